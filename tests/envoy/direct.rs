@@ -131,6 +131,64 @@ fn messages_with_too_many_parts_are_refused() {
     assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, text));
 }
 
+/// A length-delimited field.
+fn field(number: u32, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut out);
+    prost::encoding::encode_varint(content.len() as u64, &mut out);
+    [out, content.to_vec()].concat()
+}
+
+#[test]
+fn messages_with_too_many_fields_are_refused() {
+    const LIMIT: usize = 16 << 10;
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    // A list of empty parts, in the messages with these numbers.
+    let of = |outer: &[u32], part: u32, count: usize| {
+        let parts = field(part, &[]).repeat(count);
+        outer.iter().rev().fold(parts, |inner, number| field(*number, &inner))
+    };
+    let domain = field(1, b"shop");
+    for (what, path, outer, part, before) in [
+        ("headers", AUTHORIZATION, &[1, 4, 2][..], 3, &[][..]),
+        ("headers of a list", AUTHORIZATION, &[1, 4, 2, 13], 1, &[]),
+        ("extensions", AUTHORIZATION, &[1], 10, &[]),
+        ("labels", AUTHORIZATION, &[1, 1], 3, &[]),
+        ("metadata", AUTHORIZATION, &[1, 11, 1, 2], 1, &[]),
+        ("fields that nobody reads", AUTHORIZATION, &[1, 4, 2], 14, &[]),
+        ("entries", LIMITS, &[2], 1, &domain),
+    ] {
+        let at_bound = LIMIT - outer.len() - usize::from(!before.is_empty());
+        for (count, code) in [(at_bound, None), (at_bound + 1, Some(())), (500_000, Some(()))] {
+            let message = [before.to_vec(), of(outer, part, count)].concat();
+            let refused = client.call(path, message, None).err();
+            assert_eq!(refused.as_ref().map(|_| ()), code, "{count} {what}: {refused:?}");
+            if let Some(refused) = refused {
+                let text = "the message has more than 16384 fields";
+                assert_eq!(
+                    (refused.code(), refused.message()),
+                    (tonic::Code::InvalidArgument, text),
+                    "{what}"
+                );
+            }
+        }
+    }
+    let refused = client.call(LIMITS, [domain, of(&[], 2, 500_000)].concat(), None).expect_err("an error");
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+    // Other entries of the message are reported.
+    let entries = [of(&[1, 3], 13, LIMIT), of(&[1, 4], 4, LIMIT), of(&[1, 1], 22, LIMIT), of(&[], 1, 2)];
+    client.call(LOGS, field(2, &entries.concat()), None).expect("an answer");
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    for (result, count) in [("error", 3), ("reported", 2)] {
+        let line =
+            format!("bridge_als_entries_total{{log_name=\"\",result=\"{result}\",type=\"http\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{}", lines_with(&metrics, "bridge_als"));
+    }
+    let refused = client.call(LOGS, of(&[1, 1], 4, LIMIT), None).expect_err("an error");
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+}
+
 #[test]
 fn decisions_are_logged_and_recorded() {
     let mut setting =

@@ -1,6 +1,6 @@
 //! Checks over HTTP: through Envoy, and what the endpoint answers by itself.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 use crate::fixture::{Fixture, Http};
@@ -257,5 +257,86 @@ fn requests_that_are_no_http_are_bad_requests() {
     assert_eq!(hosts("Host: a\r\n"), "HTTP/1.1 200 OK");
     for two in ["Host: a\r\nHost: b\r\n", "Host: a\r\nhost: a\r\n"] {
         assert_eq!(hosts(two), "HTTP/1.1 400 Bad Request", "{two:?}");
+    }
+}
+
+/// What a caller leaves out or misspells must not be taken for a call without limits.
+#[test]
+fn calls_for_rate_limits_are_strict_and_bounded() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let limits: String = (0..3000)
+        .map(|n| {
+            format!("  - {{key: user, value: u{n}, rate_limit: {{unit: day, requests_per_unit: {n}}}}}\n")
+        })
+        .collect();
+    let policy = format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: ratelimit\nmetadata: {{name: shop, namespace: istio-system}}\n\
+         spec:\n  domain: shop\n  descriptors:\n{limits}"
+    );
+    let endpoint = Endpoint::start(&policy, &["--envoy-ratelimit-http-address", &address]);
+    let ask = |method, path, body: &str| {
+        let answer = http_with(method, &format!("http://{address}{path}"), &[], body).expect("an answer");
+        (answer.status, answer.body)
+    };
+    let with = |descriptor: &str| format!("{{\"domain\": \"shop\", \"descriptors\": [{descriptor}]}}");
+    let entries = r#""entries": [{"key": "any", "value": "ann"}]"#;
+    let limited = with(&format!(r#"{{{entries}, "limit": {{"requestsPerUnit": 2, "unit": "DAY"}}}}"#));
+    let answers = [(); 3].map(|()| ask("POST", "/json", &limited).0);
+    assert_eq!(answers, [200, 200, 429], "the limit of the descriptor applies");
+    let (status, text) = ask("POST", "/json", &with(r#"{"entrys": []}"#));
+    assert_eq!((status, text.contains("unknown field `entrys`")), (400, true), "{text}");
+    let padded = |length: usize| format!("{limited}{}", " ".repeat(length - limited.len()));
+    assert_eq!(ask("POST", "/json", &padded(64 << 10)).0, 429);
+    assert_eq!(ask("POST", "/json", &padded((64 << 10) + 1)).0, 413);
+    // Long enough to be streamed.
+    let (status, text) = ask("GET", "/rlconfig", "");
+    assert_eq!((status, text.lines().count(), text.len() > 64 << 10), (200, 3000, true));
+    assert!(text.starts_with("shop.user_u0: unit=DAY requests_per_unit=0, "), "{}", &text[..200]);
+    assert_eq!(endpoint.get("/check/a", &[]).0, 200);
+}
+
+/// Heads that do not end have a bound in all: the longest of them give way.
+#[test]
+fn half_sent_heads_keep_nobody_out() {
+    // 7 / 32 of it is for connections, and a 16th of that for heads: 224 KiB.
+    let endpoint = Endpoint::start("", &["--memory-limit=16777216"]);
+    let begin = |bytes: usize| {
+        let mut socket = TcpStream::connect(&endpoint.address).expect("it listens");
+        let head = format!("GET /check/ HTTP/1.1\r\nHost: a\r\nx: {}", "a".repeat(bytes));
+        // One that is closed while it is sent counts as closed.
+        let _ = socket.write_all(head.as_bytes());
+        socket.set_nonblocking(true).expect("a socket");
+        socket
+    };
+    let is_closed = |mut socket: &TcpStream| match socket.read(&mut [0; 100]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    };
+    let sockets: Vec<TcpStream> = (0..12).map(|_| begin(60_000)).collect();
+    let closed = wait_for(DEADLINE, || (sockets.iter().filter(|s| is_closed(s)).count() >= 9).then_some(()));
+    assert!(closed.is_some(), "three of 60 kB are within the bound");
+    assert_eq!(endpoint.get("/check/", &[]).0, 200, "a request of usual length");
+    let long = begin(70_000);
+    // It is answered with 431, if the client reads it before the end of the connection.
+    let ended = wait_for(DEADLINE, || is_closed(&long).then_some(()));
+    assert!(ended.is_some(), "no head has more than 64 KiB");
+}
+
+#[test]
+fn header_operations_that_http_does_not_carry_are_counted() {
+    let policy = "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: headers, namespace: istio-system}\n\
+                  spec:\n  requestHeaderOperations:\n  - {name: \":path\", values: ['\"/a\"'], operation: REPLACE}\n  \
+                  - {name: x-user, values: ['\"ann\"'], operation: REPLACE}\n  \
+                  responseHeaderOperations:\n  - {name: x-policy, values: ['\"a\"'], operation: REPLACE}\n";
+    let endpoint = Endpoint::start(policy, &[]);
+    let answer = http_with("GET", &endpoint.url("/check/"), &[], "").expect("an answer");
+    let names: Vec<&str> =
+        answer.headers.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with("x-")).collect();
+    assert_eq!((answer.status, names), (200, vec!["x-user", "x-envoy-auth-headers-to-remove"]));
+    let url = endpoint._server.monitoring_url("/metrics");
+    let metrics = http_with("GET", &url, &[], "").expect("metrics").body;
+    for op in ["pseudo_header", "response_header"] {
+        // The first answer is that to the wait for the start.
+        assert!(metrics.contains(&format!("bridge_unsupported_total{{op=\"{op}\"}} 1\n")), "{op}: {metrics}");
     }
 }

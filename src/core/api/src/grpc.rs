@@ -68,17 +68,19 @@ impl GrpcError {
         Self::new(Code::Internal, "internal error; the log of the server has the cause")
     }
 
-    /// INTERNAL for a request message that cannot be decoded.
-    pub fn undecodable(error: impl std::fmt::Display) -> Self {
-        Self::internal(format_args!("grpc: error unmarshalling request: {error}"))
+    /// INTERNAL for a request message that cannot be decoded, INVALID_ARGUMENT for one with too many parts.
+    pub fn undecodable(error: DecodeError) -> Self {
+        match error {
+            DecodeError::TooManyElements { .. } | DecodeError::TooManyFields { .. } => {
+                Self::new(Code::InvalidArgument, error.to_string())
+            }
+            _ => Self::internal(format_args!("grpc: error unmarshalling request: {error}")),
+        }
     }
 
     /// INTERNAL for a request that cannot be decoded, INVALID_ARGUMENT for one with too many parts.
     pub(crate) fn of_request(error: RequestError) -> Self {
         match error {
-            RequestError::Undecodable(error @ DecodeError::TooManyElements { .. }) => {
-                Self::new(Code::InvalidArgument, error.to_string())
-            }
             RequestError::Undecodable(error) => Self::undecodable(error),
             other => Self::new(Code::InvalidArgument, other.to_string()),
         }

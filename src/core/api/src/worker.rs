@@ -193,6 +193,11 @@ impl Pace<'_> {
         recent.set(work.max(recent.get() - recent.get() / 8));
     }
 
+    /// Work since the call began or gave way.
+    pub fn work(&self) -> usize {
+        self.done
+    }
+
     /// Whether the call was ever interrupted. Until then it has delivered nothing, and its pool can refuse it.
     pub fn is_long(&self) -> bool {
         self.is_long

@@ -15,7 +15,7 @@ use super::identity::Side;
 use super::mapping::{MappingSources, set_mapped};
 use super::metadata::set_metadata;
 use super::node::LogIdentity;
-use super::wire::{FieldValue, each_field, numbered};
+use super::wire::{FieldBudget, FieldValue, numbered};
 use crate::config::{EnvoyConfig, ReporterKind};
 use mixer_attribute::DecodeError;
 
@@ -36,7 +36,7 @@ pub enum EntryOutcome {
 
 /// Sets the attributes of an entry.
 ///
-/// Errors: the bytes are no entry of this kind.
+/// Errors: the bytes are no entry of this kind, or it has too many fields.
 pub fn set_entry<'a>(
     (kind, body): (LogKind, &'a [u8]),
     identity: &'a LogIdentity,
@@ -45,18 +45,21 @@ pub fn set_entry<'a>(
     out: &mut Attributes<'a>,
 ) -> Result<EntryOutcome, DecodeError> {
     let mut parts: [Option<&[u8]>; 4] = [None; 4];
-    let mut protocol = 0;
-    each_field(body, |number, value| match value {
-        FieldValue::Bytes(bytes) => {
-            if let Some(part) = numbered(number, &mut parts) {
-                *part = Some(bytes);
+    let (mut protocol, budget) = (0, FieldBudget::default());
+    budget.each_field(body, |number, value| {
+        match value {
+            FieldValue::Bytes(bytes) => {
+                if let Some(part) = numbered(number, &mut parts) {
+                    *part = Some(bytes);
+                }
             }
+            FieldValue::Varint(value) if number == 2 => protocol = value,
+            _ => {}
         }
-        FieldValue::Varint(value) if number == 2 => protocol = value,
-        _ => {}
+        Ok(())
     })?;
     let [common, connection, request, response] = parts;
-    let common = common::read(common.unwrap_or_default(), out)?;
+    let common = common::read(common.unwrap_or_default(), &budget, out)?;
     if common.kind < 64 && config.access_log_types >> common.kind & 1 == 0 {
         return Ok(EntryOutcome::Ignored);
     }
@@ -72,7 +75,7 @@ pub fn set_entry<'a>(
     let side = if outbound { Side::Source } else { Side::Destination };
     identity.set(side, out);
     out.some_text(Known::AccessLogName, &identity.log_name);
-    let certificate = common::set(&common, outbound, config, out)?;
+    let certificate = common::set(&common, outbound, config, &budget, out)?;
     let mut sources = MappingSources {
         metadata: common.metadata,
         logged_certificate: certificate,
@@ -80,7 +83,8 @@ pub fn set_entry<'a>(
     };
     let code = match kind {
         LogKind::Http => {
-            let entry = http::read(protocol, request.unwrap_or_default(), response.unwrap_or_default(), out)?;
+            let messages = (request.unwrap_or_default(), response.unwrap_or_default());
+            let entry = http::read(protocol, messages, &budget, out)?;
             http::set(&entry, &common, out);
             sources.request_headers = entry.request_headers;
             sources.response_headers = entry.response_headers;

@@ -15,7 +15,7 @@ use super::http_message::{FORWARDED_ATTRIBUTES, header};
 use super::identity::{Side, set_principal, without_scheme};
 use super::mapping::{MappingSources, set_mapped};
 use super::metadata::{set_metadata, set_route_metadata};
-use super::wire::{address, each_bytes, instant, ip, ip_bytes, map_entry};
+use super::wire::{FieldBudget, address, instant, ip, ip_bytes};
 use crate::config::{EnvoyConfig, OriginIp, Principal};
 use mixer_attribute::{DecodeError, Timestamp, Value};
 
@@ -66,7 +66,8 @@ struct Peer<'a> {
 
 /// Sets the attributes of a CheckRequest.
 ///
-/// `now` is the receive time, for connections and for requests without a time. Errors: the bytes are no CheckRequest.
+/// `now` is the receive time, for connections and for requests without a time. Errors: the bytes are no CheckRequest, or it has too many
+/// fields.
 pub fn set_check_request<'a>(
     body: &'a [u8],
     metadata: Metadata<'a>,
@@ -74,13 +75,14 @@ pub fn set_check_request<'a>(
     config: &'a EnvoyConfig,
     out: &mut Attributes<'a>,
 ) -> Result<CheckFacts<'a>, DecodeError> {
-    let mut context = None;
-    each_bytes(body, |number, bytes| {
+    let (mut context, budget) = (None, FieldBudget::default());
+    budget.each_bytes(body, |number, bytes| {
         if number == 1 {
             context = Some(bytes);
         }
+        Ok(())
     })?;
-    let request = read(context.unwrap_or_default(), out)?;
+    let request = read(context.unwrap_or_default(), &budget, out)?;
     set_static(&config.static_attributes, out);
     if let Some(kind) = config.settings.check.reporter_kind.text() {
         out.text(Known::ReporterKind, kind.as_bytes());
@@ -90,7 +92,7 @@ pub fn set_check_request<'a>(
     let mut http = HttpRequest::default();
     match request.http {
         Some(body) => {
-            http = http::read(body, out)?;
+            http = http::read(body, &budget, out)?;
             let time = request.time.and_then(instant).unwrap_or(now);
             http::set(&http, time, config.settings.check.include_body, out);
             facts.request_id = out.text_of(Known::RequestId).unwrap_or_default();
@@ -109,9 +111,11 @@ pub fn set_check_request<'a>(
     };
     out.some_text(Known::RequestedServerName, name);
     if let Some(metadata) = request.metadata {
+        budget.take_metadata(metadata)?;
         set_metadata(metadata, out)?;
     }
     if let Some(metadata) = request.route_metadata {
+        budget.take_metadata(metadata)?;
         set_route_metadata(metadata, out)?;
     }
     if config.settings.check.trust_forwarded_attributes
@@ -136,58 +140,59 @@ pub fn set_check_request<'a>(
     Ok(facts)
 }
 
-fn read<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<Context<'a>, DecodeError> {
+fn read<'a>(body: &'a [u8], budget: &FieldBudget, out: &Attributes<'a>) -> Result<Context<'a>, DecodeError> {
     let mut request = Context::default();
     let mut extensions = ArenaVec::new_in(out.arena());
-    let mut result = Ok(());
-    let mut note = |read: Result<(), DecodeError>| {
-        if read.is_err() {
-            result = read;
-        }
-    };
-    each_bytes(body, |number, bytes| match number {
-        1 => note(read_peer(bytes, out).map(|peer| request.source = peer)),
-        2 => note(read_peer(bytes, out).map(|peer| request.destination = peer)),
-        4 => note(each_bytes(bytes, |number, bytes| match number {
-            1 => request.time = Some(bytes),
-            2 => request.http = Some(bytes),
+    budget.each_bytes(body, |number, bytes| {
+        match number {
+            1 => request.source = read_peer(bytes, budget, out)?,
+            2 => request.destination = read_peer(bytes, budget, out)?,
+            4 => budget.each_bytes(bytes, |number, bytes| {
+                match number {
+                    1 => request.time = Some(bytes),
+                    2 => request.http = Some(bytes),
+                    _ => {}
+                }
+                Ok(())
+            })?,
+            10 => extensions.push(budget.map_entry(bytes)?),
+            11 => request.metadata = Some(bytes),
+            12 => budget.each_bytes(bytes, |number, bytes| {
+                if number == 1 {
+                    request.sni = bytes;
+                }
+                Ok(())
+            })?,
+            13 => request.route_metadata = Some(bytes),
             _ => {}
-        })),
-        10 => note(map_entry(bytes).map(|entry| extensions.push(entry))),
-        11 => request.metadata = Some(bytes),
-        12 => note(each_bytes(bytes, |number, bytes| {
-            if number == 1 {
-                request.sni = bytes;
-            }
-        })),
-        13 => request.route_metadata = Some(bytes),
-        _ => {}
+        }
+        Ok(())
     })?;
     request.extensions = extensions.into_bump_slice();
-    result.map(|()| request)
+    Ok(request)
 }
 
-fn read_peer<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<Peer<'a>, DecodeError> {
+fn read_peer<'a>(
+    body: &'a [u8],
+    budget: &FieldBudget,
+    out: &Attributes<'a>,
+) -> Result<Peer<'a>, DecodeError> {
     let mut peer = Peer::default();
-    let mut result = Ok(());
-    each_bytes(body, |number, bytes| match number {
-        1 => match address(bytes) {
-            Ok(address) => peer.address = address,
-            Err(error) => result = Err(error),
-        },
-        2 => peer.service = bytes,
-        3 => {
-            let labels = peer.labels.get_or_insert_with(|| ArenaVec::new_in(out.arena()));
-            match map_entry(bytes) {
-                Ok(entry) => labels.push(entry),
-                Err(error) => result = Err(error),
+    budget.each_bytes(body, |number, bytes| {
+        match number {
+            1 => peer.address = address(bytes)?,
+            2 => peer.service = bytes,
+            3 => {
+                let labels = peer.labels.get_or_insert_with(|| ArenaVec::new_in(out.arena()));
+                labels.push(budget.map_entry(bytes)?);
             }
+            4 => peer.principal = bytes,
+            5 => peer.certificate = bytes,
+            _ => {}
         }
-        4 => peer.principal = bytes,
-        5 => peer.certificate = bytes,
-        _ => {}
+        Ok(())
     })?;
-    result.map(|()| peer)
+    Ok(peer)
 }
 
 fn set_peers<'a>(request: &Context<'a>, config: &EnvoyConfig, out: &mut Attributes<'a>) {

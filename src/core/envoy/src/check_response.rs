@@ -3,9 +3,8 @@
 
 mod request_headers;
 
-pub(super) use request_headers::{RequestChange, request_changes};
+pub(super) use request_headers::{RequestChange, is_valid, request_changes};
 
-use self::request_headers::is_valid;
 use super::http_message::{FORWARDED_ATTRIBUTES, header};
 use crate::config::DenyBody;
 use mixer_attribute::wire::{nested, put_bytes, put_nonempty, put_nonzero};
@@ -56,13 +55,17 @@ pub(super) struct ResponseMetadata<'m> {
     pub(super) shadow_status: Option<i32>,
 }
 
-/// Numbers of header operations that CheckResponse cannot express.
+/// Numbers of header operations that the answer cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Unsupported {
     /// Removals from the response.
     pub(super) response_remove: u32,
     /// Invalid header names and values.
     pub(super) invalid_header: u32,
+    /// Over HTTP: headers for the response of an allowed request.
+    pub(super) response_header: u32,
+    /// Over HTTP: `:path` and the like.
+    pub(super) pseudo_header: u32,
 }
 
 /// Appends an encoded CheckResponse.

@@ -7,7 +7,7 @@ use super::attributes::{Attributes, Known};
 use super::convert::set_by_key;
 use super::identity::set_service;
 use super::mapping::{MappingSources, set_mapped};
-use super::wire::{FieldValue, each_field, ip, ip_bytes, map_entry, wrapped};
+use super::wire::{FieldBudget, FieldValue, each_field, ip, ip_bytes, wrapped};
 use crate::config::{EnvoyConfig, Unit};
 use mixer_attribute::{DecodeError, Value};
 
@@ -43,42 +43,55 @@ pub struct RateLimitRequest<'a> {
 }
 
 impl<'a> RateLimitRequest<'a> {
-    /// Decodes a request into the arena. Errors: the bytes are no RateLimitRequest.
+    /// The number of descriptors, none of which is decoded. Errors: the bytes are no RateLimitRequest, or it has too many fields.
+    pub fn count(body: &[u8]) -> Result<usize, DecodeError> {
+        let mut count = 0;
+        FieldBudget::default().each_bytes(body, |number, _| {
+            count += usize::from(number == 2);
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Decodes a request into the arena. Errors: the bytes are no RateLimitRequest, or it has too many fields.
     pub fn read(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
-        let (mut domain, mut addend) = (&[][..], 0);
+        let (mut domain, mut addend, budget) = (&[][..], 0, FieldBudget::default());
         let mut bodies = ArenaVec::new_in(arena);
-        each_field(body, |number, value| match (number, value) {
-            (1, FieldValue::Bytes(bytes)) => domain = bytes,
-            (2, FieldValue::Bytes(bytes)) => bodies.push(bytes),
-            (3, FieldValue::Varint(number)) => addend = u32::try_from(number).unwrap_or(u32::MAX),
-            _ => {}
+        budget.each_field(body, |number, value| {
+            match (number, value) {
+                (1, FieldValue::Bytes(bytes)) => domain = bytes,
+                (2, FieldValue::Bytes(bytes)) => bodies.push(bytes),
+                (3, FieldValue::Varint(number)) => addend = u32::try_from(number).unwrap_or(u32::MAX),
+                _ => {}
+            }
+            Ok(())
         })?;
         let mut descriptors = ArenaVec::with_capacity_in(bodies.len(), arena);
         for body in bodies {
-            descriptors.push(read_descriptor(body, i64::from(addend.max(1)), arena)?);
+            descriptors.push(read_descriptor(body, i64::from(addend.max(1)), &budget, arena)?);
         }
         Ok(Self { domain, descriptors: descriptors.into_bump_slice() })
     }
 }
 
-fn read_descriptor<'a>(body: &'a [u8], addend: i64, arena: &'a Bump) -> Result<Descriptor<'a>, DecodeError> {
+fn read_descriptor<'a>(
+    body: &'a [u8],
+    addend: i64,
+    budget: &FieldBudget,
+    arena: &'a Bump,
+) -> Result<Descriptor<'a>, DecodeError> {
     let mut entries = ArenaVec::new_in(arena);
     let (mut limit, mut own, mut negative) = (None, None, false);
-    let mut result = Ok(());
-    each_field(body, |number, value| match (number, value) {
-        (1, FieldValue::Bytes(entry)) => match map_entry(entry) {
-            Ok(entry) => entries.push(entry),
-            Err(error) => result = Err(error),
-        },
-        (2, FieldValue::Bytes(bytes)) => match read_limit(bytes) {
-            Ok(found) => limit = found,
-            Err(error) => result = Err(error),
-        },
-        (3, FieldValue::Bytes(bytes)) => own = Some(i64::try_from(wrapped(bytes)).unwrap_or(i64::MAX)),
-        (4, FieldValue::Varint(flag)) => negative = flag != 0,
-        _ => {}
+    budget.each_field(body, |number, value| {
+        match (number, value) {
+            (1, FieldValue::Bytes(entry)) => entries.push(budget.map_entry(entry)?),
+            (2, FieldValue::Bytes(bytes)) => limit = read_limit(bytes)?,
+            (3, FieldValue::Bytes(bytes)) => own = Some(i64::try_from(wrapped(bytes)).unwrap_or(i64::MAX)),
+            (4, FieldValue::Varint(flag)) => negative = flag != 0,
+            _ => {}
+        }
+        Ok(())
     })?;
-    result?;
     let amount = own.unwrap_or(addend);
     let charge = if negative { -amount } else { amount };
     Ok(Descriptor { entries: entries.into_bump_slice(), limit, charge })

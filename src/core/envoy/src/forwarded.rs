@@ -3,22 +3,24 @@
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::attributes::Attributes;
-use super::wire::{FieldValue, each_bytes, each_field, instant, map_entry};
+use super::wire::{FieldBudget, FieldValue, each_field, instant};
 use mixer_attribute::wire::duration;
 use mixer_attribute::{StringMap, Value, ValueType, last_by_key};
 
 /// Sets the attributes of a message. Returns the number of unconvertible ones.
 pub(super) fn set_attributes<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> u32 {
-    let mut failures = 0;
-    let read = each_bytes(body, |number, entry| {
+    let (mut failures, budget) = (0, FieldBudget::default());
+    let read = budget.each_bytes(body, |number, entry| {
         if number != 1 {
-            return;
+            return Ok(());
         }
-        let value = map_entry(entry).ok().and_then(|(name, value)| Some((name, value_of(value, out)?)));
+        let entry = budget.map_entry(entry).ok();
+        let value = entry.and_then(|(name, value)| Some((name, value_of(value, &budget, out)?)));
         match value {
             Some((name, value)) if fits(name, &value, out) => out.set_named(name, value),
             _ => failures += 1,
         }
+        Ok(())
     });
     failures + u32::from(read.is_err())
 }
@@ -45,7 +47,7 @@ fn fits(name: &[u8], value: &Value<'_>, out: &Attributes<'_>) -> bool {
 }
 
 /// An `AttributeValue`.
-fn value_of<'a>(body: &'a [u8], out: &Attributes<'a>) -> Option<Value<'a>> {
+fn value_of<'a>(body: &'a [u8], budget: &FieldBudget, out: &Attributes<'a>) -> Option<Value<'a>> {
     let mut found = None;
     each_field(body, |number, value| match (number, value) {
         (2, FieldValue::Bytes(text)) => found = Some(Value::String(text)),
@@ -57,10 +59,11 @@ fn value_of<'a>(body: &'a [u8], out: &Attributes<'a>) -> Option<Value<'a>> {
         (8, FieldValue::Bytes(bytes)) => found = duration(bytes).ok().map(Value::Duration),
         (9, FieldValue::Bytes(bytes)) => {
             let mut entries = ArenaVec::new_in(out.arena());
-            let read = each_bytes(bytes, |number, entry| {
-                if let (1, Ok(entry)) = (number, map_entry(entry)) {
+            let read = budget.each_bytes(bytes, |number, entry| {
+                if let (1, Ok(entry)) = (number, budget.map_entry(entry)) {
                     entries.push(entry);
                 }
+                Ok(())
             });
             let entries = last_by_key(entries).into_bump_slice();
             let map = out.arena().alloc(StringMap { entries, source: None });

@@ -52,6 +52,8 @@ pub struct EndpointContext {
     pub limits: CallLimits,
     /// Memory of the requests of all connections.
     pub memory: Arc<Share>,
+    /// Memory of large answers.
+    pub pages: Arc<Share>,
 }
 
 /// Serves the methods on one worker.
@@ -142,6 +144,7 @@ impl GrpcEndpoint {
             let started = Instant::now();
             // The next message is read after the handlers have taken this one.
             self.limits.pool.run(stream.report(message), None).await?;
+            stream.give_way().await;
             messages.set_kept(stream.kept());
             if let Some(shedder) = &self.limits.shedder {
                 shedder.completed(started.elapsed());

@@ -5,6 +5,7 @@
 
 mod body;
 mod json;
+mod limits;
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::body::BodyLimits;
+use self::limits::LimitsPage;
 use crate::config::{HttpSourceIp, config_of, http_paths};
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
@@ -27,12 +28,18 @@ use mixer_api::CallPool;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
-use mixer_net::http::{Connection, HttpBody, HttpLimits, accept};
+use mixer_net::http::{Connection, HttpBody, HttpLimits, HttpResponse, accept, answer};
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 
-/// Largest request body in bytes.
+/// Largest body of a check in bytes.
 const MAX_BODY: usize = 4 << 20;
+/// Largest body of a request for rate limits in bytes: JSON of 64 descriptors of 1 KiB. It is decoded on the thread that answers checks.
+const MAX_JSON: usize = 64 << 10;
+/// What a head takes in memory while its request is answered, in its lengths: as it is, as a CheckRequest, and encoded.
+const HEAD_COPIES: usize = 3;
+/// The part of the memory for connections that the unfinished heads of one socket may take.
+const HEADS: usize = 16;
 /// The answer to what is no check.
 const OUTSIDE: &str = "not found; this port serves checks below check.httpPathPrefix\n";
 /// Time limit of each part of a request and of a client that does not read. Envoy keeps idle connections for reuse.
@@ -102,13 +109,16 @@ async fn serve(
     stop: CancellationToken,
     grace: Duration,
 ) {
-    let EndpointContext { shared, limits, memory, .. } = context;
-    let bodies = BodyLimits { bytes: MAX_BODY, memory };
+    let EndpointContext { shared, limits, memory, pages, .. } = context;
+    let max_head_bytes = memory.limit() / HEADS;
+    let bodies = BodyLimits { memory };
     let service = EnvoyService::new(Arc::clone(&shared));
-    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies });
+    let page = LimitsPage::new(&pages);
+    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
         max_connections: max_connections(listeners, DescriptorPlan::of_process().envoy_http),
+        max_head_bytes,
         head_timeout: TIMEOUT,
         body_timeout: TIMEOUT,
         write_timeout: TIMEOUT,
@@ -146,10 +156,11 @@ struct Endpoint {
     shared: Arc<EnvoyShared>,
     pool: CallPool,
     bodies: BodyLimits,
+    page: LimitsPage,
 }
 
 impl Endpoint {
-    async fn answer(&self, role: Role, request: Request<HttpBody>) -> Response<Full<Bytes>> {
+    async fn answer(&self, role: Role, request: Request<HttpBody>) -> HttpResponse {
         let (head, body) = request.into_parts();
         // Which of them a rule would see is a matter of chance. Spec: RFC 9112 section 3.2.
         if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
@@ -183,7 +194,9 @@ impl Endpoint {
             }
         };
         // The memory is reserved until the request is answered.
-        let (body, _memory) = match self.bodies.read(body).await {
+        let limit = if role == Role::Checks { MAX_BODY } else { MAX_JSON };
+        let head_bytes = HEAD_COPIES * length_of(path, &head.headers);
+        let (body, _memory) = match self.bodies.read(body, limit, head_bytes).await {
             Ok(read) => read,
             Err(refusal) => {
                 let (status, text) = refusal.answer();
@@ -199,7 +212,9 @@ impl Endpoint {
                 (&Method::POST, http_paths::JSON) => {
                     json::should_rate_limit(&self.service, &self.pool, &body).await
                 }
-                (&Method::GET, http_paths::ACTIVE_LIMITS) => plain(StatusCode::OK, &self.limits()),
+                (&Method::GET, http_paths::ACTIVE_LIMITS) => {
+                    self.page.answer(self.shared.runtime(), &head.headers).await
+                }
                 (&Method::GET, http_paths::HEALTH) => plain(StatusCode::OK, "OK\n"),
                 _ => plain(
                     StatusCode::NOT_FOUND,
@@ -216,29 +231,12 @@ impl Endpoint {
     }
 
     /// The answer to a check that ended without a decision.
-    fn undecided(&self, error: &GrpcError) -> Response<Full<Bytes>> {
+    fn undecided(&self, error: &GrpcError) -> HttpResponse {
         match self.service.http_denial_of(error) {
             Some(denial) => to_http(denial),
             // For Envoy 503 is an error: its failure mode decides.
             None => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
-    }
-
-    /// Every limit of the configuration, one per line.
-    fn limits(&self) -> String {
-        let published = self.shared.runtime().load();
-        let domains = &config_of(published.routes.snapshot()).domains;
-        let mut sorted: Vec<_> = domains.values().collect();
-        sorted.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut out = String::new();
-        for limit in sorted.iter().flat_map(|domain| domain.descriptors.limits()) {
-            let unit = limit.unit.map_or("UNLIMITED", |unit| unit.name());
-            out.push_str(&format!(
-                "{}: unit={unit} requests_per_unit={}, shadow_mode: {}, quota_mode: {}\n",
-                limit.full_key, limit.requests_per_unit, limit.shadow_mode, limit.quota_mode
-            ));
-        }
-        out
     }
 }
 
@@ -303,8 +301,13 @@ fn check_request(
     }
 }
 
-fn to_http(check: HttpCheckResponse) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(check.body)));
+/// Bytes of a path and of headers.
+fn length_of(path: &str, headers: &HeaderMap) -> usize {
+    path.len() + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
+}
+
+fn to_http(check: HttpCheckResponse) -> HttpResponse {
+    let mut response = HttpResponse::new(check.body.into());
     *response.status_mut() = StatusCode::from_u16(check.status).unwrap_or(StatusCode::FORBIDDEN);
     let headers = response.headers_mut();
     for (name, value) in check.headers {
@@ -322,11 +325,8 @@ fn to_http(check: HttpCheckResponse) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
+fn plain(status: StatusCode, text: &str) -> HttpResponse {
+    answer(status, "text/plain", text.to_owned())
 }
 
 #[cfg(test)]

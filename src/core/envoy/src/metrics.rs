@@ -103,9 +103,12 @@ impl EnvoyMetrics {
     }
 
     pub(super) fn unsupported(&self, unsupported: Unsupported) {
-        for (op, count) in
-            [("invalid_header", unsupported.invalid_header), ("response_remove", unsupported.response_remove)]
-        {
+        for (op, count) in [
+            ("invalid_header", unsupported.invalid_header),
+            ("pseudo_header", unsupported.pseudo_header),
+            ("response_header", unsupported.response_header),
+            ("response_remove", unsupported.response_remove),
+        ] {
             if count > 0 {
                 self.add(Family::BridgeUnsupported, &[op], u64::from(count));
                 mixer_base::warn_limited!(

@@ -3,7 +3,7 @@
 use super::attributes::{Attributes, Known};
 use super::identity::Side;
 use super::metadata::{Field, field, fields, text};
-use super::wire::{FieldValue, each_bytes, each_field, numbered};
+use super::wire::{FieldBudget, FieldValue, each_bytes, each_field, numbered};
 use mixer_attribute::DecodeError;
 
 /// Longest text of an identity in bytes. Longer ones are cut: a stream keeps its identity while it is open.
@@ -28,27 +28,35 @@ pub struct LogIdentity {
 impl LogIdentity {
     /// Decodes a `StreamAccessLogsMessage.Identifier`, without the extensions of the proxy.
     ///
-    /// Errors: the bytes are no `Identifier`.
+    /// Errors: the bytes are no `Identifier`, or it has too many fields.
     pub fn read(body: &[u8]) -> Result<Self, DecodeError> {
-        let (mut node, mut log_name) = (&[][..], &[][..]);
-        each_bytes(body, |number, bytes| match number {
-            1 => node = bytes,
-            2 => log_name = bytes,
-            _ => {}
+        let (mut node, mut log_name, budget) = (&[][..], &[][..], FieldBudget::default());
+        budget.each_bytes(body, |number, bytes| {
+            match number {
+                1 => node = bytes,
+                2 => log_name = bytes,
+                _ => {}
+            }
+            Ok(())
         })?;
         let mut identity = Self { log_name: bounded(log_name), ..Self::default() };
-        identity.read_node(node)?;
+        identity.read_node(node, &budget)?;
         Ok(identity)
     }
 
-    fn read_node(&mut self, node: &[u8]) -> Result<(), DecodeError> {
-        let (mut metadata, mut build) = (&[][..], None);
-        each_bytes(node, |number, bytes| match number {
-            1 => self.id = bounded(bytes),
-            3 => metadata = bytes,
-            8 => build = Some(bytes),
-            _ => {}
+    fn read_node(&mut self, node: &[u8], budget: &FieldBudget) -> Result<(), DecodeError> {
+        let (mut metadata, mut build, mut id) = (&[][..], None, &[][..]);
+        budget.each_bytes(node, |number, bytes| {
+            match number {
+                1 => id = bytes,
+                3 => metadata = bytes,
+                8 => build = Some(bytes),
+                _ => {}
+            }
+            Ok(())
         })?;
+        budget.take_struct(metadata)?;
+        self.id = bounded(id);
         self.name = bounded(text(metadata, b"NAME").unwrap_or_default());
         self.namespace = bounded(text(metadata, b"NAMESPACE").unwrap_or_default());
         if self.name.is_empty() && self.namespace.is_empty() {

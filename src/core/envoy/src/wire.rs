@@ -1,5 +1,6 @@
 //! Fields of Envoy's messages, and small messages that occur in many places.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use bumpalo::Bump;
@@ -45,6 +46,122 @@ pub(super) fn each_field<'a>(
         }
     }
     Ok(())
+}
+
+/// Most fields of a message of Envoy that is decoded as a whole, those of nested messages and map entries included: 5 400 headers. Envoy
+/// sends 100 headers at most, unless it is told otherwise.
+pub(super) const MAX_FIELDS: usize = 16 << 10;
+/// Nested messages that are counted.
+const MAX_DEPTH: usize = 32;
+
+/// The fields that a message may still have. Two bytes of a message are enough for a field, and take tens of bytes decoded; fields that are
+/// skipped take time.
+#[derive(Debug)]
+pub(super) struct FieldBudget(Cell<usize>);
+
+impl Default for FieldBudget {
+    fn default() -> Self {
+        Self(Cell::new(MAX_FIELDS))
+    }
+}
+
+impl FieldBudget {
+    /// More than any message has.
+    #[cfg(test)]
+    pub(super) fn unbounded() -> Self {
+        Self(Cell::new(usize::MAX))
+    }
+
+    #[inline]
+    fn take(&self) -> Result<(), DecodeError> {
+        let left = self.0.get().checked_sub(1).ok_or(DecodeError::TooManyFields { limit: MAX_FIELDS })?;
+        self.0.set(left);
+        Ok(())
+    }
+
+    /// As [`each_field`], up to the first error of `each`. Errors: also more fields than are left.
+    #[inline]
+    pub(super) fn each_field<'a>(
+        &self,
+        body: &'a [u8],
+        mut each: impl FnMut(u32, FieldValue<'a>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(body);
+        while let Some((number, wire_type)) = reader.tag()? {
+            self.take()?;
+            match wire_type {
+                0 => each(number, FieldValue::Varint(reader.varint()?))?,
+                1 => each(number, FieldValue::Fixed64(reader.fixed64()?))?,
+                2 => each(number, FieldValue::Bytes(reader.bytes()?))?,
+                _ => reader.skip(wire_type)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`each_bytes`], up to the first error of `each`. Errors: also more fields than are left.
+    #[inline]
+    pub(super) fn each_bytes<'a>(
+        &self,
+        body: &'a [u8],
+        mut each: impl FnMut(u32, &'a [u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.each_field(body, |number, field| match field {
+            FieldValue::Bytes(bytes) => each(number, bytes),
+            _ => Ok(()),
+        })
+    }
+
+    /// As [`map_entry`]. Errors: also more fields than are left.
+    #[inline]
+    pub(super) fn map_entry<'a>(&self, body: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), DecodeError> {
+        let (mut key, mut value) = (&[][..], &[][..]);
+        self.each_bytes(body, |number, bytes| {
+            match number {
+                1 => key = bytes,
+                2 => value = bytes,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok((key, value))
+    }
+
+    /// Takes the fields of a `Metadata` message and of all Structs in it. Errors: there are more than are left. What is malformed is left to
+    /// the decoder.
+    pub(super) fn take_metadata(&self, body: &[u8]) -> Result<(), DecodeError> {
+        self.take_nested(body, 1, |entry| self.take_nested(entry, 2, |inner| self.take_struct(inner)))
+    }
+
+    /// As [`take_metadata`](Self::take_metadata), of a `google.protobuf.Struct`.
+    pub(super) fn take_struct(&self, body: &[u8]) -> Result<(), DecodeError> {
+        self.take_fields(body, MAX_DEPTH)
+    }
+
+    fn take_fields(&self, body: &[u8], depth: usize) -> Result<(), DecodeError> {
+        self.take_nested(body, 1, |entry| self.take_nested(entry, 2, |value| self.take_value(value, depth)))
+    }
+
+    fn take_value(&self, body: &[u8], depth: usize) -> Result<(), DecodeError> {
+        let Some(depth) = depth.checked_sub(1) else { return Ok(()) };
+        self.take_nested(body, 5, |inner| self.take_fields(inner, depth))?;
+        self.take_nested(body, 6, |list| self.take_nested(list, 1, |item| self.take_value(item, depth)))
+    }
+
+    /// Takes the fields of a message, and passes those with this number to `each`.
+    fn take_nested(
+        &self,
+        body: &[u8],
+        nested: u32,
+        mut each: impl FnMut(&[u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let taken =
+            self.each_bytes(body, |number, bytes| if number == nested { each(bytes) } else { Ok(()) });
+        match taken {
+            Err(error @ DecodeError::TooManyFields { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Key and value of an entry of a `map<string, …>`.

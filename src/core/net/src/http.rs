@@ -1,6 +1,7 @@
 //! HTTP/1 endpoints: bounded connections and times, graceful shutdown, responses in the form of Istio Mixer.
 
 mod connections;
+mod heads;
 mod large;
 mod places;
 mod server;
@@ -28,6 +29,9 @@ pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;
 pub use text::LongText;
+
+/// A response of an endpoint.
+pub type HttpResponse = Response;
 
 /// Minimum body size for compression, in bytes.
 const MIN_GZIP_BYTES: usize = 1024;

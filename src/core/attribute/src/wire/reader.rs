@@ -38,6 +38,12 @@ pub enum DecodeError {
         /// The limit.
         limit: usize,
     },
+    /// More fields than one message may have: each takes two bytes of a message, and time to skip it.
+    #[error("the message has more than {limit} fields")]
+    TooManyFields {
+        /// The limit.
+        limit: usize,
+    },
     /// Beyond 64-bit nanoseconds, or with seconds and nanoseconds of different signs.
     #[error("duration of {seconds} seconds and {nanos} nanoseconds is out of range")]
     DurationRange {

@@ -5,7 +5,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::super::attributes::{Attributes, Known};
 use super::super::identity::{Side, set_service};
 use super::super::mapping::LoggedCertificate;
-use super::super::wire::{FieldValue, address, each_field, instant, int64, ip_bytes, length, map_entry};
+use super::super::wire::{FieldBudget, FieldValue, address, instant, int64, ip_bytes, length};
 use super::{codes, peer, tls};
 use crate::config::EnvoyConfig;
 use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
@@ -36,47 +36,64 @@ pub(super) struct Common<'a> {
     upstream_peer: Option<&'a [u8]>,
 }
 
-pub(super) fn read<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<Common<'a>, DecodeError> {
+pub(super) fn read<'a>(
+    body: &'a [u8],
+    budget: &FieldBudget,
+    out: &Attributes<'a>,
+) -> Result<Common<'a>, DecodeError> {
     let mut common = Common::default();
-    let mut result = Ok(());
-    each_field(body, |number, value| match (number, value) {
-        (24, FieldValue::Varint(number)) => common.attempts = number,
-        (33, FieldValue::Varint(number)) => common.kind = number,
-        (number, FieldValue::Bytes(bytes)) => match number {
-            2 => common.remote = Some(bytes),
-            3 => common.local = Some(bytes),
-            4 => common.tls = Some(bytes),
-            5 => common.start = instant(bytes),
-            12 => common.last_byte = length(bytes),
-            13 => common.upstream = Some(bytes),
-            15 => common.cluster = bytes,
-            16 => common.flags = bytes,
-            17 => common.metadata = bytes,
-            18 => common.upstream_failure = bytes,
-            19 => common.route = bytes,
-            20 => common.direct_remote = Some(bytes),
-            21 => match map_entry(bytes) {
-                Ok((b"downstream_peer", any)) => common.downstream_peer = Some(any),
-                Ok((b"upstream_peer", any)) => common.upstream_peer = Some(any),
-                Ok(_) => {}
-                Err(error) => result = Err(error),
+    budget.each_field(body, |number, value| {
+        match (number, value) {
+            (24, FieldValue::Varint(number)) => common.attempts = number,
+            (33, FieldValue::Varint(number)) => common.kind = number,
+            (number, FieldValue::Bytes(bytes)) => common.take(number, bytes, budget, out)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    budget.take_metadata(common.metadata)?;
+    Ok(common)
+}
+
+impl<'a> Common<'a> {
+    /// Takes a field that is length-delimited.
+    fn take(
+        &mut self,
+        number: u32,
+        bytes: &'a [u8],
+        budget: &FieldBudget,
+        out: &Attributes<'a>,
+    ) -> Result<(), DecodeError> {
+        match number {
+            2 => self.remote = Some(bytes),
+            3 => self.local = Some(bytes),
+            4 => self.tls = Some(bytes),
+            5 => self.start = instant(bytes),
+            12 => self.last_byte = length(bytes),
+            13 => self.upstream = Some(bytes),
+            15 => self.cluster = bytes,
+            16 => self.flags = bytes,
+            17 => self.metadata = bytes,
+            18 => self.upstream_failure = bytes,
+            19 => self.route = bytes,
+            20 => self.direct_remote = Some(bytes),
+            21 => match budget.map_entry(bytes)? {
+                (b"downstream_peer", any) => self.downstream_peer = Some(any),
+                (b"upstream_peer", any) => self.upstream_peer = Some(any),
+                _ => {}
             },
             22 => {
-                let tags = common.custom_tags.get_or_insert_with(|| ArenaVec::new_in(out.arena()));
-                match map_entry(bytes) {
-                    Ok(entry) => tags.push(entry),
-                    Err(error) => result = Err(error),
-                }
+                let tags = self.custom_tags.get_or_insert_with(|| ArenaVec::new_in(out.arena()));
+                tags.push(budget.map_entry(bytes)?);
             }
-            23 => common.duration = length(bytes),
-            25 => common.termination = bytes,
-            26 => common.stream_id = bytes,
-            28 => common.downstream_failure = bytes,
+            23 => self.duration = length(bytes),
+            25 => self.termination = bytes,
+            26 => self.stream_id = bytes,
+            28 => self.downstream_failure = bytes,
             _ => {}
-        },
-        _ => {}
-    })?;
-    result.map(|()| common)
+        }
+        Ok(())
+    }
 }
 
 impl Common<'_> {
@@ -91,6 +108,7 @@ pub(super) fn set<'a>(
     common: &Common<'a>,
     outbound: bool,
     config: &EnvoyConfig,
+    budget: &FieldBudget,
     out: &mut Attributes<'a>,
 ) -> Result<LoggedCertificate<'a>, DecodeError> {
     set_addresses(common, outbound, out)?;
@@ -113,7 +131,7 @@ pub(super) fn set<'a>(
     }
     for (side, any) in [(Side::Source, common.downstream_peer), (Side::Destination, common.upstream_peer)] {
         if let Some(any) = any {
-            peer::set(side, any, out)?;
+            peer::set(side, any, budget, out)?;
         }
     }
     Ok(certificate)

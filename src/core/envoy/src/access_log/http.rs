@@ -6,7 +6,7 @@ use super::codes;
 use super::common::Common;
 use crate::attributes::{Attributes, Known};
 use crate::http_message::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
-use crate::wire::{FieldValue, each_field, int64, map_entry, wrapped};
+use crate::wire::{FieldBudget, FieldValue, int64, wrapped};
 use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
 
 type Pairs<'a> = &'a [(&'a [u8], &'a [u8])];
@@ -52,48 +52,44 @@ impl<'a> HttpEntry<'a> {
 
 pub(super) fn read<'a>(
     protocol: u64,
-    request: &'a [u8],
-    response: &'a [u8],
+    (request, response): (&'a [u8], &'a [u8]),
+    budget: &FieldBudget,
     out: &Attributes<'a>,
 ) -> Result<HttpEntry<'a>, DecodeError> {
     let mut http = HttpEntry { protocol, ..HttpEntry::default() };
     let arena = out.arena();
-    let mut result = Ok(());
     let mut logged = ArenaVec::new_in(arena);
-    each_field(request, |number, value| match (number, value) {
-        (1, FieldValue::Varint(number)) => http.method = number,
-        (11, FieldValue::Varint(number)) => http.request_header_bytes = number,
-        (12, FieldValue::Varint(number)) => http.request_body_bytes = number,
-        (13, FieldValue::Bytes(entry)) => match map_entry(entry) {
-            Ok(entry) => logged.push(entry),
-            Err(error) => result = Err(error),
-        },
-        (number, FieldValue::Bytes(bytes)) => match number {
-            2 => http.scheme = bytes,
-            3 => http.authority = bytes,
-            5 => http.rewritten_path = bytes,
-            6 => http.user_agent = bytes,
-            7 => http.referer = bytes,
-            8 => http.forwarded_for = bytes,
-            9 => http.request_id = bytes,
-            10 => http.original_path = bytes,
+    budget.each_field(request, |number, value| {
+        match (number, value) {
+            (1, FieldValue::Varint(number)) => http.method = number,
+            (11, FieldValue::Varint(number)) => http.request_header_bytes = number,
+            (12, FieldValue::Varint(number)) => http.request_body_bytes = number,
+            (13, FieldValue::Bytes(entry)) => logged.push(budget.map_entry(entry)?),
+            (2, FieldValue::Bytes(bytes)) => http.scheme = bytes,
+            (3, FieldValue::Bytes(bytes)) => http.authority = bytes,
+            (5, FieldValue::Bytes(bytes)) => http.rewritten_path = bytes,
+            (6, FieldValue::Bytes(bytes)) => http.user_agent = bytes,
+            (7, FieldValue::Bytes(bytes)) => http.referer = bytes,
+            (8, FieldValue::Bytes(bytes)) => http.forwarded_for = bytes,
+            (9, FieldValue::Bytes(bytes)) => http.request_id = bytes,
+            (10, FieldValue::Bytes(bytes)) => http.original_path = bytes,
             _ => {}
-        },
-        _ => {}
+        }
+        Ok(())
     })?;
     http.logged_headers = logged.into_bump_slice();
     let (mut headers, mut trailers) = (ArenaVec::new_in(arena), ArenaVec::new_in(arena));
-    each_field(response, |number, value| match (number, value) {
-        (1, FieldValue::Bytes(bytes)) => http.code = wrapped(bytes),
-        (2, FieldValue::Varint(number)) => http.response_header_bytes = number,
-        (3, FieldValue::Varint(number)) => http.response_body_bytes = number,
-        (4 | 5, FieldValue::Bytes(entry)) => match (map_entry(entry), number) {
-            (Ok(entry), 4) => headers.push(entry),
-            (Ok(entry), _) => trailers.push(entry),
-            (Err(error), _) => result = Err(error),
-        },
-        (6, FieldValue::Bytes(bytes)) => http.details = bytes,
-        _ => {}
+    budget.each_field(response, |number, value| {
+        match (number, value) {
+            (1, FieldValue::Bytes(bytes)) => http.code = wrapped(bytes),
+            (2, FieldValue::Varint(number)) => http.response_header_bytes = number,
+            (3, FieldValue::Varint(number)) => http.response_body_bytes = number,
+            (4, FieldValue::Bytes(entry)) => headers.push(budget.map_entry(entry)?),
+            (5, FieldValue::Bytes(entry)) => trailers.push(budget.map_entry(entry)?),
+            (6, FieldValue::Bytes(bytes)) => http.details = bytes,
+            _ => {}
+        }
+        Ok(())
     })?;
     http.trailers = trailers.into_bump_slice();
     let mut status = ArenaVec::new_in(arena);
@@ -106,7 +102,7 @@ pub(super) fn read<'a>(
     all.extend_from_slice(http.trailers);
     http.response_headers = all.into_bump_slice();
     http.request_headers = complete_headers(&http, arena);
-    result.map(|()| http)
+    Ok(http)
 }
 
 /// The logged headers, completed from the fields of the entry.

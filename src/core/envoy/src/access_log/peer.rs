@@ -3,21 +3,28 @@
 use super::super::attributes::{Attributes, Known};
 use super::super::identity::{Side, namespace_of, without_scheme};
 use super::super::metadata::{Field, field, flat, text};
-use super::super::wire::{each_bytes, map_entry};
+use super::super::wire::FieldBudget;
 use mixer_attribute::DecodeError;
 
 /// Sets the attributes of a peer: an Any with a Struct, or with a BytesValue that holds one.
-pub(super) fn set<'a>(side: Side, any: &'a [u8], out: &mut Attributes<'a>) -> Result<(), DecodeError> {
+pub(super) fn set<'a>(
+    side: Side,
+    any: &'a [u8],
+    budget: &FieldBudget,
+    out: &mut Attributes<'a>,
+) -> Result<(), DecodeError> {
     use Known::*;
-    let (url, value) = map_entry(any)?;
+    let (url, value) = budget.map_entry(any)?;
     let mut body = value;
     if url.ends_with(b"google.protobuf.BytesValue") {
-        each_bytes(value, |number, bytes| {
+        budget.each_bytes(value, |number, bytes| {
             if number == 1 {
                 body = bytes;
             }
+            Ok(())
         })?;
     }
+    budget.take_struct(body)?;
     let [name, namespace, workload, workload_namespace, labels, principal, rest] = match side {
         Side::Source => [
             SourceName,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::attributes::{Attributes, Known};
 use super::super::http_message::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
-use super::super::wire::{FieldValue, each_bytes, each_field, map_entry};
+use super::super::wire::{FieldBudget, FieldValue};
 use mixer_attribute::{DecodeError, Timestamp, Value};
 
 /// The header with which Envoy tells the authorization service that the body is truncated.
@@ -30,63 +30,62 @@ pub(super) struct HttpRequest<'a> {
     pub(super) raw_body: &'a [u8],
 }
 
-pub(super) fn read<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<HttpRequest<'a>, DecodeError> {
+pub(super) fn read<'a>(
+    body: &'a [u8],
+    budget: &FieldBudget,
+    out: &Attributes<'a>,
+) -> Result<HttpRequest<'a>, DecodeError> {
     let mut http = HttpRequest::default();
     let mut headers = ArenaVec::with_capacity_in(24, out.arena());
-    let mut result = Ok(());
-    each_field(body, |number, value| match (number, value) {
-        (3, FieldValue::Bytes(entry)) => match map_entry(entry) {
-            Ok(entry) => headers.push(entry),
-            Err(error) => result = Err(error),
-        },
-        (13, FieldValue::Bytes(map)) => {
-            if let Err(error) = read_header_map(map, &mut headers) {
-                result = Err(error);
-            }
+    budget.each_field(body, |number, value| {
+        match (number, value) {
+            (3, FieldValue::Bytes(entry)) => headers.push(budget.map_entry(entry)?),
+            (13, FieldValue::Bytes(map)) => read_header_map(map, budget, &mut headers)?,
+            (1, FieldValue::Bytes(text)) => http.id = text,
+            (2, FieldValue::Bytes(text)) => http.method = text,
+            (4, FieldValue::Bytes(text)) => http.path = text,
+            (5, FieldValue::Bytes(text)) => http.host = text,
+            (6, FieldValue::Bytes(text)) => http.scheme = text,
+            (9, FieldValue::Varint(size)) => http.size = size.cast_signed(),
+            (10, FieldValue::Bytes(text)) => http.protocol = text,
+            (11, FieldValue::Bytes(text)) => http.body = text,
+            (12, FieldValue::Bytes(bytes)) => http.raw_body = bytes,
+            _ => {}
         }
-        (1, FieldValue::Bytes(text)) => http.id = text,
-        (2, FieldValue::Bytes(text)) => http.method = text,
-        (4, FieldValue::Bytes(text)) => http.path = text,
-        (5, FieldValue::Bytes(text)) => http.host = text,
-        (6, FieldValue::Bytes(text)) => http.scheme = text,
-        (9, FieldValue::Varint(size)) => http.size = size.cast_signed(),
-        (10, FieldValue::Bytes(text)) => http.protocol = text,
-        (11, FieldValue::Bytes(text)) => http.body = text,
-        (12, FieldValue::Bytes(bytes)) => http.raw_body = bytes,
-        _ => {}
+        Ok(())
     })?;
     http.headers = headers.into_bump_slice();
-    result.map(|()| http)
+    Ok(http)
 }
 
 /// Reads a `HeaderMap`; repeated headers are joined with a comma. Cost: linear in the bytes, however often a header is repeated.
 fn read_header_map<'a>(
     body: &'a [u8],
+    budget: &FieldBudget,
     out: &mut ArenaVec<'a, (&'a [u8], &'a [u8])>,
 ) -> Result<(), DecodeError> {
     let arena = out.bump();
-    let mut result = Ok(());
     // Seeded: callers choose the names.
     let mut indices: HashMap<&'a [u8], usize> = HashMap::default();
     for (at, (name, _)) in out.iter().enumerate() {
         indices.entry(name).or_insert(at);
     }
     let mut joined: FxHashMap<usize, ArenaVec<'a, u8>> = FxHashMap::default();
-    each_bytes(body, |number, header| {
+    budget.each_bytes(body, |number, header| {
         if number != 1 {
-            return;
+            return Ok(());
         }
         let (mut key, mut value, mut raw) = (&[][..], &[][..], &[][..]);
-        let read = each_bytes(header, |number, bytes| match number {
-            1 => key = bytes,
-            2 => value = bytes,
-            3 => raw = bytes,
-            _ => {}
-        });
+        budget.each_bytes(header, |number, bytes| {
+            match number {
+                1 => key = bytes,
+                2 => value = bytes,
+                3 => raw = bytes,
+                _ => {}
+            }
+            Ok(())
+        })?;
         let value = if raw.is_empty() { value } else { raw };
-        if read.is_err() {
-            result = read;
-        }
         match indices.entry(key) {
             Entry::Vacant(index) => {
                 index.insert(out.len());
@@ -103,13 +102,14 @@ fn read_header_map<'a>(
                 text.extend_from_slice(value);
             }
         }
+        Ok(())
     })?;
     for (at, text) in joined {
         if let Some((_, value)) = out.get_mut(at) {
             *value = text.into_bump_slice();
         }
     }
-    result
+    Ok(())
 }
 
 /// Sets the attributes of an HTTP request. `includes_body` sets the body too.
@@ -180,7 +180,7 @@ mod tests {
             .collect();
         let arena = Bump::new();
         let mut headers = ArenaVec::new_in(&arena);
-        read_header_map(&map, &mut headers).unwrap();
+        read_header_map(&map, &FieldBudget::unbounded(), &mut headers).unwrap();
         assert_eq!(headers.len() as u64, NAMES);
         assert_eq!(headers[7], (&name(7)[..], &b"x,x"[..]));
     }

@@ -47,7 +47,7 @@ pub(crate) fn request_changes(directive: &RouteDirective) -> impl Iterator<Item 
 }
 
 /// Whether Envoy accepts the header: an invalid one fails the whole request.
-pub(super) fn is_valid(change: &HeaderChange) -> bool {
+pub(crate) fn is_valid(change: &HeaderChange) -> bool {
     is_name(&change.name) && HeaderValue::from_str(&change.value).is_ok()
 }
 

@@ -11,8 +11,6 @@ use mixer_base::budget::{Reservation, Share};
 
 /// Bounds of request bodies.
 pub(super) struct BodyLimits {
-    /// Bytes of one body.
-    pub(super) bytes: usize,
     /// Memory of the requests of all connections of the server.
     pub(super) memory: Arc<Share>,
 }
@@ -39,18 +37,23 @@ impl Refusal {
 }
 
 impl BodyLimits {
-    /// The body, and the memory that is reserved for it.
-    pub(super) async fn read<B>(&self, body: B) -> Result<(Bytes, Reservation), Refusal>
+    /// A body of at most `limit` bytes, and the memory that is reserved for it. `head`: bytes of the request besides.
+    pub(super) async fn read<B>(
+        &self,
+        body: B,
+        limit: usize,
+        head: usize,
+    ) -> Result<(Bytes, Reservation), Refusal>
     where
         B: Body<Data = Bytes>,
     {
         let mut body = std::pin::pin!(body);
-        let mut memory = self.memory.reserve(0).ok_or(Refusal::Busy)?;
+        let mut memory = self.memory.reserve(head).ok_or(Refusal::Busy)?;
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| Refusal::Incomplete)?;
             let Ok(data) = frame.into_data() else { continue };
-            if whole.len() + data.len() > self.bytes {
+            if whole.len() + data.len() > limit {
                 return Err(Refusal::TooLarge);
             }
             if !memory.grow(data.len()) {
@@ -70,13 +73,15 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_bounded_in_bytes_and_memory() {
-        let limits = BodyLimits { bytes: 100, memory: Arc::new(Share::new(150)) };
-        let read = |size: usize| limits.read(Full::new(Bytes::from(vec![b'x'; size])));
+        let limits = BodyLimits { memory: Arc::new(Share::new(150)) };
+        let read = |size: usize| limits.read(Full::new(Bytes::from(vec![b'x'; size])), 100, 0);
         assert_eq!(read(101).await.err(), Some(Refusal::TooLarge));
         let (body, first) = read(100).await.unwrap();
         assert_eq!((body.len(), limits.memory.used()), (100, 100));
         assert_eq!(read(51).await.err(), Some(Refusal::Busy));
         drop(first);
+        let head = limits.read(Full::new(Bytes::new()), 100, 151).await;
+        assert_eq!(head.err(), Some(Refusal::Busy));
         assert!(read(51).await.is_ok());
         assert_eq!(limits.memory.used(), 0);
     }

@@ -1,30 +1,29 @@
 //! `POST /json`: rate limits in the JSON mapping of their messages.
 
-use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::Full;
+use std::fmt;
+use std::marker::PhantomData;
+
+use http::StatusCode;
 use prost::Message as _;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde_json::{Value, json};
 
 use super::plain;
+use crate::config::Unit;
 use crate::service::EnvoyService;
 use mixer_api::grpc::unframed;
 use mixer_api::{CallInfo, CallPool};
+use mixer_net::http::{HttpResponse, answer};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
 /// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure.
-pub(super) async fn should_rate_limit(
-    service: &EnvoyService,
-    pool: &CallPool,
-    body: &[u8],
-) -> Response<Full<Bytes>> {
-    let request = match serde_json::from_slice::<Value>(body) {
-        Ok(value) => match request_of(&value) {
-            Some(request) => request,
-            None => return plain(StatusCode::BAD_REQUEST, "not a RateLimitRequest\n"),
-        },
-        Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("invalid JSON: {error}\n")),
+pub(super) async fn should_rate_limit(service: &EnvoyService, pool: &CallPool, body: &[u8]) -> HttpResponse {
+    let request = match read(body) {
+        Ok(request) => request,
+        Err(text) => return plain(StatusCode::BAD_REQUEST, &format!("{text}\n")),
     };
     let framed = match pool
         .run(service.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
@@ -41,67 +40,166 @@ pub(super) async fn should_rate_limit(
         rate_limit_response::Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
         rate_limit_response::Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let mut answer = Response::new(Full::new(Bytes::from(json_of(&response).to_string())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
+    answer(status, "application/json", json_of(&response).to_string())
 }
 
-/// Reads members of a JSON object; `None` for a value of another type than that of the member. As in the JSON mapping of messages, a
-/// member that is absent or null has its default.
-struct Members<'v>(&'v serde_json::Map<String, Value>);
-
-impl<'v> Members<'v> {
-    fn of(value: &'v Value) -> Option<Self> {
-        value.as_object().map(Self)
-    }
-
-    /// A member in either of its two spellings.
-    fn get(&self, camel: &str, snake: &str) -> Option<&'v Value> {
-        self.0.get(camel).or_else(|| self.0.get(snake)).filter(|value| !value.is_null())
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.get(name, name).map_or(Some(String::new()), |value| value.as_str().map(str::to_owned))
-    }
-
-    /// A number or a string of digits, as the JSON mapping writes 64-bit numbers.
-    fn number(&self, camel: &str, snake: &str) -> Option<Option<u64>> {
-        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        self.get(camel, snake).map_or(Some(None), |value| number(value).map(Some))
-    }
-
-    fn flag(&self, camel: &str, snake: &str) -> Option<bool> {
-        self.get(camel, snake).map_or(Some(false), Value::as_bool)
-    }
-
-    fn list<T>(&self, name: &str, item: impl Fn(&'v Value) -> Option<T>) -> Option<Vec<T>> {
-        self.get(name, name).map_or(Some(Vec::new()), |value| value.as_array()?.iter().map(item).collect())
-    }
-}
-
-fn request_of(value: &Value) -> Option<RateLimitRequest> {
-    let members = Members::of(value)?;
-    Some(RateLimitRequest {
-        domain: members.text("domain")?,
-        descriptors: members.list("descriptors", descriptor)?,
-        hits_addend: u32::try_from(members.number("hitsAddend", "hits_addend")?.unwrap_or(0)).ok()?,
+/// Decodes a request. Errors: what is wrong with it. A member that nobody reads is an error: a limit that is misspelt would limit nothing.
+fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
+    let request: Object<JsonRequest> =
+        serde_json::from_slice(body).map_err(|error| match error.is_data() {
+            true => format!("not a RateLimitRequest: {error}"),
+            false => format!("invalid JSON: {error}"),
+        })?;
+    let request = request.0;
+    Ok(RateLimitRequest {
+        domain: request.domain,
+        descriptors: request.descriptors.into_iter().map(|Object(one)| one.into()).collect(),
+        hits_addend: request.hits_addend.0,
     })
 }
 
-fn descriptor(value: &Value) -> Option<RateLimitDescriptor> {
-    let members = Members::of(value)?;
-    Some(RateLimitDescriptor {
-        entries: members.list("entries", entry)?,
-        limit: None,
-        hits_addend: members.number("hitsAddend", "hits_addend")?,
-        is_negative_hits: members.flag("isNegativeHits", "is_negative_hits")?,
-    })
+/// As in the JSON mapping of messages, a member has two spellings, and one that is absent or null has its default.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonRequest {
+    #[serde(default, deserialize_with = "or_default")]
+    domain: String,
+    #[serde(default, deserialize_with = "or_default")]
+    descriptors: Vec<Object<JsonDescriptor>>,
+    #[serde(default, deserialize_with = "or_default", alias = "hitsAddend")]
+    hits_addend: Number<u32>,
 }
 
-fn entry(value: &Value) -> Option<rate_limit_descriptor::Entry> {
-    let members = Members::of(value)?;
-    Some(rate_limit_descriptor::Entry { key: members.text("key")?, value: members.text("value")? })
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonDescriptor {
+    #[serde(default, deserialize_with = "or_default")]
+    entries: Vec<Object<JsonEntry>>,
+    #[serde(default)]
+    limit: Option<Object<JsonLimit>>,
+    #[serde(default, alias = "hitsAddend")]
+    hits_addend: Option<Number<u64>>,
+    #[serde(default, deserialize_with = "or_default", alias = "isNegativeHits")]
+    is_negative_hits: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonEntry {
+    #[serde(default, deserialize_with = "or_default")]
+    key: String,
+    #[serde(default, deserialize_with = "or_default")]
+    value: String,
+}
+
+/// A limit without a unit would limit nothing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonLimit {
+    #[serde(default, deserialize_with = "or_default", alias = "requestsPerUnit")]
+    requests_per_unit: Number<u32>,
+    unit: JsonUnit,
+}
+
+impl From<JsonDescriptor> for RateLimitDescriptor {
+    fn from(descriptor: JsonDescriptor) -> Self {
+        let entry = |Object(JsonEntry { key, value })| rate_limit_descriptor::Entry { key, value };
+        let limit = |Object(limit): Object<JsonLimit>| rate_limit_descriptor::RateLimitOverride {
+            requests_per_unit: limit.requests_per_unit.0,
+            unit: limit.unit.0 as i32,
+        };
+        Self {
+            entries: descriptor.entries.into_iter().map(entry).collect(),
+            limit: descriptor.limit.map(limit),
+            hits_addend: descriptor.hits_addend.map(|number| number.0),
+            is_negative_hits: descriptor.is_negative_hits,
+        }
+    }
+}
+
+fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// An object: a list of its values in order is none.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
+    }
+}
+
+/// A number or a string of digits, as the JSON mapping writes 64-bit numbers.
+#[derive(Default)]
+struct Number<T>(T);
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Number<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let number = from.deserialize_any(NumberVisitor)?;
+        let fits = T::try_from(number)
+            .map_err(|_| D::Error::invalid_value(Unexpected::Unsigned(number), &NumberVisitor));
+        fits.map(Self)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = u64;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a number in range")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
+        text.parse().map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+/// The name of a unit, or its number.
+struct JsonUnit(Unit);
+
+impl<'de> Deserialize<'de> for JsonUnit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UnitVisitor).map(Self)
+    }
+}
+
+struct UnitVisitor;
+
+impl Visitor<'_> for UnitVisitor {
+    type Value = Unit;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a unit such as `MINUTE`")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Unit, E> {
+        Unit::from_number(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Unit, E> {
+        Unit::from_name(name).ok_or_else(|| E::invalid_value(Unexpected::Str(name), &self))
+    }
 }
 
 fn json_of(response: &RateLimitResponse) -> Value {
@@ -133,16 +231,13 @@ fn json_of(response: &RateLimitResponse) -> Value {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<RateLimitRequest> {
-        request_of(&serde_json::from_str(text).unwrap())
-    }
-
     #[test]
     fn absent_members_have_their_defaults() {
         let request = read(
             r#"{"domain": "shop", "hitsAddend": "2", "descriptors": [
                 {"entries": [{"key": "user", "value": "ann"}, {"key": "any"}], "hits_addend": 3, "isNegativeHits": true},
-                {"entries": null}]}"#,
+                {"entries": null, "limit": {"requestsPerUnit": 7, "unit": "MINUTE"}}]}"#
+                .as_bytes(),
         )
         .unwrap();
         assert_eq!((request.domain.as_str(), request.hits_addend), ("shop", 2));
@@ -150,13 +245,17 @@ mod tests {
         let entries: Vec<_> = first.entries.iter().map(|e| (e.key.as_str(), e.value.as_str())).collect();
         assert_eq!(entries, [("user", "ann"), ("any", "")]);
         assert_eq!((first.hits_addend, first.is_negative_hits), (Some(3), true));
-        assert_eq!((second.entries.len(), second.hits_addend), (0, None));
+        assert_eq!((second.entries.len(), second.hits_addend, first.limit), (0, None, None));
+        let limit = rate_limit_descriptor::RateLimitOverride { requests_per_unit: 7, unit: 2 };
+        assert_eq!(second.limit, Some(limit));
     }
 
     #[test]
     fn values_of_other_types_are_refused() {
         for text in [
             r#"[]"#,
+            r#"{"descriptors": [[]]}"#,
+            r#"{"descriptors": [{"entries": [["user", "ann"]]}]}"#,
             r#"{"domain": 1}"#,
             r#"{"descriptors": {}}"#,
             r#"{"descriptors": ["user"]}"#,
@@ -169,7 +268,29 @@ mod tests {
             r#"{"descriptors": [{"hitsAddend": 1.5}]}"#,
             r#"{"descriptors": [{"isNegativeHits": "yes"}]}"#,
         ] {
-            assert_eq!(read(text), None, "{text}");
+            let error = read(text.as_bytes()).unwrap_err();
+            assert!(error.starts_with("not a RateLimitRequest: "), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn members_that_limit_nothing_are_refused() {
+        for (text, named) in [
+            (r#"{"domain": "shop", "limits": []}"#, "unknown field `limits`"),
+            (r#"{"descriptors": [{"entrys": []}]}"#, "unknown field `entrys`"),
+            (r#"{"descriptors": [{"entries": [{"name": "user"}]}]}"#, "unknown field `name`"),
+            (
+                r#"{"descriptors": [{"limit": {"unit": "MINUTE", "multiplier": 2}}]}"#,
+                "unknown field `multiplier`",
+            ),
+            (r#"{"descriptors": [{"limit": {"requestsPerUnit": 1}}]}"#, "missing field `unit`"),
+            (r#"{"descriptors": [{"limit": {"unit": "MINUET"}}]}"#, "a unit such as `MINUTE`"),
+            (r#"{"descriptors": [{"hitsAddend": 1, "hits_addend": 2}]}"#, "duplicate field"),
+            (r#"{"descriptors": [], "descriptors": []}"#, "duplicate field"),
+        ] {
+            let error = read(text.as_bytes()).unwrap_err();
+            assert!(error.contains(named), "{text}: {error}");
+        }
+        assert!(read(b"{").unwrap_err().starts_with("invalid JSON: "));
     }
 }

@@ -81,6 +81,11 @@ fn http_response(
         let mut response = HttpCheckResponse { status: 200, ..HttpCheckResponse::default() };
         for change in decision.directive.iter().flat_map(request_changes) {
             match change {
+                // A response has headers, and no `:path`.
+                RequestChange::Set(c) | RequestChange::Append(_, c) if c.name.starts_with(':') => {
+                    unsupported.pseudo_header += 1;
+                }
+                RequestChange::Remove(name) if name.starts_with(':') => unsupported.pseudo_header += 1,
                 RequestChange::Set(c) | RequestChange::Append(_, c) => {
                     response.headers.push((c.name.clone(), c.value.clone()));
                 }
@@ -88,6 +93,9 @@ fn http_response(
                 RequestChange::Invalid => unsupported.invalid_header += 1,
             }
         }
+        // The headers of an answer that allows are those of the request for the upstream.
+        let lost = decision.directive.iter().map(|directive| directive.response_headers.len()).sum::<usize>();
+        unsupported.response_header += u32::try_from(lost).unwrap_or(u32::MAX);
         return (response, unsupported);
     }
     let mut headers = decision.headers.clone();
@@ -108,8 +116,15 @@ fn http_response(
     };
     let body = match direct {
         Some(direct) => {
-            let changes = direct.response_headers.iter().filter(|change| change.kind != Remove);
-            headers.extend(changes.map(|change| (change.name.clone(), change.value.clone())));
+            for change in &direct.response_headers {
+                match change.kind {
+                    Remove => unsupported.response_remove += 1,
+                    _ if change.name.starts_with(':') || !check_response::is_valid(change) => {
+                        unsupported.invalid_header += 1
+                    }
+                    _ => headers.push((change.name.clone(), change.value.clone())),
+                }
+            }
             direct.direct_response_body.clone()
         }
         None => check_response::body(code, &decision.message, request),

@@ -59,17 +59,17 @@ impl EnvoyService {
         let config = config_of(call.published.routes.snapshot());
         let settings = &config.settings.ratelimit;
         require_enabled(settings.enabled, "rate limits")?;
+        let limit = self.worker.engine.limits.quotas;
+        let found = RateLimitRequest::count(body).map_err(GrpcError::undecodable)?;
+        if found > limit {
+            let text =
+                format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
+            return Err(GrpcError::new(Code::InvalidArgument, text));
+        }
         let request = RateLimitRequest::read(body, arena).map_err(GrpcError::undecodable)?;
         let invalid = |text| Err(GrpcError::new(Code::Unknown, text));
         if request.domain.is_empty() {
             return invalid("rate limit domain must not be empty");
-        }
-        let limit = self.worker.engine.limits.quotas;
-        if request.descriptors.len() > limit {
-            let found = request.descriptors.len();
-            let text =
-                format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
-            return Err(GrpcError::new(Code::InvalidArgument, text));
         }
         if request.descriptors.is_empty() {
             return invalid("rate limit descriptor list must not be empty");

@@ -22,11 +22,14 @@ use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::principal::set_principal;
 use mixer_api::report::{Delivery, ReportErrors};
-use mixer_api::worker::{Pace, WorkerArena};
+use mixer_api::worker::{Pace, WORK_PER_TURN, WorkerArena};
 use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
 use mixer_engine::dispatch::DispatchContext;
 use mixer_engine::runtime::Published;
+
+/// The work of a message besides its entries, in evaluations.
+const MESSAGE_WORK: usize = 256;
 
 impl EnvoyService {
     /// Begins a stream of access logs.
@@ -39,7 +42,7 @@ impl EnvoyService {
             counters: RefCell::new(ConnectionCounters::within(account, 0, Duration::ZERO)),
             counted: Cell::default(),
         };
-        LogStream { service: self, call, connections, identity: None }
+        LogStream { service: self, call, connections, identity: None, work: 0 }
     }
 
     async fn report(
@@ -48,6 +51,7 @@ impl EnvoyService {
         call: &CallInfo<'_>,
         connections: &Connections<'_>,
         identity: &mut Option<Box<LogIdentity>>,
+        work: &mut usize,
         observation: Option<&Observation<'_>>,
     ) -> Result<(), GrpcError> {
         let limit = self.worker.engine.limits.records;
@@ -95,6 +99,7 @@ impl EnvoyService {
         if progress.entries.peek().is_some() {
             Box::pin(batch.report_slices(&mut progress, &mut pace)).await;
         }
+        *work = work.saturating_add(pace.work());
         batch.finish(progress, recorder);
         Ok(())
     }
@@ -106,6 +111,8 @@ pub(crate) struct LogStream<'s> {
     call: CallInfo<'s>,
     connections: Connections<'s>,
     identity: Option<Box<LogIdentity>>,
+    /// The work of messages since the stream last gave way.
+    work: usize,
 }
 
 impl LogStream<'_> {
@@ -115,11 +122,21 @@ impl LogStream<'_> {
     /// Errors: UNIMPLEMENTED when access logs are disabled, RESOURCE_EXHAUSTED under overload, INTERNAL for bytes that are no
     /// message.
     pub(crate) async fn report(&mut self, body: Bytes) -> Result<(), GrpcError> {
-        let Self { service, call, connections, identity } = self;
+        let Self { service, call, connections, identity, work } = self;
+        *work = work.saturating_add(MESSAGE_WORK);
         let report = service.observed(STREAM_ACCESS_LOGS, call, async |observation| {
-            service.report(&body, call, connections, identity, observation).await
+            service.report(&body, call, connections, identity, work, observation).await
         });
         Box::pin(report).await
+    }
+
+    /// Serves other calls of the worker if the messages since the last time took a turn: messages that have arrived are read one after the
+    /// other without a wait.
+    pub(crate) async fn give_way(&mut self) {
+        if self.work > WORK_PER_TURN / 2 {
+            tokio::task::yield_now().await;
+            self.work = 0;
+        }
     }
 }
 
@@ -287,5 +304,57 @@ impl Batch<'_> {
             self.connections.count(counters.len(), counters.evicted());
         }
         set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mixer_api::worker::{Engine, MessageLimits};
+    use mixer_base::budget::{MemoryBudget, Share};
+    use mixer_base::metrics::Metrics;
+    use mixer_engine::runtime::Runtime;
+    use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
+
+    use super::super::EnvoyShared;
+    use super::*;
+
+    /// Messages that have arrived are reported without a wait in between.
+    #[test]
+    fn a_stream_of_short_messages_gives_way_to_others() {
+        let empty = SnapshotBuilder::new(SnapshotOptions::new(Registry::default())).empty();
+        let engine = Engine {
+            runtime: Arc::new(Runtime::new(empty, None)),
+            metrics: Arc::new(Metrics::new()),
+            last_known: Arc::default(),
+            shedder: None,
+            observers: None,
+            limits: MessageLimits::default(),
+            waiting: Arc::new(Share::new(1 << 20)),
+            as_istio_mixer: false,
+        };
+        let service = EnvoyService::new(Arc::new(EnvoyShared::new(engine, &MemoryBudget::default())));
+        let messages = 10 * WORK_PER_TURN / MESSAGE_WORK;
+        let mut reported = std::pin::pin!(async {
+            let mut stream = service.open_log(CallInfo::default());
+            for _ in 0..messages {
+                stream.report(Bytes::new()).await.expect("an empty message");
+                stream.give_way().await;
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let turns = runtime.block_on(async {
+            let mut turns = 1;
+            std::future::poll_fn(|cx| match reported.as_mut().poll(cx) {
+                std::task::Poll::Pending => {
+                    turns += 1;
+                    cx.waker().wake_by_ref();
+                    std::task::Poll::Pending
+                }
+                std::task::Poll::Ready(()) => std::task::Poll::Ready(()),
+            })
+            .await;
+            turns
+        });
+        assert!((15..=21).contains(&turns), "{turns} turns for {messages} messages");
     }
 }

@@ -1,7 +1,7 @@
 //! The bound on the connections of an endpoint, and which of them gives way.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -16,6 +16,9 @@ pub(super) struct Connections {
     limit: usize,
     open: Mutex<Vec<Arc<Slot>>>,
     freed: Notify,
+    /// Most bytes of unfinished heads, and how many there are.
+    max_head_bytes: usize,
+    head_bytes: AtomicUsize,
 }
 
 /// A connection.
@@ -23,6 +26,8 @@ pub(super) struct Connections {
 pub(super) struct Slot {
     /// Since when no request is in progress.
     waiting: Mutex<Option<Instant>>,
+    /// Bytes of the head that is arriving.
+    head: AtomicUsize,
     is_closed: AtomicBool,
     close: Notify,
 }
@@ -36,8 +41,14 @@ pub(super) struct Place {
 
 impl Connections {
     /// At most `limit` connections, at least one.
-    pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), open: Mutex::default(), freed: Notify::new() })
+    pub(super) fn new(limit: usize, max_head_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit: limit.max(1),
+            open: Mutex::default(),
+            freed: Notify::new(),
+            max_head_bytes,
+            head_bytes: AtomicUsize::new(0),
+        })
     }
 
     /// A place for a new connection.
@@ -65,6 +76,7 @@ impl Connections {
         }
         let slot = Arc::new(Slot {
             waiting: Mutex::new(Some(Instant::now())),
+            head: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             close: Notify::new(),
         });
@@ -85,6 +97,36 @@ impl Connections {
     }
 }
 
+impl Connections {
+    /// Counts bytes of a head. Beyond the bound, the connections with the longest ones are closed.
+    fn arrived(&self, slot: &Slot, bytes: usize) {
+        slot.head.fetch_add(bytes, Ordering::Relaxed);
+        let mut all = self.head_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if all <= self.max_head_bytes {
+            return;
+        }
+        let mut open = self.open.lock();
+        while all > self.max_head_bytes {
+            let lengths = open.iter().map(|slot| slot.head.load(Ordering::Relaxed)).enumerate();
+            let Some((at, 1..)) = lengths.max_by_key(|(_, length)| *length) else { return };
+            let longest = open.swap_remove(at);
+            all = all.saturating_sub(self.release(&longest));
+            longest.close();
+            mixer_base::warn_limited!(
+                1,
+                "heads of requests take too much memory: the connection with the longest one is closed"
+            );
+        }
+    }
+
+    /// Releases the bytes of a head. Returns how many.
+    fn release(&self, slot: &Slot) -> usize {
+        let bytes = slot.head.swap(0, Ordering::Relaxed);
+        self.head_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
+    }
+}
+
 impl Slot {
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
@@ -98,10 +140,8 @@ impl Slot {
         }
     }
 
-    /// A request has arrived. It ends with the returned value.
-    pub(super) fn request(self: &Arc<Self>) -> InRequest {
-        *self.waiting.lock() = None;
-        InRequest(Arc::clone(self))
+    fn is_waiting(&self) -> bool {
+        self.waiting.lock().is_some()
     }
 }
 
@@ -109,11 +149,26 @@ impl Place {
     pub(super) fn slot(&self) -> &Arc<Slot> {
         &self.slot
     }
+
+    /// A request has arrived. It ends with the returned value.
+    pub(super) fn request(&self) -> InRequest {
+        *self.slot.waiting.lock() = None;
+        self.connections.release(&self.slot);
+        InRequest(Arc::clone(&self.slot))
+    }
+
+    /// Bytes have arrived: of a head, unless there is a request.
+    pub(super) fn arrived(&self, bytes: usize) {
+        if self.slot.is_waiting() && !self.slot.is_closed.load(Ordering::Relaxed) {
+            self.connections.arrived(&self.slot, bytes);
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.connections.open.lock().retain(|slot| !Arc::ptr_eq(slot, &self.slot));
+        self.connections.release(&self.slot);
         self.connections.freed.notify_one();
     }
 }
@@ -136,13 +191,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_that_waited_longest_gives_way() {
-        let connections = Connections::new(2);
+        let connections = Connections::new(2, 0);
         let (first, second) = (connections.enter().await, connections.enter().await);
-        let busy = first.slot().request();
+        let busy = first.request();
         let third = connections.enter().await;
         assert!(second.slot().closed().now_or_never().is_some(), "it waited for a request");
         assert!(first.slot().closed().now_or_never().is_none(), "it has a request");
-        let _busy_too = third.slot().request();
+        let _busy_too = third.request();
         drop(second);
         assert!(connections.enter().now_or_never().is_none(), "all have requests");
         drop(busy);
@@ -151,9 +206,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_lets_the_next_one_in() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 0);
         let first = connections.enter().await;
-        let busy = first.slot().request();
+        let busy = first.request();
         let mut next = std::pin::pin!(connections.enter());
         assert!(next.as_mut().now_or_never().is_none());
         drop((busy, first));
@@ -162,11 +217,35 @@ mod tests {
 
     #[tokio::test]
     async fn connections_without_a_request_are_closed_together() {
-        let connections = Connections::new(3);
+        let connections = Connections::new(3, 0);
         let places = [connections.enter().await, connections.enter().await];
-        let _busy = places[0].slot().request();
+        let _busy = places[0].request();
         connections.close_waiting();
         assert!(places[1].slot().closed().now_or_never().is_some());
         assert!(places[0].slot().closed().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_longest_head_gives_way_to_others() {
+        let connections = Connections::new(9, 100);
+        let [long, short, new] =
+            [connections.enter().await, connections.enter().await, connections.enter().await];
+        long.arrived(60);
+        short.arrived(40);
+        assert!(long.slot().closed().now_or_never().is_none(), "all of them may have 100 bytes");
+        new.arrived(1);
+        assert!(long.slot().closed().now_or_never().is_some());
+        assert_eq!(connections.head_bytes.load(Ordering::Relaxed), 41);
+        long.arrived(60);
+        assert_eq!(connections.head_bytes.load(Ordering::Relaxed), 41, "it is closed");
+        let request = short.request();
+        short.arrived(1000);
+        assert_eq!(connections.head_bytes.load(Ordering::Relaxed), 1, "a body is no head");
+        drop(request);
+        short.arrived(99);
+        new.arrived(1);
+        assert!(short.slot().closed().now_or_never().is_some(), "and the next head is one");
+        drop((long, short, new));
+        assert_eq!(connections.head_bytes.load(Ordering::Relaxed), 0);
     }
 }

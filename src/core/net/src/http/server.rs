@@ -13,9 +13,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Connections, Place};
+use super::heads::HeadMeter;
 use super::timeouts::{RequestBody, ResponseBody, WriteTimeout};
 use crate::descriptors;
 use mixer_base::task;
+
+/// Longest head of a request: Envoy's default is 60 KiB.
+const MAX_HEAD: usize = 64 << 10;
 
 /// The first pause after an error of accept(2).
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -27,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct HttpLimits {
     /// Open connections. At the bound, a connection without a request gives way to a new one.
     pub max_connections: usize,
+    /// Bytes of heads that have not arrived completely, of all connections. Beyond it, the connection with the longest one is closed.
+    pub max_head_bytes: usize,
     /// Time for the head of a request to arrive, which is also the longest time between requests.
     pub head_timeout: Duration,
     /// Time for the body of a request to arrive.
@@ -39,7 +45,13 @@ impl HttpLimits {
     /// The bounds of an endpoint for operators.
     pub fn for_operators(max_connections: usize) -> Self {
         let timeout = Duration::from_secs(10);
-        Self { max_connections, head_timeout: timeout, body_timeout: timeout, write_timeout: timeout }
+        Self {
+            max_connections,
+            max_head_bytes: 1 << 20,
+            head_timeout: timeout,
+            body_timeout: timeout,
+            write_timeout: timeout,
+        }
     }
 }
 
@@ -81,7 +93,7 @@ pub async fn accept(
     stop: CancellationToken,
     mut begin: impl FnMut(Connection),
 ) {
-    let connections = Connections::new(limits.max_connections);
+    let connections = Connections::new(limits.max_connections, limits.max_head_bytes);
     let mut shortage = descriptors::shortage();
     let mut backoff = Backoff::default();
     loop {
@@ -125,7 +137,7 @@ impl Connection {
         let Self { socket, peer, place, limits, stop } = self;
         let slot = place.slot();
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            let in_request = slot.request();
+            let in_request = place.request();
             let answered = answer(request.map(|body| RequestBody::new(body, limits.body_timeout)), peer);
             async move {
                 let mut answered = std::pin::pin!(answered);
@@ -138,8 +150,9 @@ impl Connection {
             }
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
-        let socket = TokioIo::new(WriteTimeout::new(socket, limits.write_timeout));
+        builder.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout).max_buf_size(MAX_HEAD);
+        let socket = HeadMeter::new(WriteTimeout::new(socket, limits.write_timeout), &place);
+        let socket = TokioIo::new(socket);
         let mut connection = std::pin::pin!(builder.serve_connection(socket, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

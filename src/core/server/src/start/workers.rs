@@ -93,6 +93,7 @@ impl Start<'_> {
             shared: Arc::new(EnvoyShared::new(engine.clone(), &self.memory)),
             stopping: stopping.clone(),
             memory: Arc::clone(self.memory.share(Purpose::Connections)),
+            pages: Arc::clone(self.memory.share(Purpose::Pages)),
             limits: CallLimits {
                 pool: limits.pool.rejecting_with(Code::ResourceExhausted),
                 ..limits.clone()
