@@ -23,6 +23,8 @@ mod files;
 mod flow_control;
 #[path = "attacks/good_client.rs"]
 mod good_client;
+#[path = "attacks/heads.rs"]
+mod heads;
 #[path = "attacks/labels.rs"]
 mod labels;
 #[path = "attacks/memory.rs"]
@@ -39,7 +41,7 @@ mod scene;
 mod wire;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 27] = [
+const ATTACKS: [&str; 28] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -54,6 +56,7 @@ const ATTACKS: [&str; 27] = [
     "slow readers",
     "INITIAL_WINDOW_SIZE",
     "dynamic tables",
+    "pipelined large heads",
     "announced messages",
     "announced access logs",
     "calls without bodies",

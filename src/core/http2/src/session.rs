@@ -101,6 +101,8 @@ pub struct Session {
     streams: HashMap<u32, Stream, FxBuildHasher>,
     /// Streams whose request is not delivered yet.
     new_requests: VecDeque<u32>,
+    /// Memory of their heads, without those of the cache.
+    waiting_heads: usize,
     last_stream: u32,
     recently_reset: VecDeque<u32>,
     violations: u32,
@@ -158,6 +160,7 @@ impl Session {
             partial_block: None,
             streams: HashMap::default(),
             new_requests: VecDeque::new(),
+            waiting_heads: 0,
             last_stream: 0,
             recently_reset: VecDeque::new(),
             violations: 0,
@@ -279,6 +282,7 @@ impl Session {
     /// Forgets a stream and fails a body that is still being read. Returns whether it was open.
     fn close(&mut self, stream: u32, code: ErrorCode) -> bool {
         let Some(mut gone) = self.streams.remove(&stream) else { return false };
+        self.waiting_heads -= gone.head_memory;
         gone.release_all(&self.flow_control);
         gone.fail_body(code);
         self.may_unblock = true;

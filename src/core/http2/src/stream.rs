@@ -13,7 +13,8 @@ use super::flow_control::FlowControl;
 use super::frame::MAX_FRAME;
 use super::{ErrorCode, RequestBody, RequestHead};
 
-/// Memory that a call takes besides its request while it waits for the rest of it: the stream, the task, and what its service keeps.
+/// Memory that a call takes besides its request while it waits for the rest of it: the stream, the task, and what its service keeps. A head
+/// that takes no more does not count once its complete request is delivered.
 pub(super) const CALL_MEMORY: usize = 8 << 10;
 
 /// Part of a response that waits for flow-control window.
@@ -33,12 +34,14 @@ pub(super) enum Outgoing {
 pub(super) struct Stream {
     /// Taken when the request is delivered.
     pub(super) head: Option<Rc<RequestHead>>,
+    /// Memory of the head until then; 0 for one of the cache.
+    pub(super) head_memory: usize,
     /// Body received before the request is delivered.
     body: BytesMut,
     buffer: Option<Arc<BodyBuffer>>,
     /// Memory of the request that is counted before it is delivered.
     held: usize,
-    /// [`CALL_MEMORY`], if the request was delivered before it was complete.
+    /// Counted from delivery to the end of the stream: [`CALL_MEMORY`] if the request was not complete, and a large head if it was.
     call: usize,
     /// Half-closed (remote): END_STREAM was received.
     pub(super) is_half_closed: bool,
@@ -58,10 +61,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(head: Rc<RequestHead>, receive_window: i64) -> Self {
+    pub(super) fn new(head: Rc<RequestHead>, head_memory: usize, receive_window: i64) -> Self {
         Self {
             remaining: head.content_length(),
             head: Some(head),
+            head_memory,
             body: BytesMut::new(),
             buffer: None,
             held: 0,
@@ -161,8 +165,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Delivers the request, once. The head of a request that is not complete counts as well, and its call until the stream is closed; a
-    /// request that is complete and no larger than a frame does not count.
+    /// Delivers the request, once. The head of a request that is not complete counts as well, and its call until the stream is closed; of a
+    /// request that is complete and no larger than a frame only a large head counts.
     ///
     /// Errors: as [`hold`](Self::hold).
     pub(super) fn request(
@@ -173,6 +177,12 @@ impl Stream {
         let head = self.head.take()?;
         if self.is_half_closed && self.buffer.is_none() && self.body.len() <= MAX_FRAME {
             self.release(flow_control);
+            if head.memory() > CALL_MEMORY {
+                if !flow_control.hold(head.memory()) {
+                    return Some(Err(ErrorCode::ENHANCE_YOUR_CALM));
+                }
+                self.call = head.memory();
+            }
             return Some(Ok((head, RequestBody::complete(std::mem::take(&mut self.body).freeze()))));
         }
         if !self.is_half_closed {

@@ -182,8 +182,10 @@ struct Driver<'c, S: WorkerService> {
     session: Session,
     service: Rc<S>,
     peer: Rc<Peer>,
-    /// An incomplete frame.
+    /// Input that the session has not taken: an incomplete frame, or more while the session is full.
     partial: Vec<u8>,
+    /// Whether the session was full when it received that.
+    was_full: bool,
     /// Requests that are not answered yet.
     calls: FuturesUnordered<PendingCall<S>>,
     /// Streamed bodies that wait for their next frame.
@@ -217,6 +219,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             service,
             peer,
             partial: Vec::new(),
+            was_full: false,
             calls: FuturesUnordered::new(),
             bodies: FuturesUnordered::new(),
             draining: Vec::new(),
@@ -335,7 +338,16 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             && !self.place.is_over()
             && all < MAX_INPUT
             && self.session.waiting_requests() < MAX_REQUESTS
+            && !self.session.is_full()
         {
+            if self.was_full {
+                let input = std::mem::take(&mut self.partial);
+                self.receive(&input)?;
+                self.place.count_input(input.len() - self.partial.len());
+                // Bytes that were read before: there is progress, whatever they hold.
+                all = all.max(1);
+                continue;
+            }
             match INPUT.with_borrow_mut(|input| self.read_once(input, cx)) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     all += count;
@@ -349,7 +361,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     }
 
     fn read_once(&mut self, input: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
-        // INVARIANT: `partial` is shorter than a frame, which is about a quarter of the buffer.
+        // INVARIANT: `partial` is shorter than a frame unless the session was full. A frame is about a quarter of the buffer.
         let kept = self.partial.len();
         let Some((begin, room)) = input.split_at_mut_checked(kept) else { return Poll::Pending };
         let mut buffer = ReadBuf::new(room);
@@ -357,13 +369,19 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         let count = buffer.filled().len();
         begin.copy_from_slice(&self.partial);
         self.partial.clear();
-        let received = input.get(..kept + count).unwrap_or_default();
-        let taken = self.session.receive(received)?;
-        let rest = received.get(taken..).unwrap_or_default();
-        // Not more than the frame.
+        self.receive(input.get(..kept + count).unwrap_or_default())?;
+        Poll::Ready(Ok(count))
+    }
+
+    /// Passes input to the session and keeps what it does not take. INVARIANT: `partial` is empty.
+    fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionEnd> {
+        let taken = self.session.receive(input)?;
+        self.was_full = self.session.is_full();
+        let rest = input.get(taken..).unwrap_or_default();
+        // Not more than what is left.
         self.partial.reserve_exact(rest.len());
         self.partial.extend_from_slice(rest);
-        Poll::Ready(Ok(count))
+        Ok(())
     }
 
     /// Writes output; ready when all is written.

@@ -1,4 +1,4 @@
-//! What a connection keeps between two events, besides requests and answers.
+//! What a connection keeps between two events, besides delivered requests and answers.
 
 use super::head_cache::HeadCache;
 use super::{ConnectionError, ErrorCode, Session};
@@ -12,9 +12,10 @@ const FREE: usize = 40 << 10;
 const KEPT_ENTRIES: usize = 256;
 
 impl Session {
-    /// Counts what the connection keeps until something happens: `input` bytes of its driver, unsent output, tables and caches.
+    /// Counts what the connection keeps until something happens: `input` bytes of its driver, unsent output, tables and caches, and the heads of
+    /// requests that wait. Without memory for them the caches are emptied, then those requests are refused.
     ///
-    /// Errors: there is no memory for it, also without caches.
+    /// Errors: there is no memory for the rest.
     pub fn count_kept(&mut self, input: usize) -> Result<(), ConnectionError> {
         if self.streams.is_empty() && self.streams.capacity() > 4 * KEPT_ENTRIES {
             self.streams.shrink_to(KEPT_ENTRIES);
@@ -32,6 +33,12 @@ impl Session {
         if self.adjust_kept(input) {
             return Ok(());
         }
+        if self.waiting_heads > 0 {
+            self.refuse_waiting();
+            if self.adjust_kept(input) {
+                return Ok(());
+            }
+        }
         Err(ConnectionError {
             code: ErrorCode::ENHANCE_YOUR_CALM,
             message: "no memory for what the connection keeps",
@@ -40,7 +47,8 @@ impl Session {
 
     /// Returns false, and counts as before, if there is no memory.
     fn adjust_kept(&mut self, input: usize) -> bool {
-        let bytes = input + self.output.capacity() + self.head_cache.memory() + self.decoder.memory();
+        let tables = self.head_cache.memory() + self.decoder.memory();
+        let bytes = input + self.output.capacity() + tables + self.waiting_heads;
         let kept = bytes.saturating_sub(FREE).div_ceil(GRAIN) * GRAIN;
         if kept < self.kept {
             self.flow_control.give_up(self.kept - kept);

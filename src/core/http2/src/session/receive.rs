@@ -32,7 +32,8 @@ fn frame_size_error<T>(message: &'static str) -> Result<T, ConnectionError> {
 }
 
 impl Session {
-    /// Processes all complete frames of `input` and returns their length in bytes. The rest must be passed again with more input.
+    /// Processes the complete frames of `input` and returns their length in bytes. The rest must be passed again: with more input, or, if
+    /// the session [is full](Self::is_full), once requests were taken from it.
     ///
     /// Errors: a connection error; [`abort`](Self::abort) the connection.
     pub fn receive(&mut self, input: &[u8]) -> Result<usize, ConnectionError> {
@@ -47,7 +48,9 @@ impl Session {
             self.phase =
                 if count == expected.len() { Phase::Settings } else { Phase::Preface(matched + count) };
         }
-        while let Some(head) = FrameHeader::read(rest) {
+        while !self.is_full()
+            && let Some(head) = FrameHeader::read(rest)
+        {
             if head.length > MAX_FRAME {
                 return frame_size_error("frame exceeds SETTINGS_MAX_FRAME_SIZE");
             }
@@ -198,8 +201,8 @@ impl Session {
         }
         self.last_stream = id;
         let changes = self.decoder.changes();
-        let head = match self.head_cache.find(block, changes) {
-            Some(head) => Rc::clone(head),
+        let (head, memory) = match self.head_cache.find(block, changes) {
+            Some(head) => (Rc::clone(head), 0),
             None => {
                 let head = match self.decode(block)?.request() {
                     Ok(head) => Rc::new(head),
@@ -208,7 +211,8 @@ impl Session {
                 if self.decoder.changes() == changes {
                     self.head_cache.insert(block, changes, &head);
                 }
-                head
+                let memory = head.memory();
+                (head, memory)
             }
         };
         if self.shutdown == Shutdown::Final {
@@ -219,10 +223,11 @@ impl Session {
         if self.streams.len() >= self.limits.max_streams as usize {
             return self.stream_error(id, ErrorCode::REFUSED_STREAM);
         }
-        let mut stream = Stream::new(head, STREAM_WINDOW);
+        let mut stream = Stream::new(head, memory, STREAM_WINDOW);
         if end_stream && let Err(code) = stream.end(None, &self.flow_control, id) {
             return self.stream_error(id, code);
         }
+        self.waiting_heads += memory;
         self.streams.insert(id, stream);
         self.new_requests.push_back(id);
         Ok(())

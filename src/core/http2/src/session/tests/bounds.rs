@@ -382,3 +382,87 @@ fn a_connection_without_memory_is_closed_for_what_it_keeps_beyond_a_frame_only()
     assert_eq!(error.code, ErrorCode::ENHANCE_YOUR_CALM);
     session.count_kept(FRAME).expect("what it kept before is counted once");
 }
+
+/// A request that fills the dynamic table, and blocks of 98 bytes that refer to it 96 times: each takes many times as much once decoded.
+fn heads_of_references(count: u32) -> Vec<Vec<u8>> {
+    let field = [&[0x40, 1, b'x', 127, 0xfc, 0x1d][..], &[b'v'; 0xfc - 0x80 + 0x1d * 128 + 127]].concat();
+    let mut frames = vec![headers(1, true, &[POST, &field].concat())];
+    let block = [POST, &[0xbe; 12]].concat();
+    frames.extend((1..=count).map(|number| headers(number * 2 + 1, true, &block)));
+    frames
+}
+
+/// A session for 1 000 streams with large heads.
+fn open_for_heads(account: impl MemoryAccount + 'static) -> Session {
+    open_with(Limits { max_streams: 1000, max_header_bytes: 64 << 10, ..LIMITS }, account)
+}
+
+#[test]
+fn complete_requests_with_large_heads_wait_undecoded() {
+    let mut session = open_for_heads(UnlimitedMemory);
+    let input = heads_of_references(600).concat();
+    let mut taken = session.receive(&input).unwrap();
+    assert!(taken < input.len(), "{} heads wait decoded", session.waiting_requests());
+    assert!(session.is_full() && session.waiting_heads <= (128 + 64) << 10, "{}", session.waiting_heads);
+    assert_eq!(session.receive(&input[taken..]), Ok(0), "a request must be taken first");
+    let mut requests = 0;
+    loop {
+        while let Some(request) = session.next_request() {
+            requests += 1;
+            session.send_fixed_response(request.stream, Bytes::new());
+        }
+        assert_eq!(session.waiting_heads, 0);
+        if taken == input.len() {
+            break;
+        }
+        taken += session.receive(&input[taken..]).unwrap();
+    }
+    assert_eq!(requests, 601);
+}
+
+#[test]
+fn heads_that_wait_count_in_what_the_connection_keeps() {
+    let account = Counted::of(1 << 20);
+    let mut session = open_for_heads(account.clone());
+    receive(&mut session, &heads_of_references(2)).unwrap();
+    let heads = session.waiting_heads;
+    assert!(heads > 90_000, "{heads}");
+    session.count_kept(0).unwrap();
+    assert!(account.taken() > heads - (48 << 10), "{} for {heads}", account.taken());
+    // Reset, and taken.
+    receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
+    assert!(session.waiting_heads < heads);
+    while session.next_request().is_some() {}
+    session.count_kept(0).unwrap();
+    assert_eq!(session.waiting_heads, 0);
+    drop(session);
+    assert_eq!(account.taken(), 0);
+}
+
+#[test]
+fn requests_that_wait_are_refused_when_there_is_no_memory_for_their_heads() {
+    let account = Counted::of(16 << 10);
+    let mut session = open_for_heads(account.clone());
+    receive(&mut session, &heads_of_references(2)).unwrap();
+    session.count_kept(0).expect("the connection goes on");
+    assert_eq!(sent(&mut session), ["reset 1 7", "reset 3 7", "reset 5 7"]);
+    assert!(session.next_request().is_none());
+    receive(&mut session, &[headers(7, true, POST)]).unwrap();
+    assert_eq!(next(&mut session).stream, 7);
+}
+
+#[test]
+fn a_large_head_counts_until_its_request_is_answered() {
+    let account = Counted::of(1 << 20);
+    let mut session = open_for_heads(account.clone());
+    receive(&mut session, &heads_of_references(1)).unwrap();
+    let small = headers(5, true, POST);
+    receive(&mut session, &[small]).unwrap();
+    let _requests: Vec<IncomingRequest> = std::iter::from_fn(|| session.next_request()).collect();
+    let held = session.flow_control.held();
+    assert!(held > 45_000, "{held}");
+    for stream in [1, 3, 5] {
+        session.send_fixed_response(stream, Bytes::new());
+    }
+    assert_eq!(session.flow_control.held(), 0);
+}
