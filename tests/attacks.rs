@@ -39,9 +39,11 @@ mod records;
 mod scene;
 #[path = "attacks/wire.rs"]
 mod wire;
+#[path = "attacks/words.rs"]
+mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 28] = [
+const ATTACKS: [&str; 33] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -49,10 +51,15 @@ const ATTACKS: [&str; 28] = [
     "reports of two slices",
     "empty log entries",
     "8 MB of empty log entries",
+    "a word of 870 kB in 5 100 values",
+    "a word of 60 kB in 15 000 values",
+    "a word in 2 000 logged values",
     "labels of 1 MB",
     "unread scrapes",
     "unread configuration",
     "80 000 quotas",
+    "a quota of 1 MB",
+    "64 quotas with an id of 1 MB",
     "slow readers",
     "INITIAL_WINDOW_SIZE",
     "dynamic tables",

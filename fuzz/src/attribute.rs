@@ -48,10 +48,13 @@ fn canonical(bag: &AttributeBag<'_>) -> Vec<u8> {
     OwnedAttributes::from_bag(bag).to_bytes(0)
 }
 
-/// Whether our decoder may reject what the generated one accepts: time ranges are narrower, and the number of elements is bounded.
+/// Whether our decoder may reject what the generated one accepts: time ranges are narrower, and elements and their texts are bounded.
 fn is_out_of_range<T>(result: &Result<T, DecodeError>) -> bool {
-    use DecodeError::{DurationRange, TimestampRange, TooManyElements};
-    matches!(result, Err(TimestampRange { .. } | DurationRange { .. } | TooManyElements { .. }))
+    use DecodeError::{DurationRange, LongValues, TimestampRange, TooManyElements};
+    matches!(
+        result,
+        Err(TimestampRange { .. } | DurationRange { .. } | TooManyElements { .. } | LongValues { .. })
+    )
 }
 
 /// The same for non-canonical bytes: prost ignores the wire type of a map.

@@ -120,9 +120,12 @@ fn name(kind: &str, number: usize) -> String {
 /// A check of a quota for a user of its own, with an id of its own.
 fn quota(number: usize) -> Vec<u8> {
     let quota = mixer::check_request::QuotaParams { amount: 1, best_effort: false };
+    // A longer id is refused.
+    let mut id = name("id", number);
+    id.truncate(1024);
     let request = mixer::CheckRequest {
         attributes: Some(attributes(&name("quota", number))),
-        deduplication_id: name("id", number),
+        deduplication_id: id,
         quotas: [("kept".to_owned(), quota)].into(),
         ..Default::default()
     };

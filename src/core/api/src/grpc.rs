@@ -71,9 +71,9 @@ impl GrpcError {
     /// INTERNAL for a request message that cannot be decoded, INVALID_ARGUMENT for one with too many parts.
     pub fn undecodable(error: DecodeError) -> Self {
         match error {
-            DecodeError::TooManyElements { .. } | DecodeError::TooManyFields { .. } => {
-                Self::new(Code::InvalidArgument, error.to_string())
-            }
+            DecodeError::TooManyElements { .. }
+            | DecodeError::TooManyFields { .. }
+            | DecodeError::LongValues { .. } => Self::new(Code::InvalidArgument, error.to_string()),
             _ => Self::internal(format_args!("grpc: error unmarshalling request: {error}")),
         }
     }

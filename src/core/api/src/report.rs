@@ -21,6 +21,11 @@ use mixer_engine::dispatch::{
 };
 use mixer_engine::runtime::Published;
 
+/// Most bytes of long texts of the records of a report, repeated references to one word included.
+const MAX_TEXT: usize = 64 << 20;
+/// Bytes of long texts that are collected before they are delivered.
+const TEXT_AT_ONCE: usize = SLICE.bytes;
+
 /// Bytes of a long report that are decoded at once.
 const DECODED_AT_ONCE: usize = 64 << 10;
 
@@ -91,7 +96,7 @@ async fn deliver<'a>(
     let slices = if request.is_decoded() {
         let mut records = ReportRecords::new(&request, vocabulary, arena);
         let end = arena.slice_end();
-        deliver_slice(published, &mut records, call, context, &mut errors, &mut pace, end).await;
+        deliver_slice(published, &mut records, call, context, &mut errors, &mut pace, end).await?;
         if records.is_empty() { None } else { Some(RecordSlices::after(&request, &records)) }
     } else {
         Some(RecordSlices::new(&request, vocabulary, arena))
@@ -106,7 +111,7 @@ async fn deliver<'a>(
 
 /// Delivers a long report slice by slice. Between two of them the call has no memory for records, and other long calls have their turn.
 ///
-/// Errors: DEADLINE_EXCEEDED if the deadline passes before the last slice; the slices before it were delivered.
+/// Errors: DEADLINE_EXCEEDED if the deadline passes before the last slice, and those of a slice; the slices before it were delivered.
 async fn deliver_slices(
     worker: &WorkerContext,
     scope: &CallScope<'_>,
@@ -131,13 +136,15 @@ async fn deliver_slices(
         }
         let mut records = decoder.records();
         let end = arena.slice_end();
-        deliver_slice(published, &mut records, call, context, errors, pace, end).await;
+        deliver_slice(published, &mut records, call, context, errors, pace, end).await?;
         slices.finish(&records);
     }
     Ok(())
 }
 
 /// Collects the records of a slice until it ends, and delivers them to the handlers.
+///
+/// Errors: INVALID_ARGUMENT for the first record with which the report has more than [`MAX_TEXT`]; those before it are delivered.
 async fn deliver_slice<'a>(
     published: &'a Published,
     records: &mut ReportRecords<'a>,
@@ -146,9 +153,10 @@ async fn deliver_slice<'a>(
     errors: &mut ReportErrors,
     pace: &mut Pace<'_>,
     end: SliceEnd,
-) {
+) -> Result<(), GrpcError> {
     let mut delivery = Delivery::new(published, context);
-    while let Some(record) = records.next() {
+    let mut is_too_long = false;
+    while !is_too_long && let Some(record) = records.next() {
         let has_ended = match record {
             Ok(bag) => {
                 set_principal(call.principal, published, bag);
@@ -161,12 +169,21 @@ async fn deliver_slice<'a>(
                 false
             }
         };
-        delivery.taken(records.last_len(), errors, pace).await;
+        let text = records.last_text();
+        delivery.taken_with(records.last_len(), text, errors, pace).await;
+        is_too_long = pace.count_text(text) > MAX_TEXT;
         if has_ended {
             break;
         }
     }
     delivery.finish(records.is_empty(), errors, pace).await;
+    if is_too_long {
+        let text = format!(
+            "the records refer to words of more than {MAX_TEXT} bytes together; not all of them were reported"
+        );
+        return Err(GrpcError::new(Code::InvalidArgument, text));
+    }
+    Ok(())
 }
 
 /// The records of one slice on their way to the handlers: collected one by one, delivered when they are much work together.
@@ -176,13 +193,15 @@ pub struct Delivery<'a, 'd> {
     collector: ReportCollector<'a>,
     /// The evaluations of the worker before the current record.
     counted: usize,
+    /// Bytes of long texts that were collected since the last delivery.
+    text: usize,
 }
 
 impl<'a, 'd> Delivery<'a, 'd> {
     /// Begins a slice.
     pub fn new(published: &'a Published, context: &'d DispatchContext<'d>) -> Self {
         let collector = ReportCollector::new(&published.routes);
-        Self { published, context, collector, counted: dispatch::work_done() }
+        Self { published, context, collector, counted: dispatch::work_done(), text: 0 }
     }
 
     /// Preprocesses and collects a record.
@@ -198,8 +217,20 @@ impl<'a, 'd> Delivery<'a, 'd> {
 
     /// Counts a record of so many bytes that was taken. Gives way to other calls, and delivers what was collected, if that is due.
     pub async fn taken(&mut self, bytes: usize, errors: &mut ReportErrors, pace: &mut Pace<'_>) {
-        pace.count_record(bytes, dispatch::work_done().wrapping_sub(self.counted));
-        if self.collector.pending() > WORK_PER_TURN / 2 {
+        self.taken_with(bytes, 0, errors, pace).await;
+    }
+
+    /// As [`taken`](Self::taken), for a record with long texts of so many bytes.
+    async fn taken_with(
+        &mut self,
+        bytes: usize,
+        text: usize,
+        errors: &mut ReportErrors,
+        pace: &mut Pace<'_>,
+    ) {
+        pace.count_record(bytes, text, dispatch::work_done().wrapping_sub(self.counted));
+        self.text += text;
+        if self.collector.pending() > WORK_PER_TURN / 2 || self.text > TEXT_AT_ONCE {
             self.deliver(false, errors, pace).await;
         } else {
             pace.before(0).await;
@@ -218,6 +249,7 @@ impl<'a, 'd> Delivery<'a, 'd> {
             pace.give_way().await;
         }
         pace.before(self.collector.pending()).await;
+        self.text = 0;
         if let Err(error) = pace.run(self.collector.flush(self.context)).await {
             errors.extend(error.errors);
         }

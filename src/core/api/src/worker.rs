@@ -89,14 +89,18 @@ const BYTES_PER_WORK: usize = 8;
 /// Bytes of a record with which an evaluation takes as long as two of short values.
 const BYTES_PER_EVALUATION: usize = 1 << 10;
 
+/// Bytes of long texts of a record whose evaluation and delivery take as long as one evaluation.
+const TEXT_PER_WORK: usize = 4;
+
 /// The work of decoding so many bytes.
 fn decoding_work(bytes: usize) -> usize {
     bytes / BYTES_PER_WORK
 }
 
-/// The work of a record of so many bytes with so many evaluations.
-fn record_work(bytes: usize, evaluations: usize) -> usize {
-    RECORD_WORK + decoding_work(bytes) + evaluations.saturating_mul(1 + bytes / BYTES_PER_EVALUATION)
+/// The work of a record of so many bytes, long texts of so many bytes and so many evaluations.
+fn record_work(bytes: usize, text: usize, evaluations: usize) -> usize {
+    let evaluating = evaluations.saturating_mul(1 + bytes / BYTES_PER_EVALUATION);
+    RECORD_WORK + decoding_work(bytes) + text / TEXT_PER_WORK + evaluating
 }
 
 /// What one call works with. Holds the configuration that was published when the call began.
@@ -123,7 +127,7 @@ impl WorkerContext {
 
     /// The pace of a call that begins.
     pub fn pace(&self) -> Pace<'_> {
-        Pace { worker: self, done: 0, is_long: false, turn: None }
+        Pace { worker: self, done: 0, text: 0, is_long: false, turn: None }
     }
 
     /// Bounds of a message of records that is handled without slices, by the work that a record took recently.
@@ -174,6 +178,8 @@ pub struct Pace<'w> {
     worker: &'w WorkerContext,
     /// Work since the call began or gave way.
     done: usize,
+    /// Bytes of long texts since the call began.
+    text: usize,
     is_long: bool,
     turn: Option<SemaphorePermit<'w>>,
 }
@@ -184,9 +190,9 @@ impl Pace<'_> {
         self.done = self.done.saturating_add(decoding_work(bytes));
     }
 
-    /// Counts a record of so many bytes with so many evaluations.
-    pub fn count_record(&mut self, bytes: usize, evaluations: usize) {
-        let work = record_work(bytes, evaluations);
+    /// Counts a record of so many bytes, long texts of so many bytes and so many evaluations.
+    pub fn count_record(&mut self, bytes: usize, text: usize, evaluations: usize) {
+        let work = record_work(bytes, text, evaluations);
         self.done = self.done.saturating_add(work);
         let recent = &self.worker.record_work;
         // Rises at once and falls slowly: records of one worker are alike.
@@ -196,6 +202,12 @@ impl Pace<'_> {
     /// Work since the call began or gave way.
     pub fn work(&self) -> usize {
         self.done
+    }
+
+    /// Counts long texts, and returns those of the whole call.
+    pub(crate) fn count_text(&mut self, bytes: usize) -> usize {
+        self.text = self.text.saturating_add(bytes);
+        self.text
     }
 
     /// Whether the call was ever interrupted. Until then it has delivered nothing, and its pool can refuse it.

@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::references::References;
-use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words};
+use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words, text_len};
 use super::{SlotId, StringMap, Value, Vocabulary};
 
 pub use names::NamedValue;
@@ -210,6 +210,19 @@ impl<'a> AttributeBag<'a> {
     /// reference.
     pub fn contains(&self, slot: SlotId) -> bool {
         self.overlaid(slot).is_some() || self.place(slot).is_some()
+    }
+
+    /// The bytes of the texts of all received attributes of the vocabulary. Cost: linear in the vocabulary and in the entries of string maps.
+    pub fn text_len(&self) -> usize {
+        let len = |place: &SlotPlace| match place.index() {
+            None => 0,
+            Some(index) if place.is_delta() => self.delta.get(index).map_or(0, |(_, value)| value.text_len()),
+            Some(index) => {
+                let entry = self.entries.get(index);
+                entry.map_or(0, |entry| text_len(entry.payload.get(), self.words.texts()))
+            }
+        };
+        self.places.iter().map(len).sum()
     }
 
     /// Looks a key up in a string map and records the reference if the map was received.

@@ -4,12 +4,16 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::request::{EncodedRecords, ReportRequest, Semantics, SliceLimits};
+use super::wire::DefaultWords;
 use super::{AttributeBag, CompressedAttributes, StrictError, Vocabulary, Words};
 
 /// Why a record of a report is skipped; later records are still processed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("request could not be processed due to invalid attributes: {0}")]
 pub struct RecordError(#[from] pub StrictError);
+
+/// Bytes of texts in a record that cost little besides what its evaluations cost.
+const FEW_TEXT: usize = 32 << 10;
 
 /// Iterates over the decoded records of a report, or of one slice of it.
 ///
@@ -21,6 +25,10 @@ pub struct ReportRecords<'a> {
     /// The same records, encoded, from the next one.
     encoded: EncodedRecords<'a>,
     last_len: usize,
+    /// The length of the longest default word.
+    longest_word: usize,
+    /// Whether a record of a delta report may have had long values.
+    had_long_values: bool,
     default_words: Words<'a>,
     bag: AttributeBag<'a>,
     next: usize,
@@ -38,6 +46,8 @@ impl<'a> ReportRecords<'a> {
             records: request.decoded,
             encoded: request.encoded,
             last_len: 0,
+            longest_word: request.longest_word,
+            had_long_values: false,
             default_words: Words::new(request.default_words, vocabulary, arena),
             bag: AttributeBag::empty(vocabulary, arena),
             next: 0,
@@ -82,6 +92,20 @@ impl<'a> ReportRecords<'a> {
     pub fn last_len(&self) -> usize {
         self.last_len
     }
+
+    /// The bytes of the texts of the last record that was taken, with those that it has from earlier records; 0 if they are few. A word
+    /// counts for each attribute that is this word.
+    ///
+    /// Cost: one comparison, unless they may be many.
+    pub fn last_text(&mut self) -> usize {
+        let words = DefaultWords { words: &[], longest: self.longest_word };
+        let may_be_long = self.had_long_values || words.most_text(self.last_len) > FEW_TEXT;
+        self.had_long_values = may_be_long && self.semantics == Semantics::Delta;
+        match may_be_long {
+            true => Some(self.bag.text_len()).filter(|text| *text > FEW_TEXT).unwrap_or(0),
+            false => 0,
+        }
+    }
 }
 
 /// The records of a report that is taken slice by slice.
@@ -91,6 +115,10 @@ impl<'a> ReportRecords<'a> {
 pub struct RecordSlices<'a> {
     semantics: Semantics,
     default_words: Words<'a>,
+    /// The length of the longest default word.
+    longest_word: usize,
+    /// Whether a record of a delta report may have had long values.
+    had_long_values: bool,
     rest: EncodedRecords<'a>,
     /// Of a delta report: what earlier slices leave, then the records of the current slice.
     encoded: Vec<&'a [u8]>,
@@ -104,6 +132,8 @@ impl<'a> RecordSlices<'a> {
         Self {
             semantics: request.semantics,
             default_words: Words::new(request.default_words, vocabulary, arena),
+            longest_word: request.longest_word,
+            had_long_values: false,
             rest: request.encoded,
             encoded: Vec::new(),
             carried: 0,
@@ -115,6 +145,8 @@ impl<'a> RecordSlices<'a> {
         let mut slices = Self {
             semantics: request.semantics,
             default_words: first.default_words,
+            longest_word: request.longest_word,
+            had_long_values: false,
             rest: request.encoded,
             encoded: request.encoded.take(first.next).collect(),
             carried: 0,
@@ -162,6 +194,7 @@ impl<'a> RecordSlices<'a> {
         for _ in 0..slice.next {
             self.rest.next();
         }
+        self.had_long_values |= slice.had_long_values;
         if self.semantics != Semantics::Delta {
             self.encoded.clear();
             return;
@@ -239,6 +272,8 @@ impl<'a: 's, 's> SliceDecoder<'_, 'a, 's> {
             is_continued: self.slices.carried > 0,
             encoded: self.slices.rest,
             last_len: 0,
+            longest_word: self.slices.longest_word,
+            had_long_values: self.slices.had_long_values,
             records: self.records.into_bump_slice(),
             bag: self.bag,
             next: 0,

@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::wire::{Parts, Reader, VARINT, WordList, nested, put_nonempty, put_nonzero, put_tag, put_varint};
+use super::wire::{
+    DefaultWords, Parts, Reader, VARINT, WordList, nested, put_nonempty, put_nonzero, put_tag, put_varint,
+};
 use super::{CompressedAttributes, DecodeError, GLOBAL_WORDS, OwnedAttributes};
 
 /// Most default words of a report.
 const MAX_DEFAULT_WORDS: usize = 64 << 10;
+/// Most bytes of the name of a quota, and of a deduplication id. Istio's proxies send a UUID; every quota of a check digests the id anew.
+pub const MAX_QUOTA_TEXT: usize = 1 << 10;
 /// What decoding a record costs besides its bytes, in bytes.
 const RECORD_OVERHEAD: usize = 16;
 
@@ -68,6 +72,16 @@ pub enum RequestError {
         /// The limit.
         limit: usize,
     },
+    /// A name of a quota or a deduplication id that is too long, for gRPC INVALID_ARGUMENT.
+    #[error("the {what} has {found} bytes; at most {limit} are allowed")]
+    LongText {
+        /// What it is.
+        what: &'static str,
+        /// Its length in bytes.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A check with too many quotas, for gRPC INVALID_ARGUMENT.
     #[error("the check asks for {found} quotas; at most {limit} are allowed (--max-check-quotas)")]
     TooManyQuotas {
@@ -88,11 +102,15 @@ impl<'a> CheckRequest<'a> {
 
     /// As [`decode`](Self::decode), for a request of at most `max_quotas` quotas. Excess quotas are neither stored nor sorted.
     ///
-    /// Errors: invalid protobuf; more quotas.
+    /// Errors: invalid protobuf; more quotas; a name of a quota or a deduplication id of more than [`MAX_QUOTA_TEXT`].
     pub fn decode_bounded(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<Self, RequestError> {
         let (request, found) = Self::read(body, max_quotas, arena)?;
         if found > max_quotas {
             return Err(RequestError::TooManyQuotas { found, limit: max_quotas });
+        }
+        check_length("deduplication id", request.deduplication_id)?;
+        for quota in request.quotas {
+            check_length("name of a quota", quota.name)?;
         }
         Ok(request)
     }
@@ -122,7 +140,8 @@ impl<'a> CheckRequest<'a> {
                 _ => reader.skip(wire_type)?,
             }
         }
-        request.attributes = attributes.map(Parts::finish).unwrap_or_default();
+        let attributes = attributes.map(Parts::finish).unwrap_or_default();
+        request.attributes = attributes.checked(body.len(), &DefaultWords::default())?;
         // Of equal names the last wins.
         quotas.reverse();
         quotas.sort_by_key(|quota: &QuotaParams<'_>| quota.name);
@@ -130,6 +149,13 @@ impl<'a> CheckRequest<'a> {
         request.quotas = quotas.into_bump_slice();
         Ok((request, found))
     }
+}
+
+fn check_length(what: &'static str, text: &str) -> Result<(), RequestError> {
+    if text.len() > MAX_QUOTA_TEXT {
+        return Err(RequestError::LongText { what, found: text.len(), limit: MAX_QUOTA_TEXT });
+    }
+    Ok(())
 }
 
 fn quota<'a>(bytes: &'a [u8], arena: &'a Bump) -> Result<QuotaParams<'a>, DecodeError> {
@@ -182,6 +208,8 @@ pub struct ReportRequest<'a> {
     pub semantics: Semantics,
     /// The records, if they are decoded.
     pub(crate) decoded: &'a [CompressedAttributes<'a>],
+    /// The length of the longest default word.
+    pub(crate) longest_word: usize,
     /// All records.
     pub(crate) encoded: EncodedRecords<'a>,
 }
@@ -358,7 +386,9 @@ impl<'a> ReportDecoder<'a> {
                     if self.default_words.len() >= MAX_DEFAULT_WORDS {
                         return Err(DecodeError::TooManyElements { limit: MAX_DEFAULT_WORDS });
                     }
-                    self.default_words.push(reader.bytes_of(number, wire_type)?);
+                    let word = reader.bytes_of(number, wire_type)?;
+                    request.longest_word = request.longest_word.max(word.len());
+                    self.default_words.push(word);
                 }
                 3 => request.global_word_count = uint32(reader, number, wire_type)?,
                 4 => {
@@ -377,12 +407,13 @@ impl<'a> ReportDecoder<'a> {
     /// Decodes the records, or validates them if they exceed a slice.
     fn read(&mut self, bytes: usize) -> Result<bool, DecodeError> {
         let mut left = bytes;
+        let words = DefaultWords { words: &self.default_words, longest: self.request.longest_word };
         while left > 0 {
             let Some(record) = self.records.next() else { return Ok(true) };
             match &mut self.decoded {
-                Some(decoded) => decoded.push(CompressedAttributes::decode(record, self.arena)?),
+                Some(decoded) => decoded.push(CompressedAttributes::decode_with(record, &words, self.arena)?),
                 None => {
-                    CompressedAttributes::decode(record, &self.scratch)?;
+                    CompressedAttributes::decode_with(record, &words, &self.scratch)?;
                     self.scratch.reset();
                 }
             }

@@ -122,3 +122,14 @@ pub enum Value<'a> {
     /// STRING_MAP.
     StringMap(&'a StringMap<'a>),
 }
+
+impl Value<'_> {
+    /// The bytes of its texts: of a string map, those of all keys and values.
+    pub(crate) fn text_len(&self) -> usize {
+        match self {
+            Value::String(text) | Value::Bytes(text) => text.len(),
+            Value::StringMap(map) => map.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+            _ => 0,
+        }
+    }
+}

@@ -9,8 +9,8 @@ mod reader;
 mod words;
 mod writer;
 
-pub(super) use message::{AttributeEntry, Parts, Payload, RawMap, TypedMap};
-pub use message::{CompressedAttributes, MAX_ELEMENTS};
+pub(super) use message::{AttributeEntry, DefaultWords, Parts, Payload, RawMap, TypedMap, text_len};
+pub use message::{CompressedAttributes, MAX_ELEMENTS, MAX_TEXT};
 pub use message::{duration, timestamp};
 pub(super) use reader::VARINT;
 pub use reader::{DecodeError, Reader};

@@ -6,6 +6,7 @@
 //! for no disk and no pipe. A call site writes a bounded number of records a second. Records that are left out or cannot be written
 //! are counted, in the metrics and in a later record. See docs/operations.md.
 
+mod cut;
 mod escape;
 mod format;
 mod options;

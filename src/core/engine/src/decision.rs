@@ -7,6 +7,7 @@
 mod answer;
 mod attributes;
 mod call;
+mod cut;
 mod log;
 mod mask;
 mod options;

@@ -192,7 +192,7 @@ fn time_of(decision: &Decision) -> Option<Duration> {
     u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
 }
 
-/// The masked attributes that an answer references.
+/// The masked and cut attributes that an answer references.
 fn referenced_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
     let read: BTreeSet<String> = answers
         .iter()
@@ -203,7 +203,7 @@ fn referenced_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> 
             None => reference.name.clone(),
         })
         .collect();
-    recorded.masked.iter().filter(|name| read.contains(*name)).cloned().collect()
+    recorded.masked.iter().chain(&recorded.cut).filter(|name| read.contains(*name)).cloned().collect()
 }
 
 /// Whether the answer differs from the recorded one, because of earlier state or another answer of a backend.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::wire::MAX_ELEMENTS;
+use crate::wire::{MAX_ELEMENTS, MAX_TEXT};
 use crate::{AttributeBag, OwnedValue, RecordSlices, ReportRecords, Vocabulary, Words};
 use mixer_wire::istio::mixer::v1 as proto;
 
@@ -345,5 +345,103 @@ proptest! {
         let whole = walked(&body, SliceLimits::NONE, usize::MAX);
         prop_assert_eq!(&walked(&body, slice, most), &whole);
         prop_assert_eq!(&walked(&body, SliceLimits::NONE, most), &whole);
+    }
+}
+
+/// A record of `count` strings under names of the global dictionary, each the first message word, with that word if it has words.
+fn repeated(count: u8, word: Option<&str>) -> Vec<u8> {
+    let mut record = Vec::new();
+    if let Some(word) = word {
+        nested(&mut record, 1, |out| out.extend_from_slice(word.as_bytes()));
+    }
+    for name in 0..count {
+        // Zigzag: even numbers are global words, 1 is message word 0.
+        record.extend([0x12, 4, 8, 2 * name, 16, 1]);
+    }
+    record
+}
+
+#[test]
+fn a_word_counts_as_often_as_values_refer_to_it() {
+    let long_values = RequestError::Undecodable(DecodeError::LongValues { limit: MAX_TEXT });
+    let word = "w".repeat(MAX_TEXT / 16);
+    for (count, fits) in [(16, true), (17, false)] {
+        let mut check = Vec::new();
+        nested(&mut check, 1, |out| out.extend(repeated(count, Some(&word))));
+        let arena = Bump::new();
+        let decoded = CheckRequest::decode_bounded(&check, 1, &arena);
+        assert_eq!(decoded.err(), (!fits).then_some(long_values), "a check of {count}");
+        // In the words of a record, and in default words, which follow the records.
+        let mut own = Vec::new();
+        nested(&mut own, 1, |out| out.extend(repeated(count, Some(&word))));
+        let mut shared = Vec::new();
+        nested(&mut shared, 1, |out| out.extend(repeated(count, None)));
+        nested(&mut shared, 2, |out| out.extend_from_slice(word.as_bytes()));
+        for (report, slice) in [(&own, 1 << 20), (&shared, 1 << 20), (&shared, 1000)] {
+            let limits = RecordLimits { records: 9, slice: SliceLimits { records: 9, bytes: slice } };
+            let decoded = ReportRequest::decode_bounded(report, limits, &arena);
+            assert_eq!(decoded.err(), (!fits).then_some(long_values), "a report of {count}");
+        }
+    }
+    // The entries of maps count, and one long word is no repetition.
+    let mut map = Vec::new();
+    nested(&mut map, 1, |out| out.extend_from_slice(word.as_bytes()));
+    nested(&mut map, 9, |out| {
+        out.extend([8, 2]);
+        nested(out, 2, |out| (0..20).for_each(|key| out.extend([0x0a, 4, 8, 2 * key, 16, 1])));
+    });
+    let arena = Bump::new();
+    assert!(matches!(CompressedAttributes::decode(&map, &arena), Err(DecodeError::LongValues { .. })));
+    let long = repeated(1, Some(&"w".repeat(3 * MAX_TEXT)));
+    assert_eq!(CompressedAttributes::decode(&long, &arena).unwrap().len(), 1);
+}
+
+#[test]
+fn long_texts_of_a_record_are_those_of_its_bag() {
+    let vocabulary = vocabulary_of_strings();
+    let word = "w".repeat(100_000);
+    let texts = |semantics: u8| {
+        let mut report = Vec::new();
+        nested(&mut report, 1, |out| out.extend(repeated(1, None)));
+        nested(&mut report, 1, |out| out.extend([0x12, 4, 8, 2, 16, 1]));
+        nested(&mut report, 1, |_| {});
+        nested(&mut report, 2, |out| out.extend_from_slice(word.as_bytes()));
+        report.extend([0x20, semantics]);
+        let arena = Bump::new();
+        let request = ReportRequest::decode(&report, &arena).unwrap();
+        let mut records = ReportRecords::new(&request, &vocabulary, &arena);
+        let mut texts = Vec::new();
+        while records.next().is_some() {
+            texts.push(records.last_text());
+        }
+        texts
+    };
+    assert_eq!(texts(1), [100_000, 100_000, 0], "independent records");
+    assert_eq!(texts(0), [100_000, 200_000, 200_000], "later records have the values of earlier ones");
+}
+
+/// The first two words of the global dictionary are strings.
+fn vocabulary_of_strings() -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    for name in &crate::GLOBAL_WORDS[..2] {
+        builder.declare(name, crate::ValueType::String);
+    }
+    builder.build()
+}
+
+#[test]
+fn names_of_quotas_and_deduplication_ids_are_bounded() {
+    for (length, fits) in [(MAX_QUOTA_TEXT, true), (MAX_QUOTA_TEXT + 1, false)] {
+        let text = "q".repeat(length);
+        let quotas = |name: &str| BTreeMap::from([(name.to_owned(), (1, false))]);
+        for (what, call) in [
+            ("name of a quota", CheckCall { deduplication_id: "d", quotas: quotas(&text) }),
+            ("deduplication id", CheckCall { deduplication_id: &text, quotas: quotas("q") }),
+        ] {
+            let body = encode_check_request(&OwnedAttributes::new(), 0, &call);
+            let arena = Bump::new();
+            let error = RequestError::LongText { what, found: length, limit: MAX_QUOTA_TEXT };
+            assert_eq!(CheckRequest::decode_bounded(&body, 9, &arena).err(), (!fits).then_some(error));
+        }
     }
 }

@@ -6,6 +6,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::reader::{DecodeError, Reader, zigzag};
+use super::words::Words;
 use crate::{SignedDuration, Timestamp, Value};
 
 /// The typed map that contains an entry; the discriminants are the field numbers.
@@ -108,6 +109,26 @@ pub const MAX_ELEMENTS: usize = 4 << 10;
 /// Most fields of a long message, unknown ones and those of map entries included.
 const MAX_FIELDS: usize = 4 * MAX_ELEMENTS;
 
+/// Most bytes of the texts that the values of one message are, repeated references included, unless the message itself is longer. Proxies
+/// send a few kilobytes.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// The words of messages without words.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DefaultWords<'a> {
+    pub(crate) words: &'a [&'a [u8]],
+    /// The length of the longest one.
+    pub(crate) longest: usize,
+}
+
+impl DefaultWords<'_> {
+    /// An upper estimate of the texts of a message of `len` bytes: a reference takes at least three, and words of its own are no longer than
+    /// the message.
+    pub(crate) fn most_text(&self, len: usize) -> usize {
+        (len / 3).saturating_mul(self.longest.max(len))
+    }
+}
+
 /// The words and entries of one attribute message, borrowed from its bytes.
 ///
 /// Shape: every entry of the typed maps in wire order, including repeated keys. String maps stay encoded until they are read.
@@ -120,11 +141,40 @@ pub struct CompressedAttributes<'a> {
 impl<'a> CompressedAttributes<'a> {
     /// Validates a message and indexes its parts. Cost: linear in the bytes; allocates in `arena` only.
     ///
-    /// Errors: invalid protobuf anywhere in the message; more than [`MAX_ELEMENTS`].
+    /// Errors: invalid protobuf anywhere in the message; more than [`MAX_ELEMENTS`] or [`MAX_TEXT`].
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        Self::decode_with(body, &DefaultWords::default(), arena)
+    }
+
+    /// As [`decode`](Self::decode), for a message that uses `default_words` if it has no words.
+    pub(crate) fn decode_with(
+        body: &'a [u8],
+        default_words: &DefaultWords<'_>,
+        arena: &'a Bump,
+    ) -> Result<Self, DecodeError> {
         let mut parts = Parts::new(body.len(), arena);
         parts.read(body)?;
-        Ok(parts.finish())
+        parts.finish().checked(body.len(), default_words)
+    }
+
+    /// Itself, if the texts of a message of `len` bytes are within bounds. Errors: more than [`MAX_TEXT`], and more than the message.
+    pub(crate) fn checked(self, len: usize, default_words: &DefaultWords<'_>) -> Result<Self, DecodeError> {
+        if default_words.most_text(len) > MAX_TEXT {
+            self.check_text(len, default_words)?;
+        }
+        Ok(self)
+    }
+
+    #[cold]
+    fn check_text(&self, len: usize, default_words: &DefaultWords<'_>) -> Result<(), DecodeError> {
+        let words = if self.words.is_empty() { default_words.words } else { self.words };
+        let limit = MAX_TEXT.max(len);
+        let mut left = limit;
+        for entry in self.entries {
+            let fewer = left.checked_sub(text_len(entry.payload.get(), words));
+            left = fewer.ok_or(DecodeError::LongValues { limit })?;
+        }
+        Ok(())
     }
 
     /// The message words.
@@ -140,6 +190,18 @@ impl<'a> CompressedAttributes<'a> {
     /// Whether no typed map has an entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+}
+
+/// The bytes of the texts of a value: of a string map, those of all of its keys and values.
+pub(crate) fn text_len(payload: Payload<'_>, words: &[&[u8]]) -> usize {
+    let words = Words::of_names(words);
+    let len = |index: i32| words.resolve(index).map_or(0, <[u8]>::len);
+    match payload {
+        Payload::Word(index) => len(index),
+        Payload::Map(map) => map.pairs().map(|(key, value)| len(key) + len(value)).sum(),
+        Payload::Value(value) => value.text_len(),
+        Payload::Unreadable => 0,
     }
 }
 

@@ -44,6 +44,12 @@ pub enum DecodeError {
         /// The limit.
         limit: usize,
     },
+    /// Values that refer to more bytes than one message may: a reference takes two bytes, whatever the length of its word.
+    #[error("the attributes refer to words of more than {limit} bytes together")]
+    LongValues {
+        /// The limit.
+        limit: usize,
+    },
     /// Beyond 64-bit nanoseconds, or with seconds and nanoseconds of different signs.
     #[error("duration of {seconds} seconds and {nanos} nanoseconds is out of range")]
     DurationRange {

@@ -9,6 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata};
 
 use super::LogLevel;
+use super::cut::{Cut, MAX_MESSAGE, MAX_VALUE, with_cut};
 use super::escape::{push_escaped, push_quoted};
 use crate::time::Timestamp;
 
@@ -92,7 +93,7 @@ fn push_text(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) -> 
         line.push(b'\t');
     }
     let fields = Fields::of(context, event, true);
-    push_escaped(line, fields.message.as_bytes());
+    push_escaped(line, fields.message.finish().as_bytes());
     if !fields.members.is_empty() {
         line.extend_from_slice(b"\t{");
         line.extend_from_slice(&fields.members);
@@ -124,7 +125,7 @@ fn push_json(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) -> 
         member(line, "caller", &caller);
     }
     let fields = Fields::of(context, event, false);
-    member(line, "msg", fields.message.as_bytes());
+    member(line, "msg", fields.message.finish().as_bytes());
     if !fields.members.is_empty() {
         line.push(b',');
         line.extend_from_slice(&fields.members);
@@ -165,7 +166,7 @@ fn stack_trace() -> String {
 
 /// The message, and the other fields as members of a JSON object.
 struct Fields {
-    message: String,
+    message: Cut,
     members: Vec<u8>,
     /// Whether spaces follow `:` and `,`.
     spaced: bool,
@@ -178,7 +179,8 @@ const SUPPRESSED: &str = "suppressed";
 
 impl Fields {
     fn of(context: &RecordContext, event: &Event<'_>, spaced: bool) -> Self {
-        let mut fields = Fields { message: String::new(), members: Vec::new(), spaced, suppressed: 0 };
+        let mut fields =
+            Fields { message: Cut::new(MAX_MESSAGE), members: Vec::new(), spaced, suppressed: 0 };
         event.record(&mut fields);
         if context.suppressed > 0 {
             fields.name(SUPPRESSED);
@@ -217,20 +219,23 @@ impl Visit for Fields {
         if field.name() == "message" {
             let _ = write!(self.message, "{value:?}");
         } else {
-            self.member(field, |out| push_quoted(out, format!("{value:?}").as_bytes()));
+            let mut text = Cut::new(MAX_VALUE);
+            let _ = write!(text, "{value:?}");
+            self.member(field, |out| push_quoted(out, text.finish().as_bytes()));
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "message" {
-            self.message.push_str(value);
+            // Writing to a text cannot fail.
+            let _ = self.message.write_str(value);
         } else {
-            self.member(field, |out| push_quoted(out, value.as_bytes()));
+            self.member(field, |out| push_quoted(out, with_cut(value, MAX_VALUE).as_bytes()));
         }
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.record_str(field, &value.to_string());
+        self.record_debug(field, &format_args!("{value}"));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {

@@ -416,3 +416,23 @@ fn records_before_a_reopening_are_written_before_those_after_it() {
     assert_eq!(fixture.text(), "TIME\tinfo\tafter\n");
     assert_eq!(read(&fixture.path.with_extension("old")), "TIME\tinfo\tbefore\n");
 }
+
+#[test]
+fn long_texts_of_a_record_are_cut() {
+    for json in [false, true] {
+        let long = "\u{1}".repeat(1_000_000);
+        let text = logged(
+            |options| options.as_json = json,
+            || {
+                tracing::warn!(name = long, "the quota '{long}'");
+                tracing::warn!(name = ?long, error = %long, "a short one");
+            },
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        let bound = 6 * (super::cut::MAX_MESSAGE + 3 * super::cut::MAX_VALUE);
+        assert!(text.len() < bound + 2000, "{}", text.len());
+        assert!(text.contains("… (998976 more bytes)"), "the field");
+        assert!(text.contains("… (991820 more bytes)"), "the message: {}", &lines[0][lines[0].len() - 200..]);
+    }
+}

@@ -7,6 +7,7 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
+use super::cut::{Cutter, MAX_CHECK, MAX_REPORT, cut_text};
 use super::mask::{MASKED, MaskSet};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
@@ -15,6 +16,9 @@ use mixer_attribute::request::{CheckRequest, ReportRequest};
 use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use mixer_base::secrets::mask_known;
 use mixer_wire::istio::mixer::v1::CheckResponse;
+
+/// Most quotas of a check that are noted.
+const MAX_QUOTAS: usize = 1024;
 
 /// A requested quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -117,6 +121,12 @@ pub struct Decision {
     /// Attributes and keys that are masked here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
+    /// Attributes and keys whose values are cut here, or left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
+    /// Records of a report that are left out because those before them are long.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub records_left_out: usize,
     /// The answer to a check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
@@ -143,8 +153,30 @@ pub struct Decision {
     pub took_micros: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// Names of masked attributes and keys, and the secrets to replace elsewhere.
+#[derive(Debug, Default)]
+struct Masked {
+    names: Vec<String>,
+    secrets: Vec<String>,
+}
+
+impl Masked {
+    fn apply(&mut self, masks: &MaskSet, attributes: &mut AttributeMap) -> bool {
+        let (names, secrets) = masks.apply(attributes);
+        let any = !names.is_empty();
+        self.names.extend(names);
+        self.secrets.extend(secrets);
+        any
+    }
+}
+
 impl Decision {
-    /// Decodes and masks a call. Parts that cannot be decoded are left out.
+    /// Decodes, masks and cuts a call. Parts that cannot be decoded are left out.
     pub(crate) fn of(call: &AnsweredCall, masks: &MaskSet) -> Self {
         let mut decision = Decision {
             time: Timestamp::from_system_time(call.time).rfc3339_micros().to_string(),
@@ -153,7 +185,8 @@ impl Decision {
             caller: call.caller.clone(),
             ..Decision::default()
         };
-        decision.read_request(&call.body);
+        let mut masked = Masked::default();
+        decision.read_request(&call.body, masks, &mut masked);
         match &call.answer {
             Err(failure) => decision.error = Some(failure.clone()),
             Ok(CallAnswer(framed)) if call.method != Method::Report => {
@@ -163,7 +196,11 @@ impl Decision {
         }
         decision.read_trace(&call.trace);
         decision.cached = call.method == Method::Check && decision.answer.is_some() && !call.trace.decided;
-        decision.mask(masks);
+        decision.mask(masks, masked);
+        decision.texts().for_each(cut_text);
+        cut_text(&mut decision.deduplication_id);
+        let referenced = decision.answer.iter_mut().flat_map(|answer| &mut answer.referenced);
+        referenced.filter_map(|reference| reference.key.as_mut()).for_each(cut_text);
         decision
     }
 
@@ -180,7 +217,15 @@ impl Decision {
         refused || self.error.is_some() || would_refuse
     }
 
-    fn read_request(&mut self, body: &[u8]) {
+    fn read_request(&mut self, body: &[u8], masks: &MaskSet, masked: &mut Masked) {
+        let mut cutter = Cutter::new(if self.method == Method::Report { MAX_REPORT } else { MAX_CHECK });
+        let mut map_of = |bag: &AttributeBag<'_>, cutter: &mut Cutter| {
+            let mut map = attribute_map(&OwnedAttributes::from_bag(bag));
+            // Masked before it is cut: a part of a secret would not be found in messages.
+            masked.apply(masks, &mut map);
+            cutter.apply(&mut map);
+            map
+        };
         let arena = Bump::new();
         // Without a vocabulary, names are read from the words of the message.
         let vocabulary = Vocabulary::builder().build();
@@ -188,13 +233,14 @@ impl Decision {
             Method::Check | Method::Limit => {
                 let Ok(request) = CheckRequest::decode(body, &arena) else { return };
                 let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
-                self.attributes = attribute_map(&OwnedAttributes::from_bag(&bag));
+                self.attributes = map_of(&bag, &mut cutter);
                 self.deduplication_id = request.deduplication_id.to_owned();
-                let asked = request.quotas.iter().map(|quota| {
-                    (
-                        quota.name.to_owned(),
-                        QuotaRequestText { amount: quota.amount, best_effort: quota.best_effort },
-                    )
+                // A check with longer names or more quotas was refused.
+                let quotas = request.quotas.iter().take(MAX_QUOTAS);
+                let asked = quotas.map(|quota| {
+                    let mut name = quota.name.to_owned();
+                    cut_text(&mut name);
+                    (name, QuotaRequestText { amount: quota.amount, best_effort: quota.best_effort })
                 });
                 self.quotas = asked.collect();
             }
@@ -202,11 +248,32 @@ impl Decision {
                 let Ok(request) = ReportRequest::decode(body, &arena) else { return };
                 let mut records = ReportRecords::new(&request, &vocabulary, &arena);
                 while let Some(record) = records.next() {
-                    let attributes = record.map(|bag| OwnedAttributes::from_bag(bag)).unwrap_or_default();
-                    self.records.push(attribute_map(&attributes));
+                    if cutter.is_exhausted() {
+                        self.records_left_out += 1;
+                        continue;
+                    }
+                    let map = record.map(|bag| map_of(bag, &mut cutter)).unwrap_or_default();
+                    self.records.push(map);
                 }
             }
         }
+        self.cut = cutter.cut;
+    }
+
+    /// The texts that depend on the request, besides attributes.
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let answer = self.answer.iter_mut().flat_map(|answer| {
+            let directive = answer.directive.iter_mut();
+            let headers = directive.flat_map(|d| d.request_headers.iter_mut().chain(&mut d.response_headers));
+            std::iter::once(&mut answer.status.message).chain(headers.map(|header| &mut header.value))
+        });
+        let failure = self.error.iter_mut().map(|error| &mut error.message);
+        let dry_run = self.dry_run.iter_mut().map(|tried| &mut tried.message);
+        let handlers = self.handlers.iter_mut().flat_map(|handler| {
+            handler.error.iter_mut().chain(handler.status.iter_mut().map(|status| &mut status.message))
+        });
+        let reported = self.reported.iter_mut().filter_map(|instance| instance.error.as_mut());
+        answer.chain(failure).chain(dry_run).chain(handlers).chain(reported)
     }
 
     /// Adds the rules and dispatches of a trace.
@@ -241,47 +308,20 @@ impl Decision {
         }
     }
 
-    fn mask(&mut self, masks: &MaskSet) {
-        let (mut masked, mut secrets) = masks.apply(&mut self.attributes);
-        for record in &mut self.records {
-            let (names, texts) = masks.apply(record);
-            masked.extend(names);
-            secrets.extend(texts);
-        }
+    fn mask(&mut self, masks: &MaskSet, mut masked: Masked) {
         if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
             // It is masked like the attribute of the same content.
             let mut own = AttributeMap::new();
             own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
-            let (names, texts) = masks.apply(&mut own);
-            if !names.is_empty() {
+            if masked.apply(masks, &mut own) {
                 MASKED.clone_into(principal);
             }
-            masked.extend(names);
-            secrets.extend(texts);
         }
-        masked.sort();
-        masked.dedup();
-        self.masked = masked;
-        if masks.is_empty() {
-            return;
-        }
-        let clean = |text: &mut String| *text = mask_known(text, &secrets);
-        if let Some(answer) = &mut self.answer {
-            clean(&mut answer.status.message);
-            let directive = answer.directive.iter_mut();
-            for header in directive.flat_map(|d| d.request_headers.iter_mut().chain(&mut d.response_headers))
-            {
-                clean(&mut header.value);
-            }
-        }
-        self.error.iter_mut().for_each(|error| clean(&mut error.message));
-        self.dry_run.iter_mut().for_each(|tried| clean(&mut tried.message));
-        for handler in &mut self.handlers {
-            handler.error.iter_mut().for_each(clean);
-            handler.status.iter_mut().for_each(|status| clean(&mut status.message));
-        }
-        for instance in &mut self.reported {
-            instance.error.iter_mut().for_each(clean);
+        masked.names.sort();
+        masked.names.dedup();
+        self.masked = masked.names;
+        if !masks.is_empty() {
+            self.texts().for_each(|text| *text = mask_known(text, &masked.secrets));
         }
     }
 }

@@ -218,3 +218,27 @@ fn a_file_that_cannot_be_opened_is_a_startup_error() {
     assert!(refused(|o| o.masks = vec!["[x]".to_owned()]).contains("name[key]"));
     assert!(refused(|o| o.recording.path = o.log.path.clone()).contains("one file"));
 }
+
+#[test]
+fn long_values_are_cut_in_every_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |options| options.log.max_bytes = 16 << 10);
+    let long = "a".repeat(900_000);
+    let mut refused = call(&long, 7);
+    refused.body = {
+        let attributes: OwnedAttributes = [("source.user", long.as_str())].into_iter().collect();
+        let quotas = BTreeMap::from([(long.clone(), (2, true))]);
+        encode_check_request(&attributes, 0, &CheckCall { deduplication_id: &long, quotas }).into()
+    };
+    let (logged, recorded) = write(&options, [refused]);
+    for path in [&options.log.path, &options.recording.path] {
+        let size = std::fs::metadata(path).unwrap().len();
+        assert!(size < 16 << 10, "{size}");
+    }
+    assert_eq!((logged.len(), &logged), (1, &recorded));
+    let [decision] = &*logged else { panic!("one decision") };
+    assert_eq!(decision.cut, ["source.user"]);
+    let text = decision.attributes["source.user"].as_str().unwrap();
+    assert!(text.starts_with("aaaa") && text.ends_with("a… (898976 more bytes)"), "{}", text.len());
+    assert!(decision.answer.as_ref().unwrap().status.message.ends_with("more bytes)"));
+}
