@@ -362,6 +362,11 @@ fn repeated(count: u8, word: Option<&str>) -> Vec<u8> {
 }
 
 #[test]
+fn no_word_of_the_dictionary_is_longer_than_estimated() {
+    assert!(GLOBAL_WORDS.iter().all(|word| word.len() <= 64));
+}
+
+#[test]
 fn a_word_counts_as_often_as_values_refer_to_it() {
     let long_values = RequestError::Undecodable(DecodeError::LongValues { limit: MAX_TEXT });
     let word = "w".repeat(MAX_TEXT / 16);

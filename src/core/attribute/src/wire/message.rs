@@ -122,10 +122,10 @@ pub(crate) struct DefaultWords<'a> {
 }
 
 impl DefaultWords<'_> {
-    /// An upper estimate of the texts of a message of `len` bytes: a reference takes at least three, and words of its own are no longer than
-    /// the message.
+    /// An upper estimate of the texts of a message of `len` bytes: a reference takes at least three of them, and words of its own are no longer
+    /// than the message.
     pub(crate) fn most_text(&self, len: usize) -> usize {
-        (len / 3).saturating_mul(self.longest.max(len))
+        most_text(len, self.longest.max(len))
     }
 }
 
@@ -165,10 +165,13 @@ impl<'a> CompressedAttributes<'a> {
         Ok(self)
     }
 
-    #[cold]
     fn check_text(&self, len: usize, default_words: &DefaultWords<'_>) -> Result<(), DecodeError> {
         let words = if self.words.is_empty() { default_words.words } else { self.words };
         let limit = MAX_TEXT.max(len);
+        let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
+        if most_text(len, longest.max(LONGEST_GLOBAL_WORD)) <= limit {
+            return Ok(());
+        }
         let mut left = limit;
         for entry in self.entries {
             let fewer = left.checked_sub(text_len(entry.payload.get(), words));
@@ -191,6 +194,14 @@ impl<'a> CompressedAttributes<'a> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+}
+
+/// At least the length of every word of the global dictionary.
+const LONGEST_GLOBAL_WORD: usize = 64;
+
+/// An upper estimate of the texts of a message of `len` bytes whose words have at most `longest` bytes.
+fn most_text(len: usize, longest: usize) -> usize {
+    (len / 3).saturating_mul(longest)
 }
 
 /// The bytes of the texts of a value: of a string map, those of all of its keys and values.
