@@ -21,6 +21,8 @@ mod http_ports;
 mod kept;
 #[path = "server/lifecycle.rs"]
 mod lifecycle;
+#[path = "server/lists.rs"]
+mod lists;
 #[path = "server/log.rs"]
 mod log;
 #[path = "server/on_config_error.rs"]

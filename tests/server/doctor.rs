@@ -285,3 +285,29 @@ fn settings_that_the_server_refuses_fail() {
         "the attribute `request.haders` of --decision-mask is not declared; did you mean `request.headers`?";
     assert!(masked.stdout.contains(text), "{}", masked.stdout);
 }
+
+/// Rules that were meant for every call apply to none if the default namespace is misspelt.
+#[test]
+fn a_default_namespace_without_resources_is_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let deny = "kind: handler\nmetadata: {name: turn-away, namespace: istio-system}\nspec: {compiledAdapter: denier}\n---\n\
+                kind: instance\nmetadata: {name: any, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n---\n\
+                kind: rule\nmetadata: {name: closed, namespace: istio-system}\n\
+                spec: {actions: [{handler: turn-away, instances: [any]}]}\n";
+    put(&directory.path().join("deny.yaml"), deny);
+    let namespace = ["--config-default-namespace", "istio-sytem"];
+    let told =
+        "nothing is in the default namespace `istio-sytem`: no rule applies to the calls of every namespace";
+    let server = Server::on(directory.path()).native().with(&namespace).start();
+    server.wait_for_log(told);
+    let place = directory.path().display().to_string();
+    let validated = mixer(&[&["validate", &place], &namespace[..]].concat());
+    assert!(validated.status == 0 && validated.stdout.contains(told), "{validated:?}");
+    assert!(validated.stdout.contains("did you mean `istio-system`?"), "{validated:?}");
+    let store = format!("fs://{place}");
+    let (_, findings) = diagnosed(&[&["--config-store-url", &store][..], &namespace[..]].concat());
+    let configuration = of(&findings, "configuration")[0];
+    assert_eq!(configuration["verdict"], "warn", "{configuration}");
+    let right = mixer(&["validate", &place]);
+    assert!(!right.stdout.contains("namespace"), "{right:?}");
+}

@@ -190,7 +190,7 @@ impl Adapter for ListChecker {
         let name = env.handler_name.clone();
         let provider =
             Provider::new(source, params.entry_type, params.entries(as_istio_mixer), name, accepts_empty);
-        let provider = Arc::new(provider);
+        let provider = Arc::new(provider.ending(env.commons.get()));
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         if as_istio_mixer {
             refresher = refresher.like_istio_mixer();

@@ -2,7 +2,8 @@
 //!
 //! An answer is stored under the attributes that decided it: a *shape* (which attributes and map keys, present or absent) and a *key*
 //! (their values, typed and length-prefixed). A request hits an answer only if all of its references match. A configuration that could
-//! decide differently is published with a new cache.
+//! decide differently is published with a new cache. A handler whose answers change without one, such as a list, advances the
+//! [`AnswerEpoch`]: what was decided before is no longer found, and leaves as expired answers do.
 //!
 //! Every worker has its own shard, so no worker waits for another; the bounds are divided among the shards. Answers that were never
 //! hit are evicted before those that were, and shapes are evicted by frequency: a flood of new values or shapes does not displace
@@ -10,12 +11,14 @@
 
 mod answer;
 mod counters;
+mod epoch;
 mod insertion;
 mod lookup;
 mod shape;
 
 pub use answer::CheckAnswer;
 pub use counters::CheckCacheCounters;
+pub use epoch::AnswerEpoch;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,6 +64,7 @@ pub struct Miss(u64);
 pub struct CheckCache<V: CachedAnswer, L: RawMutex = parking_lot::RawMutex> {
     shards: Box<[AlignedShard<V, L>]>,
     counters: Arc<CheckCacheCounters>,
+    epoch: Arc<AnswerEpoch>,
 }
 
 /// Aligned to two cache lines, because neighbouring lines are fetched in pairs.
@@ -72,6 +76,9 @@ struct Shard<V: CachedAnswer> {
     shapes: Shapes,
     /// The number of look-ups: the time of the shard.
     lookups: u64,
+    /// The epoch of the last look-up, and the first look-up of that epoch: what was decided before it has ended.
+    epoch: u64,
+    valid_from: Miss,
     answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, EvictionCounter>,
     scratch: Vec<u8>,
     counters: Arc<CheckCacheCounters>,
@@ -131,13 +138,13 @@ impl<V> Lifecycle<CacheKey, CacheEntry<V>> for EvictionCounter {
 }
 
 impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
-    /// An empty cache.
-    pub fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
+    /// An empty cache. All of its answers end when `epoch` advances.
+    pub fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>, epoch: Arc<AnswerEpoch>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let count = (limits.entries / MIN_SHARD_ENTRIES).clamp(1, cores);
         let share = CheckCacheLimits { entries: limits.entries / count, bytes: limits.bytes / count as u64 };
         let shard = |_| AlignedShard(Mutex::new(Shard::new(share, Arc::clone(&counters))));
-        Self { shards: (0..count).map(shard).collect(), counters }
+        Self { shards: (0..count).map(shard).collect(), counters, epoch }
     }
 
     /// Number of cached answers.
@@ -174,7 +181,8 @@ impl<V: CachedAnswer> Shard<V> {
             foldhash::fast::RandomState::default(),
             EvictionCounter { counters: Arc::clone(&counters) },
         );
-        Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new(), counters }
+        let (shapes, scratch) = (Shapes::default(), Vec::new());
+        Self { shapes, lookups: 0, epoch: 0, valid_from: Miss(0), answers, scratch, counters }
     }
 }
 

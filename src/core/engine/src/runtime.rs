@@ -36,7 +36,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
 
-use crate::check_cache::{CheckAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
+use crate::check_cache::{AnswerEpoch, CheckAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
 use crate::denials::Denials;
 use crate::handler::HandlerTable;
 use crate::routing::RoutingTable;
@@ -95,6 +95,7 @@ pub struct Runtime {
     published: ArcSwap<Published>,
     cache_limits: Option<CheckCacheLimits>,
     cache_counters: Arc<CheckCacheCounters>,
+    answer_epoch: Arc<AnswerEpoch>,
     denials: Arc<Denials>,
     history: History,
     /// The number of publications.
@@ -122,9 +123,11 @@ impl Runtime {
     pub fn new(empty: Arc<Snapshot>, cache_limits: Option<CheckCacheLimits>) -> Self {
         let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
-        let cache = cache_limits.map(|limits| Arc::new(CheckCache::new(limits, Arc::clone(&cache_counters))));
+        let answer_epoch = Arc::new(AnswerEpoch::default());
+        let cache = |limits| CheckCache::new(limits, Arc::clone(&cache_counters), Arc::clone(&answer_epoch));
+        let cache = cache_limits.map(|limits| Arc::new(cache(limits)));
         let withheld = Some("no configuration has been read yet".into());
-        Self { cache_limits, cache_counters, ..Self::over(empty, routes, cache, withheld) }
+        Self { cache_limits, cache_counters, answer_epoch, ..Self::over(empty, routes, cache, withheld) }
     }
 
     fn over(
@@ -149,6 +152,7 @@ impl Runtime {
             published: ArcSwap::from_pointee(published),
             cache_limits: None,
             cache_counters: Arc::default(),
+            answer_epoch: Arc::default(),
             denials,
             history: History::default(),
             publications: watch::Sender::new(0),
@@ -191,6 +195,11 @@ impl Runtime {
         self.cache_limits
     }
 
+    /// What handlers advance when their answers change; ends the answers in the caches of all tables.
+    pub fn answer_epoch(&self) -> &Arc<AnswerEpoch> {
+        &self.answer_epoch
+    }
+
     /// Counters of the check caches of all tables.
     pub fn cache_counters(&self) -> &Arc<CheckCacheCounters> {
         &self.cache_counters
@@ -205,7 +214,10 @@ impl Runtime {
         let decisions = if equivalent { before.decisions } else { before.decisions + 1 };
         let cache = self.cache_limits.map(|limits| match &before.cache {
             Some(cache) if equivalent => Arc::clone(cache),
-            _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
+            _ => {
+                let (counters, epoch) = (Arc::clone(&self.cache_counters), Arc::clone(&self.answer_epoch));
+                Arc::new(CheckCache::new(limits, counters, epoch))
+            }
         });
         let denials = Arc::clone(&self.denials);
         let published = Published { routes, cache, decisions, withheld, diagnostics, kept, cached, denials };

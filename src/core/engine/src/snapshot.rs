@@ -21,6 +21,7 @@ mod known;
 mod lint;
 mod model;
 mod names;
+mod namespaces;
 mod options;
 mod params;
 mod problems;

@@ -130,7 +130,8 @@ impl EnvoyShared {
                 .saturating_mul(CACHE_BYTES_PER_ENTRY)
                 .min(self.max_cache_bytes),
         };
-        let cache = Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters)));
+        let epoch = Arc::clone(self.engine.runtime.answer_epoch());
+        let cache = Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters), epoch));
         // A call that began on an older configuration must not replace the current cache.
         if current.as_ref().is_none_or(|current| current.decisions <= published.decisions) {
             let decisions = published.decisions;

@@ -17,6 +17,7 @@ use super::inheritance::KnownProviders;
 use super::reads::PENDING_READS;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
+use mixer_engine::check_cache::AnswerEpoch;
 
 /// Debounce time of file changes, so that a burst of changes is read once.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
@@ -52,6 +53,8 @@ pub(super) struct Provider {
     /// Whether a body that holds no list is an empty list.
     accepts_empty: bool,
     state: ArcSwap<ListState>,
+    /// Advances when the entries change.
+    answers: Arc<AnswerEpoch>,
 }
 
 impl Provider {
@@ -63,7 +66,26 @@ impl Provider {
         handler_name: Arc<str>,
         accepts_empty: bool,
     ) -> Self {
-        Self { source, entry_type, overrides, handler_name, accepts_empty, state: ArcSwap::default() }
+        Self {
+            source,
+            entry_type,
+            overrides,
+            handler_name,
+            accepts_empty,
+            state: ArcSwap::default(),
+            answers: Arc::default(),
+        }
+    }
+
+    /// Ends the cached answers of a server when the entries change.
+    pub(super) fn ending(self, answers: Arc<AnswerEpoch>) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// Other entries, or none, are in effect from now on.
+    fn replace(&self, state: ListState) {
+        self.state.store(Arc::new(state));
+        self.answers.advance();
     }
 
     /// The current list. Takes no lock.
@@ -268,7 +290,7 @@ impl Refresher {
             "Purging list due to inability to refresh it in time"
         );
         let error = self.provider.state.load().error.clone();
-        self.provider.state.store(Arc::new(ListState { entries: None, error, fetched: None }));
+        self.provider.replace(ListState { entries: None, error, fetched: None });
     }
 
     /// Fetches and installs the list. Returns false if that failed and the old list is kept.
@@ -302,7 +324,7 @@ impl Refresher {
                 let keeps_text = self.keeps_text && provider.has_source();
                 let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
                 let entries = Some(Arc::new(entries));
-                provider.state.store(Arc::new(ListState { entries, error: None, fetched }));
+                provider.replace(ListState { entries, error: None, fetched });
                 self.latest = Some(digest);
                 true
             }

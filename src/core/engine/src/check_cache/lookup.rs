@@ -25,6 +25,7 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     ) -> Result<R, Miss> {
         let Some(shard) = self.shard() else { return Err(Miss(0)) };
         let mut shard = shard.lock();
+        shard.begin_lookup(self.epoch.current());
         let answer = shard.find(bag, caller).and_then(|(answer, left)| found(answer, left));
         let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
         self.counters.count(what);
@@ -33,8 +34,15 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
 }
 
 impl<V: CachedAnswer> Shard<V> {
-    fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
+    /// Counts a look-up. Answers that were decided after an earlier one end if the epoch is another since.
+    fn begin_lookup(&mut self, epoch: u64) {
         self.lookups = self.lookups.wrapping_add(1);
+        if epoch != self.epoch {
+            (self.epoch, self.valid_from) = (epoch, Miss(self.lookups));
+        }
+    }
+
+    fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
         if self.lookups.is_multiple_of(SHAPE_AGING_INTERVAL) {
             self.shapes.age();
         }
@@ -46,7 +54,7 @@ impl<V: CachedAnswer> Shard<V> {
             let key = CacheKeyRef { shape: shape.id, values: &self.scratch };
             let Some(entry) = self.answers.get(&key) else { continue };
             let left = entry.expires.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || entry.miss < self.valid_from {
                 let before = self.answers.weight();
                 self.answers.remove(&key);
                 self.counters.count_bytes(before, self.answers.weight());

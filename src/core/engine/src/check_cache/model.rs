@@ -68,7 +68,7 @@ fn scenario() {
     let counters = Arc::new(CheckCacheCounters::default());
     // Too few entries for two shards: all threads share one.
     let limits = CheckCacheLimits { entries: 8, bytes: 1 << 20 };
-    let cache = Arc::new(CheckCache::new(limits, Arc::clone(&counters)));
+    let cache = Arc::new(CheckCache::new(limits, Arc::clone(&counters), Arc::default()));
     let threads: Vec<_> = [[1, 2], [2, 1]]
         .into_iter()
         .map(|numbers| {

@@ -24,6 +24,7 @@ struct Fixture {
     vocabulary: Vocabulary,
     cache: CheckCache<TestAnswer>,
     counters: Arc<CheckCacheCounters>,
+    epoch: Arc<AnswerEpoch>,
 }
 
 impl Fixture {
@@ -32,8 +33,10 @@ impl Fixture {
         builder.declare("a", ValueType::String);
         builder.declare("m", ValueType::StringMap);
         let counters = Arc::new(CheckCacheCounters::default());
-        let cache = CheckCache::new(CheckCacheLimits { entries, bytes }, Arc::clone(&counters));
-        Self { vocabulary: builder.build(), cache, counters }
+        let epoch = Arc::new(AnswerEpoch::default());
+        let limits = CheckCacheLimits { entries, bytes };
+        let cache = CheckCache::new(limits, Arc::clone(&counters), Arc::clone(&epoch));
+        Self { vocabulary: builder.build(), cache, counters, epoch }
     }
 
     /// Sends a request whose decision reads `a` and `m[key]`. Returns the cached answer; stores one after a miss.
@@ -86,6 +89,34 @@ fn every_look_up_write_and_eviction_is_counted() {
     assert_eq!([hits, misses, writes], [50, 1050, 1050]);
     assert_eq!(writes - evictions, fixture.cache.len() as u64);
     assert!((90..=100).contains(&fixture.cache.len()), "{}", fixture.cache.len());
+}
+
+/// Answers that were decided before, also those that are stored later, are not found; those decided since are.
+#[test]
+fn a_change_of_answers_ends_all_that_are_cached() {
+    let fixture = Fixture::new(100, 1 << 20);
+    assert!(!fixture.hit(1) && !fixture.hit(2));
+    assert!(fixture.hit(1) && fixture.hit(2));
+    fixture.epoch.advance();
+    assert!(!fixture.hit(1) && !fixture.hit(2));
+    assert!(fixture.hit(1) && fixture.hit(2));
+    assert_eq!(fixture.cache.len(), 2);
+
+    let (arena, body) = (Bump::new(), OwnedAttributes::from_iter([("a", "x")]).to_bytes(0));
+    let bag = AttributeBag::decode(&body, None, &fixture.vocabulary, &arena).unwrap();
+    let find = || fixture.cache.find(&bag, 7, |answer, _| Some(answer.number));
+    let waits = find().unwrap_err();
+    bag.get(fixture.vocabulary.slot(b"a").unwrap());
+    fixture.epoch.advance();
+    let store = |miss, number| {
+        let answer = TestAnswer { number, size: 100 };
+        fixture.cache.put(&bag, 7, miss, &bag.references(), Duration::from_secs(60), answer);
+    };
+    store(waits, 1);
+    let since = find().expect_err("it was decided before the change");
+    store(since, 2);
+    store(waits, 1);
+    assert_eq!(find(), Ok(2));
 }
 
 /// Of two calls that wait for a handler, the one that began first may end last.
@@ -178,12 +209,15 @@ fn a_flood_of_new_keys_does_not_evict_shapes_in_use() {
 #[test]
 fn workers_share_the_bounds() {
     let limits = CheckCacheLimits { entries: 100_000, bytes: 100 << 20 };
-    let cache = CheckCache::<TestAnswer>::new(limits, Arc::default());
+    let cache = CheckCache::<TestAnswer>::new(limits, Arc::default(), Arc::default());
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(cache.shards.len(), cores);
     // A small cache is not divided.
-    let few =
-        CheckCache::<TestAnswer>::new(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }, Arc::default());
+    let few = CheckCache::<TestAnswer>::new(
+        CheckCacheLimits { entries: 1000, bytes: 1 << 20 },
+        Arc::default(),
+        Arc::default(),
+    );
     assert_eq!(few.shards.len(), 1);
 }
 

@@ -14,6 +14,7 @@ use super::interrupt::Interrupt;
 use super::kind::{ResourceChanges, ResourceKind, misspelt, unknown_kind};
 use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
+use super::namespaces;
 use super::options::SnapshotOptions;
 use super::programs::Programs;
 use super::quotas;
@@ -491,8 +492,7 @@ impl SnapshotBuilder {
         let extensions = &self.units.extensions.configs;
         diagnostics.extend(quotas::unconfigured(extensions, &bindings, &self.parts.instances));
         let default_namespace = &self.options.default_namespace;
-        let unused = suspicions::unused_namespaces(&self.parts.rules, &self.resources, default_namespace);
-        diagnostics.extend(unused);
+        diagnostics.extend(namespaces::suspicious(&self.parts.rules, &self.resources, default_namespace));
         let open = suspicions::open_to_everybody(&self.parts.rules, &self.resources, default_namespace);
         diagnostics.extend(open);
         sort(&mut diagnostics);

@@ -7,7 +7,6 @@ use super::model::{ActionConfig, Condition, RuleConfig, Rules};
 use super::problems::ResourceProblems;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_base::shared_map::SharedMap;
-use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, ExpressionPlace, FieldPath, RawResource};
 use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall, TextTest, TextTestKind};
 
@@ -35,37 +34,6 @@ pub(super) fn is_always_there(name: &str) -> bool {
 
 /// Maps whose keys are header names, which proxies send in lower case.
 const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
-
-/// Warns about defaults that close a namespace of which no other resource is: its name may be misspelt. Cost: proportional to the
-/// rules.
-pub(super) fn unused_namespaces(
-    rules: &Rules,
-    resources: &SharedMap<Arc<RawResource>>,
-    default_namespace: &str,
-) -> Diagnostics {
-    let closes_namespace =
-        |rule: &&Arc<RuleConfig>| rule.denies_by_default && *rule.key.namespace != *default_namespace;
-    let is_unused = |rule: &&Arc<RuleConfig>| {
-        let same = |other: &Arc<RawResource>| other.key.namespace == rule.key.namespace;
-        !resources.iter().any(|other| same(other) && other.key != rule.key)
-    };
-    let problem = |rule: &Arc<RuleConfig>| {
-        let namespace = &*rule.key.namespace;
-        let field = FieldPath::root().field("metadata").field("namespace");
-        let text = format!("no other resource is in namespace `{namespace}`, which this default closes");
-        let others = resources.iter().map(|other| &*other.key.namespace).filter(|other| *other != namespace);
-        let hint = suggestion(namespace, others);
-        let hint =
-            hint.unwrap_or_else(|| "if it is misspelt, the namespace that is meant is open".to_owned());
-        let mut problem = Diagnostic::warning("namespace-unused", field, text).with_hint(hint);
-        problem.resource = rule.key.to_string();
-        problem.file = Some(Arc::clone(&rule.origin.file));
-        let document = resources.get(&rule.key).map(|resource| resource.document());
-        problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
-        problem
-    };
-    rules.iter().filter(closes_namespace).filter(is_unused).map(problem).collect()
-}
 
 /// How to say that a rule applies to every request.
 pub(super) const MATCH_ALL: &str = "leave `match` out, or write `match: \"true\"`, if every request is meant";

@@ -67,6 +67,7 @@ impl Start<'_> {
         }
         let commons = Arc::new(Commons::default());
         commons.insert(Arc::clone(&self.memory));
+        commons.insert(Arc::clone(runtime.answer_epoch()));
         let as_istio_mixer = options.config_on_error == OnConfigError::ServeValid;
         commons.insert(Arc::new(ListOptions { as_istio_mixer }));
         let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
