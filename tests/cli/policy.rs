@@ -111,6 +111,7 @@ const FAILING: &str = r#"tests:
   stubs: [{handler: turn-away.istio-system, error: "out of order"}]
   check:
     attributes: {destination.service: closed.ns.svc.cluster.local}
+  expect: {status: PERMISSION_DENIED}
 "#;
 
 #[test]
@@ -260,8 +261,38 @@ fn unreadable_tests_have_exit_status_2() {
     // Other files in the directory are ignored.
     let mixed = tempfile::tempdir().unwrap();
     std::fs::write(mixed.path().join("rule.yaml"), "kind: rule\nmetadata: {name: x").unwrap();
-    suite(mixed.path(), "tests: [{name: a, check: {}}]\n");
+    suite(mixed.path(), "tests: [{name: a, check: {}, expect: {status: OK}}]\n");
     assert_eq!(within(&["test", mixed.path().to_str().unwrap()]).0, 0);
+    // Those that were meant to be tests are not.
+    for (text, expected) in [
+        ("kind: PolicyTests\n", "x.yaml:1:7: unknown kind `PolicyTests`\n  hint: did you mean `PolicyTest`?"),
+        ("kind: policytest\n", "x.yaml:1:7: unknown kind `policytest`"),
+        ("tests: []\n", "x.yaml:1:1: tests without `kind`"),
+    ] {
+        std::fs::write(mixed.path().join("x.yaml"), text).unwrap();
+        let (status, _, err) = within(&["test", mixed.path().to_str().unwrap()]);
+        assert!(status == 2 && err.contains(expected), "{text}: {err}");
+    }
+}
+
+#[test]
+fn a_test_that_expects_nothing_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = "nothing is expected, so that every result would pass";
+    for (test, place) in [
+        ("check: {}", "suite.yaml:5:3: "),
+        ("check: {}, expect: {}", "suite.yaml:5:32: "),
+        ("report: {attributes: {source.name: web}}", "suite.yaml:5:3: "),
+        ("steps: [{check: {}}, {advance: 1s}]", "suite.yaml:5:21: "),
+    ] {
+        let file = suite(directory.path(), &format!("tests:\n- {{name: a, {test}}}\n"));
+        let (status, _, err) = within(&["test", &file]);
+        assert!(status == 2 && err.contains(&format!("{place}{told}")), "{test}: {err}");
+    }
+    // Steps that come before the one whose result counts need none.
+    let steps = "tests: [{name: a, steps: [{check: {}}, {check: {}, expect: {status: OK}}]}]\n";
+    let (status, out, err) = within(&["test", &suite(directory.path(), steps)]);
+    assert_eq!(status, 0, "{out}{err}");
 }
 
 const TRIED: &str = r#"

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use mixer_adapters::ListOptions;
+use mixer_adapters::AdapterOptions;
 use mixer_api::MixerService;
 use mixer_api::grpc::Code;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
@@ -321,7 +321,7 @@ impl Stage {
         });
         let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
         let commons = Commons::default();
-        commons.insert(Arc::new(ListOptions { as_istio_mixer: self.policy == OnConfigError::ServeValid }));
+        commons.insert(Arc::new(AdapterOptions { as_istio_mixer: self.policy == OnConfigError::ServeValid }));
         let options = ConfiguratorOptions {
             store: store.clone(),
             environment: HandlerEnvironment {

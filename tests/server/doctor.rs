@@ -301,7 +301,7 @@ fn a_default_namespace_without_resources_is_told() {
     let server = Server::on(directory.path()).native().with(&namespace).start();
     server.wait_for_log(told);
     let place = directory.path().display().to_string();
-    let validated = mixer(&[&["validate", &place], &namespace[..]].concat());
+    let validated = mixer(&[&["validate", "-o", "json", &place], &namespace[..]].concat());
     assert!(validated.status == 0 && validated.stdout.contains(told), "{validated:?}");
     assert!(validated.stdout.contains("did you mean `istio-system`?"), "{validated:?}");
     let store = format!("fs://{place}");

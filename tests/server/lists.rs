@@ -31,7 +31,8 @@ fn a_list_that_changes_ends_cached_answers() {
     let address = format!("127.0.0.1:{}", free_port());
     let flags = ["--envoy-http-address", &address, "--num-check-cache-entries", "1000"];
     let server = Server::on(&root).native().with(&flags).start();
-    let of_envoy = |path: &str| http("GET", &format!("http://{address}{path}"), "").ok().map(|a| a.status);
+    let of_envoy =
+        |path: &str| http("GET", &format!("http://{address}/check{path}"), "").ok().map(|a| a.status);
     let of_mixer = |path: &str| {
         let finished = mixer(&["check", "-m", &server.address(), "-s", &format!("request.path={path}")]);
         finished.stdout.contains("PERMISSION_DENIED")

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bumpalo::Bump;
+use mixer_adapters::AdapterOptions;
 use mixer_attribute::{AttributeBag, SignedDuration, Value, Vocabulary};
 use mixer_base::metrics::Metrics;
 use mixer_config::message::Field as _;
@@ -41,7 +42,7 @@ pub(super) async fn run(
         fixture: &fixture,
         instances: &instances,
         metrics: Arc::new(Metrics::default()),
-        commons: Arc::new(Commons::default()),
+        commons: as_istio_mixer(),
         live: None,
         calls: 0,
     };
@@ -313,4 +314,11 @@ async fn settle<T>(reply: Reply<T>) -> Result<T, String> {
         Reply::Later(future) => future.await,
     }
     .map_err(|e| e.message)
+}
+
+/// The cases are what Istio Mixer answers.
+fn as_istio_mixer() -> Arc<Commons> {
+    let commons = Arc::new(Commons::default());
+    commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+    commons
 }

@@ -10,13 +10,14 @@ mod drill;
 mod list;
 mod memquota;
 mod noop;
+mod options;
 pub mod prometheus;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
 
-pub use list::ListOptions;
 use mixer_engine::adapter::{Erase, Inventory};
+pub use options::AdapterOptions;
 
 /// Every adapter, in name order.
 pub const INVENTORY: Inventory = Inventory::new(&[

@@ -5,6 +5,7 @@
 //! [`Params::ttl`]. Readers take no lock.
 
 mod addresses;
+mod content;
 mod entries;
 mod fetch;
 mod inheritance;
@@ -25,7 +26,8 @@ use mixer_engine::adapter::{
 };
 use mixer_expr::functions::Regex;
 
-use addresses::Network;
+use crate::AdapterOptions;
+use addresses::{Ipv6Host, Network};
 use entries::Lookup;
 use fetch::ListSource;
 use inheritance::KnownProviders;
@@ -82,14 +84,6 @@ impl Params {
             .map(|entry| entry.clone().unwrap_or_default())
             .collect()
     }
-}
-
-/// How the lists of a server are read; shared by its handlers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ListOptions {
-    /// As Istio Mixer: a provider without entries is an empty list for every handler, whatever its `allowEmptyList`; every answer of a
-    /// URL is a list, also an HTML page; and a handler begins without a list until it has fetched one.
-    pub as_istio_mixer: bool,
 }
 
 /// INVALID_ARGUMENT of `google.rpc.Code`.
@@ -162,7 +156,7 @@ impl Adapter for ListChecker {
         for (index, entry) in params.entries(true).iter().enumerate() {
             let error = match params.entry_type {
                 EntryType::Strings | EntryType::CaseInsensitiveStrings => None,
-                EntryType::IpAddresses => Network::parse(entry)
+                EntryType::IpAddresses => Network::parse(entry, Ipv6Host::Address)
                     .err()
                     .map(|e| format!("overrides: could not parse ip address override {entry}: {e}")),
                 EntryType::Regex => Regex::compile(entry.as_bytes())
@@ -173,6 +167,7 @@ impl Adapter for ListChecker {
                 problem(field("overrides").index(index), text);
             }
         }
+        problems.extend(suspicious_entries(params));
     }
 
     async fn build(
@@ -182,7 +177,7 @@ impl Adapter for ListChecker {
     ) -> Result<Box<dyn Handler>, BuildError> {
         let positions = instances.iter().map(|i| i.position("value")).collect();
         let source = ListSource::of(&params);
-        let as_istio_mixer = env.commons.get::<ListOptions>().as_istio_mixer;
+        let as_istio_mixer = env.commons.get::<AdapterOptions>().as_istio_mixer;
         if let Some((Severity::Error, text)) = denies_nobody(&params).filter(|_| !as_istio_mixer) {
             return Err(BuildError::Refused(text.to_owned()));
         }
@@ -190,7 +185,8 @@ impl Adapter for ListChecker {
         let name = env.handler_name.clone();
         let provider =
             Provider::new(source, params.entry_type, params.entries(as_istio_mixer), name, accepts_empty);
-        let provider = Arc::new(provider.ending(env.commons.get()));
+        let provider = provider.ending(env.commons.get());
+        let provider = Arc::new(if as_istio_mixer { provider.like_istio_mixer() } else { provider });
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         if as_istio_mixer {
             refresher = refresher.like_istio_mixer();
@@ -217,6 +213,16 @@ impl Adapter for ListChecker {
             positions,
         }))
     }
+}
+
+/// Warnings about entries of `overrides` that are valid and probably do not do what they say.
+fn suspicious_entries(params: &Params) -> impl Iterator<Item = Diagnostic> {
+    let entries = params.overrides.iter().flatten().enumerate();
+    entries.filter_map(|(index, entry)| {
+        let why = content::suspicion(entry.as_ref()?.as_bytes(), params.entry_type)?;
+        let field = FieldPath::root().field("overrides").index(index);
+        Some(Diagnostic::warning("list-entry", field, format!("overrides: {why}")))
+    })
 }
 
 /// What is wrong with a blacklist that refuses nobody, or fewer than it seems to. Entries that are missing or null are an error: in a

@@ -7,6 +7,7 @@ mod cells;
 mod dedup;
 mod key;
 mod limit;
+mod overrides;
 mod status;
 
 use std::cell::RefCell;
@@ -25,6 +26,7 @@ use mixer_engine::adapter::{
     HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
 };
 
+use crate::AdapterOptions;
 use cells::Cells;
 use dedup::{Dedup, Record};
 use limit::{Limit, Limits};
@@ -117,6 +119,7 @@ impl Adapter for Memquota {
             let path = FieldPath::root().field("quotas");
             problems.push(Diagnostic::error(NOT_BUILT, path, text).with_hint(hint));
         }
+        overrides::check(params, instances, problems);
     }
 
     async fn build(
@@ -132,6 +135,11 @@ impl Adapter for Memquota {
                 })
             })
             .collect::<Result<_, _>>()?;
+        if !env.commons.get::<AdapterOptions>().as_istio_mixer
+            && let Some(unknown) = overrides::unknown_dimensions(&params, &instances).next()
+        {
+            return Err(BuildError::Refused(unknown.text()));
+        }
         let start = nanos(&*env.clock);
         let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();
         let memory = env.commons.get::<MemoryBudget>();

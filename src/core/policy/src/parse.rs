@@ -11,7 +11,7 @@ use self::expectation::parse_expectations;
 use super::read::{NodeReader, SuiteProblem, json, node_type};
 use super::suite::{StepAction, Stub, Stubs, Suite, TestCase, TestStep};
 use mixer_attribute::{OwnedAttributes, Timestamp};
-use mixer_config::message::suggestion;
+use mixer_config::message::{is_within, suggestion};
 use mixer_config::{Location, Node, NodeKind, yaml};
 use mixer_engine::decision::owned_value;
 use mixer_engine::snapshot::Snapshot;
@@ -19,6 +19,8 @@ use mixer_expr::Scope as _;
 
 /// The `kind` of a test file.
 const KIND: &str = "PolicyTest";
+/// So many wrong letters make another kind a misspelt one, in capitals or not.
+const MOST_EDITS: usize = 3;
 /// Default start of the clocks: 2026-01-01T00:00:00Z.
 const START: Duration = Duration::from_secs(1_767_225_600);
 
@@ -56,8 +58,21 @@ impl SuiteDocument {
                 return Err(problem(location, error.cause().to_owned(), error.hint));
             }
         };
-        if parsed.root.get("kind").and_then(Node::as_str) != Some(KIND) {
-            return Ok(None);
+        let kind = parsed.root.get("kind").and_then(Node::as_str);
+        if kind != Some(KIND) {
+            let near = kind.filter(|kind| is_within(kind, KIND, MOST_EDITS));
+            // Without a kind, its tests tell what it was meant to be.
+            let has_tests = kind.is_none() && parsed.root.get("tests").is_some();
+            let at = parsed.root.get("kind").map_or(parsed.root.span.start, |node| node.span.start);
+            return match near {
+                Some(near) => {
+                    Err(problem(at, format!("unknown kind `{near}`"), Some("did you mean `PolicyTest`?")))
+                }
+                None if has_tests => {
+                    Err(problem(at, "tests without `kind`".to_owned(), Some("write `kind: PolicyTest`")))
+                }
+                None => Ok(None),
+            };
         }
         for note in &parsed.notes {
             match note {
@@ -182,20 +197,24 @@ impl SuiteParser<'_> {
                     }
                 }
                 let items = self.reader.items(steps);
+                let expects_any = items.iter().any(|step| step.get("expect").is_some());
                 items
                     .into_iter()
-                    .filter_map(|step| {
+                    .map(|step| (step, step.get("expect").is_some() || !expects_any))
+                    .filter_map(|(step, needs_result)| {
                         self.reader.fields(step, "a step", STEP);
-                        self.step(step)
+                        self.step(step, needs_result && step.get("advance").is_none())
                     })
                     .collect()
             }
-            None => self.step(node).into_iter().collect(),
+            None => self.step(node, node.get("advance").is_none()).into_iter().collect(),
         };
         Some(TestCase { name: name?, location, stubs, steps })
     }
 
-    fn step(&mut self, node: &Node) -> Option<TestStep> {
+    /// `needs_result`: whether the step must expect something.
+    fn step(&mut self, node: &Node, needs_result: bool) -> Option<TestStep> {
+        let problems = self.reader.problems.len();
         let actions = ["check", "report", "advance"];
         let location = node.span.start;
         let found: Vec<&str> = actions.into_iter().filter(|key| node.get(key).is_some()).collect();
@@ -221,6 +240,16 @@ impl SuiteParser<'_> {
         let expectations = node
             .get("expect")
             .map_or_else(Vec::new, |node| parse_expectations(node, &mut self.reader, self.snapshot));
+        // A step without a list of its own sets the stage for the ones after it.
+        if expectations.is_empty() && needs_result && self.reader.problems.len() == problems {
+            let at = node.get("expect").map_or(location, |node| node.span.start);
+            let hint = "write for example `expect: {status: PERMISSION_DENIED}`; `mixer check --explain` shows a result";
+            self.reader.problem(
+                at,
+                "nothing is expected, so that every result would pass",
+                Some(hint.to_owned()),
+            );
+        }
         if let (StepAction::Advance(_), [(at, _), ..]) = (&action, expectations.as_slice()) {
             self.reader.problem(*at, "`advance` has no result to expect", None);
         }

@@ -11,12 +11,25 @@ pub(super) enum Network {
     V6(u128, u128),
 }
 
+/// What an IPv6 address without a prefix length is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ipv6Host {
+    /// That address.
+    Address,
+    /// compat(1.3): a network of 32 bits, as for IPv4; pinned by the golden cases of the list adapter.
+    Network,
+}
+
 impl Network {
-    /// Parses `address/length`; an address alone means `/32`, also for IPv6.
+    /// Parses `address/length`; an IPv4 address alone means `/32`.
     ///
     /// Errors: `invalid CIDR address: ` and the entry, with `/32` appended if it has no length.
-    pub(super) fn parse(entry: &str) -> Result<Self, String> {
-        let (address, length) = entry.split_once('/').unwrap_or((entry, "32"));
+    pub(super) fn parse(entry: &str, host: Ipv6Host) -> Result<Self, String> {
+        let (address, length) = match entry.split_once('/') {
+            Some(network) => network,
+            None if host == Ipv6Host::Address && entry.parse::<Ipv6Addr>().is_ok() => (entry, "128"),
+            None => (entry, "32"),
+        };
         Self::read(address, length).ok_or_else(|| format!("invalid CIDR address: {address}/{length}"))
     }
 
@@ -93,7 +106,21 @@ mod tests {
     use super::*;
 
     fn contains(networks: &[&str], ip: &str) -> bool {
-        Addresses::new(networks.iter().map(|n| Network::parse(n).unwrap())).contains(ip.parse().unwrap())
+        contains_as(Ipv6Host::Address, networks, ip)
+    }
+
+    fn contains_as(host: Ipv6Host, networks: &[&str], ip: &str) -> bool {
+        let networks = networks.iter().map(|n| Network::parse(n, host).unwrap());
+        Addresses::new(networks).contains(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn an_ipv6_address_is_no_network_unless_it_is_istios() {
+        let (one, other) = ("2001:db8::1", "2001:db8:ffff::5");
+        for (host, is_network) in [(Ipv6Host::Address, false), (Ipv6Host::Network, true)] {
+            assert!(contains_as(host, &[one], one), "{host:?}");
+            assert_eq!(contains_as(host, &[one], other), is_network, "{host:?}");
+        }
     }
 
     #[test]
@@ -102,8 +129,10 @@ mod tests {
             ("inside", &["10.57.3.4/16"][..], "10.57.255.255", true),
             ("outside", &["10.57.3.4/16"], "10.58.0.0", false),
             ("no length means 32", &["192.168.1.7"], "192.168.1.7", true),
-            ("no length means 32, IPv6 too", &["2001:db8::1"], "2001:db8:ffff::5", true),
-            ("beside it", &["2001:db8::1"], "2001:db9::", false),
+            ("no length means one address, IPv6 too", &["2001:db8::1"], "2001:db8::2", false),
+            ("mapped address without length", &["::ffff:10.1.2.3"], "10.1.2.3", true),
+            ("beside a mapped address", &["::ffff:10.1.2.3"], "10.1.2.4", false),
+            ("beside it", &["2001:db8::1/32"], "2001:db9::", false),
             ("mapped address, IPv4 network", &["10.57.0.0/16"], "::ffff:10.57.9.9", true),
             ("IPv4 address, IPv6 network", &["::/0"], "10.0.0.1", false),
             ("mapped address, IPv6 network", &["::/0"], "::ffff:10.0.0.1", false),
@@ -131,7 +160,10 @@ mod tests {
             ("1.1.1.1/+8", "1.1.1.1/+8"),
             ("1.1.1.1/8/8", "1.1.1.1/8/8"),
         ] {
-            assert_eq!(Network::parse(entry), Err(format!("invalid CIDR address: {shown}")));
+            assert_eq!(
+                Network::parse(entry, Ipv6Host::Network),
+                Err(format!("invalid CIDR address: {shown}"))
+            );
         }
     }
 }

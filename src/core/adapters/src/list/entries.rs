@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use hashbrown::HashTable;
 
 use super::EntryType;
-use super::addresses::{Addresses, Network};
+use super::addresses::{Addresses, Ipv6Host, Network};
 use mixer_attribute::text::ip_from_bytes;
 use mixer_config::message::json_kind;
 use mixer_config::{NodeKind, yaml};
@@ -49,7 +49,12 @@ impl Entries {
     /// Parses the body of a provider and adds `overrides`, which have been validated.
     ///
     /// Errors: the first invalid entry of `body`.
-    pub(super) fn parse(entry_type: EntryType, body: &[u8], overrides: &[String]) -> Result<Self, String> {
+    pub(super) fn parse(
+        entry_type: EntryType,
+        body: &[u8],
+        overrides: &[String],
+        host: Ipv6Host,
+    ) -> Result<Self, String> {
         let lacks_lines = || body.split(|b| *b == b'\n').all(is_comment);
         let extra = overrides.iter().map(String::as_bytes);
         let lines = body.split(|b| *b == b'\n').chain(extra.clone()).filter(|line| !line.is_empty());
@@ -69,9 +74,9 @@ impl Entries {
                 let lacks_list = listed.is_none();
                 for entry in listed.unwrap_or_default() {
                     let error = |e| format!("could not parse list entry {entry}: {e}");
-                    networks.push(Network::parse(&entry).map_err(error)?);
+                    networks.push(Network::parse(&entry, host).map_err(error)?);
                 }
-                networks.extend(overrides.iter().filter_map(|o| Network::parse(o).ok()));
+                networks.extend(overrides.iter().filter_map(|o| Network::parse(o, host).ok()));
                 let (len, index) = (networks.len(), ListIndex::Addresses(Addresses::new(networks)));
                 Self { len, lacks_list, index }
             }
@@ -232,7 +237,7 @@ mod tests {
 
     fn look_up(entry_type: EntryType, body: &[u8], overrides: &[&str], symbol: &[u8]) -> Lookup {
         let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
-        Entries::parse(entry_type, body, &overrides).unwrap().look_up(symbol)
+        Entries::parse(entry_type, body, &overrides, Ipv6Host::Address).unwrap().look_up(symbol)
     }
 
     #[test]
@@ -252,7 +257,10 @@ mod tests {
             let wanted = if found { Lookup::Found } else { Lookup::Missing };
             assert_eq!(look_up(EntryType::Strings, body, &["five", ""], symbol), wanted, "{symbol:?}");
         }
-        assert_eq!(Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()]).unwrap().len, 2);
+        assert_eq!(
+            Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()], Ipv6Host::Address).unwrap().len,
+            2
+        );
     }
 
     #[test]
@@ -277,7 +285,10 @@ mod tests {
             let got = look_up(EntryType::CaseInsensitiveStrings, entry.as_bytes(), &[], symbol.as_bytes());
             assert_eq!(got, wanted, "{entry} {symbol}");
         }
-        assert_eq!(Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[]).unwrap().len, 1);
+        assert_eq!(
+            Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[], Ipv6Host::Address).unwrap().len,
+            1
+        );
     }
 
     #[test]
@@ -295,7 +306,7 @@ mod tests {
             ("whitelist: [oops]", Err("could not parse list entry oops: invalid CIDR address: oops/32")),
         ];
         for (body, wanted) in rows {
-            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[]), wanted) {
+            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[], Ipv6Host::Address), wanted) {
                 (Ok(entries), Ok(len)) => assert_eq!(entries.len, *len, "{body}"),
                 (Err(error), Err(start)) => assert!(error.starts_with(start), "{body}: {error}"),
                 (got, _) => panic!("{body}: {got:?}"),
@@ -314,6 +325,6 @@ mod tests {
             assert_eq!(got, wanted, "{symbol}");
         }
         assert_eq!(look_up(EntryType::Regex, b"", &[""], b"anything"), Lookup::Found);
-        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[]).is_err());
+        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[], Ipv6Host::Address).is_err());
     }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
+use super::content::{self, BYTE_ORDER_MARK};
 use super::reads::{PENDING_READS, Unread};
-use super::{Params, url};
+use super::{EntryType, Params, url};
 use crate::causes::with_causes;
 use mixer_base::file_stamp::{FileStamp, SETTLED};
 use mixer_base::file_writer::{Writer, writer_of};
@@ -17,9 +18,6 @@ use mixer_base::regular_file;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
 const GZIP: &str = "gzip";
-
-/// What some editors write first.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A content encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,13 +91,14 @@ pub(super) struct Fetcher {
     seen: Option<(FileStamp, Instant)>,
     /// Whether the system is asked who has a file open.
     leases: bool,
-    /// Whether an HTML page is an error: what a proxy or a login page answers in place of the list.
-    refuses_pages: bool,
+    /// The type of the entries. With it, pages, documents and binary data in the place of a list are an error: what a proxy, a login
+    /// page or a service that is out of order answers, and what a shell writes.
+    refuses_other_than: Option<EntryType>,
 }
 
 impl Default for Fetcher {
     fn default() -> Self {
-        Self { client: None, seen: None, leases: true, refuses_pages: true }
+        Self { client: None, seen: None, leases: true, refuses_other_than: Some(EntryType::default()) }
     }
 }
 
@@ -110,9 +109,22 @@ impl Fetcher {
         Self { leases: false, ..Self::default() }
     }
 
-    /// Takes the lines of an HTML page for entries, as Istio Mixer does.
+    /// For lists with entries of this type.
+    pub(super) fn of(entry_type: EntryType) -> Self {
+        Self { refuses_other_than: Some(entry_type), ..Self::default() }
+    }
+
+    /// Takes the lines of any page or document for entries, as Istio Mixer does.
     pub(super) fn accepts_pages(&mut self) {
-        self.refuses_pages = false;
+        self.refuses_other_than = None;
+    }
+
+    /// Errors: a body is no list. `place`: where it is from.
+    fn listed(&self, body: Vec<u8>, place: &str) -> Result<Vec<u8>, String> {
+        match self.refuses_other_than.and_then(|entry_type| content::of_no_list(&body, entry_type)) {
+            Some(what) => Err(format!("{place} is {what}, not a list")),
+            None => Ok(body),
+        }
     }
 
     /// The body of the list, within the refresh interval.
@@ -142,12 +154,14 @@ impl Fetcher {
             Ok(Ok((stamp, body))) => {
                 let unchanged = self.seen.filter(|(seen, _)| *seen == stamp);
                 self.seen = unchanged.or_else(|| Some((stamp, Instant::now())));
-                body.map(with_unix_lines).ok_or_else(|| FetchError {
-                    text: failed(format!(
-                        "the file is being changed: it is read when it is unchanged for {SETTLED:?}"
-                    )),
-                    is_unsettled: true,
-                })
+                let Some(body) = body else {
+                    let why = "the file is being changed: it is read when it is unchanged for";
+                    return Err(FetchError {
+                        text: failed(format!("{why} {SETTLED:?}")),
+                        is_unsettled: true,
+                    });
+                };
+                Ok(with_unix_lines(self.listed(body, "the file").map_err(failed)?))
             }
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes").into())
@@ -182,13 +196,11 @@ impl Fetcher {
         if response.status() != reqwest::StatusCode::OK {
             return Err(failed(response.status().as_u16().to_string()));
         }
-        let not_a_list = |how: &str| failed(format!("the answer is an HTML page, not a list{how}"));
-        if self.refuses_pages
-            && let Some(page) = html_type(response.headers())
-        {
-            return Err(not_a_list(&format!(
-                ": its content type is {}, that of a list text/plain",
-                quoted(page)
+        let typed = self.refuses_other_than.and_then(|of| content::typed(response.headers(), of));
+        if let Some((what, media)) = typed {
+            let media = quoted(media);
+            return Err(failed(format!(
+                "the answer is {what}, not a list: its content type is {media}, that of a list text/plain"
             )));
         }
         let encoding = content_encoding(response.headers()).map_err(failed)?;
@@ -201,27 +213,8 @@ impl Fetcher {
             body.extend_from_slice(&part);
         }
         let body = decoded(encoding, body).await.map_err(broken)?;
-        if self.refuses_pages && begins_a_page(&body) {
-            return Err(not_a_list(""));
-        }
-        Ok(body)
+        self.listed(body, "the answer").map_err(failed)
     }
-}
-
-/// The content type of an HTML page, if a response has that.
-fn html_type(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(CONTENT_TYPE)?.as_bytes();
-    let media = value.split(|byte| *byte == b';').next()?.trim_ascii();
-    let is_html =
-        [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| media.eq_ignore_ascii_case(html));
-    is_html.then_some(value)
-}
-
-/// Whether a text begins as an HTML page does, whatever its content type.
-fn begins_a_page(body: &[u8]) -> bool {
-    let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body).trim_ascii_start();
-    let begins = |tag: &&[u8]| text.get(..tag.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(tag));
-    [&b"<!doctype html"[..], b"<html"].iter().any(begins)
 }
 
 /// How a response is encoded. Errors: in a way that is not known.

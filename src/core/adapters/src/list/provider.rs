@@ -11,6 +11,8 @@ use notify::{EventKind, Watcher};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
+use super::addresses::Ipv6Host;
+use super::content::SuspiciousLines;
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
@@ -52,6 +54,7 @@ pub(super) struct Provider {
     handler_name: Arc<str>,
     /// Whether a body that holds no list is an empty list.
     accepts_empty: bool,
+    ipv6_host: Ipv6Host,
     state: ArcSwap<ListState>,
     /// Advances when the entries change.
     answers: Arc<AnswerEpoch>,
@@ -72,9 +75,15 @@ impl Provider {
             overrides,
             handler_name,
             accepts_empty,
+            ipv6_host: Ipv6Host::Address,
             state: ArcSwap::default(),
             answers: Arc::default(),
         }
+    }
+
+    /// Reads entries as Istio Mixer does.
+    pub(super) fn like_istio_mixer(self) -> Self {
+        Self { ipv6_host: Ipv6Host::Network, ..self }
     }
 
     /// Ends the cached answers of a server when the entries change.
@@ -113,13 +122,25 @@ impl Provider {
     /// The entries of a body. Errors: why it is none of a list.
     fn read(&self, body: &[u8]) -> Result<Entries, String> {
         let name = self.source.name();
-        let entries = Entries::parse(self.entry_type, body, &self.overrides)
+        let entries = Entries::parse(self.entry_type, body, &self.overrides, self.ipv6_host)
             .map_err(|error| format!("Could not parse data from {name}: {error}"))?;
         // Nothing tells a list that was cut short from one that is meant to be empty.
         if entries.lacks_list && self.has_source() && !self.accepts_empty {
             return Err(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
         }
         Ok(entries)
+    }
+
+    /// Warns about lines that are probably no entries as they stand. Their texts may be secret.
+    fn warn_of_lines(&self, body: &[u8]) {
+        let Some(lines) = SuspiciousLines::of(body, self.entry_type) else { return };
+        let SuspiciousLines { count, first, why } = lines;
+        let name = self.source.name();
+        tracing::warn!(
+            target: "adapters",
+            adapter = &*self.handler_name,
+            "{count} entries of the list from {name} probably do not do what they say, the first in line {first}: {why}"
+        );
     }
 
     fn info(&self, text: std::fmt::Arguments<'_>) {
@@ -149,12 +170,13 @@ pub(super) struct Refresher {
 impl Refresher {
     /// Nothing fetched yet.
     pub(super) fn new(provider: Arc<Provider>, interval: SignedDuration, ttl: SignedDuration) -> Self {
+        let entry_type = provider.entry_type;
         let positive = |d: SignedDuration| Duration::from_nanos(d.nanos.max(1).cast_unsigned());
         Self {
             provider,
             interval: positive(interval),
             ttl: positive(ttl),
-            fetcher: Fetcher::default(),
+            fetcher: Fetcher::of(entry_type),
             hasher: std::hash::RandomState::new(),
             latest: None,
             unsettled: None,
@@ -321,6 +343,9 @@ impl Refresher {
         match provider.read(&body) {
             Ok(entries) => {
                 provider.info(format_args!("Installing updated list with {} entries", entries.len));
+                if self.keeps_text {
+                    provider.warn_of_lines(&body);
+                }
                 let keeps_text = self.keeps_text && provider.has_source();
                 let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
                 let entries = Some(Arc::new(entries));

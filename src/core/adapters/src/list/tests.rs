@@ -196,7 +196,7 @@ async fn a_blacklist_without_entries_is_not_built_unless_that_is_meant() {
             let built = ListChecker::build(params.clone(), Vec::new(), test_env("h.istio-system")).await;
             assert_eq!(built.err().map(|refused| refused.to_string()).as_deref(), error, "{name}");
             let env = test_env("h.istio-system");
-            env.commons.insert(Arc::new(ListOptions { as_istio_mixer: true }));
+            env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
             assert!(ListChecker::build(params, Vec::new(), env).await.is_ok(), "{name}");
         }
     }
@@ -438,7 +438,7 @@ async fn a_file_may_begin_with_a_byte_order_mark_and_its_lines_end_in_cr_lf() {
 async fn called_as_mixs_an_empty_list_is_empty() {
     let server = Server::start(&ok(""));
     let env = test_env("h.istio-system");
-    env.commons.insert(Arc::new(ListOptions { as_istio_mixer: true }));
+    env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
     let handler = ListChecker::build(params(server.url()), Vec::new(), env).await.unwrap();
     assert_eq!((handler.status().trouble, handler.degradation()), (None, None));
 }

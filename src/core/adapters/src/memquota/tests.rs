@@ -28,8 +28,13 @@ struct Fixture {
 
 impl Fixture {
     async fn new(quota: Quota) -> Self {
+        Self::with(quota, AdapterOptions::default()).await
+    }
+
+    async fn with(quota: Quota, options: AdapterOptions) -> Self {
         let clock = TestClock::at(Duration::from_secs(1_000));
         let env = Env { clock: clock.clone(), ..test_env("h.istio-system") };
+        env.commons.insert(Arc::new(options));
         let instance = bound(NAME, "quota", "dimensions", &[("a", ValueType::String)]);
         let params = Params { quotas: vec![quota], ..Params::default() };
         let handler = Memquota::build(params, vec![instance], env).await.unwrap();
@@ -170,7 +175,11 @@ async fn an_empty_override_matches_what_it_cannot_be() {
 
 #[tokio::test]
 async fn a_dimension_that_the_instance_lacks_matches_only_empty_text() {
-    let f = Fixture::new(Quota { overrides: vec![over("b", "x", 1), over("b", "", 2)], ..quota(9, 0) }).await;
+    let f = Fixture::with(
+        Quota { overrides: vec![over("b", "x", 1), over("b", "", 2)], ..quota(9, 0) },
+        AdapterOptions { as_istio_mixer: true },
+    )
+    .await;
     assert_eq!(f.most(A), 2);
 }
 
@@ -265,4 +274,47 @@ async fn keys_and_ids_of_a_mebibyte_stay_within_the_memory_limit() {
     assert_eq!(ask("short 59999", "a new id"), 0, "the newest cells are counted");
     drop(handler);
     assert!(shares.iter().all(|share| share.used() == 0));
+}
+
+#[tokio::test]
+async fn overrides_that_do_not_apply_as_written_are_told() {
+    let instance = || bound(NAME, "quota", "dimensions", &[("plan", ValueType::String)]);
+    let with = |overrides: Vec<Override>| Params {
+        quotas: vec![Quota { overrides, ..quota(5, 1) }],
+        ..Params::default()
+    };
+    let told = |params: &Params| {
+        let mut found = Diagnostics::new();
+        Memquota::validate(params, &[instance()], &mut found);
+        let line = |d: &mixer_config::Diagnostic| {
+            format!("{} {}: {} ({})", d.code, d.field, d.message, d.hint.as_deref().unwrap_or_default())
+        };
+        found.iter().map(line).collect::<Vec<_>>()
+    };
+    let misspelt = with(vec![over("plann", "free", 1)]);
+    let why = "q.instance.istio-system has no dimension `plann`, which its override names";
+    let field = "quotas[0].overrides[0].dimensions";
+    assert_eq!(
+        told(&misspelt),
+        [format!(
+            "adapter-build {field}[plann]: the handler will not be built: {why} (did you mean `plan`?)"
+        )]
+    );
+    let refused = Memquota::build(misspelt.clone(), vec![instance()], test_env("h.istio-system")).await;
+    assert_eq!(refused.err().map(|error| error.to_string()), Some(why.to_owned()));
+    let istio = test_env("h.istio-system");
+    istio.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+    assert!(Memquota::build(misspelt, vec![instance()], istio).await.is_ok());
+
+    for value in ["\"free\"", "'free'", "*"] {
+        let found = told(&with(vec![over("plan", value, 1)]));
+        assert!(matches!(&*found, [one] if one.starts_with("quota-override-value ")), "{found:?}");
+    }
+    let everybody = Override { dimensions: BTreeMap::new(), ..over("plan", "", 1) };
+    let shadowed = told(&with(vec![everybody, over("plan", "free", 1)]));
+    assert!(
+        matches!(&*shadowed, [one] if one.contains("overrides[1] never applies: overrides[0]")),
+        "{shadowed:?}"
+    );
+    assert!(told(&with(vec![over("plan", "free", 1), over("plan", "gold", 2)])).is_empty());
 }

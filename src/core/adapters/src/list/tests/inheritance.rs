@@ -58,7 +58,7 @@ async fn a_handler_that_is_built_again_begins_with_the_list_of_its_predecessor()
     // Another server, and Istio Mixer's way.
     assert_eq!(built(more.clone(), &test_env("h.istio-system")).await.error(), failed);
     let istio = test_env("h.istio-system");
-    istio.commons.insert(Arc::new(ListOptions { as_istio_mixer: true }));
+    istio.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
     server.serve("a\n");
     let first = built(hourly(server.url()), &istio).await;
     assert!(!first.has("a"));

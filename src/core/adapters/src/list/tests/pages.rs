@@ -54,3 +54,75 @@ async fn a_page_keeps_the_last_list() {
     assert!(refresher.fetch().await);
     assert_eq!(length(&provider), Some(2));
 }
+
+/// Content that is no list of lines: documents by their type, and whatever they are by their text.
+#[tokio::test]
+async fn a_document_or_binary_data_keeps_the_last_list() {
+    let json = "{\"error\": \"too many requests\"}";
+    let xml = "<?xml version=\"1.0\"?>\n<Error/>";
+    let refused = |what: &str, type_: &str| match type_ {
+        "" => format!("the answer is {what}, not a list"),
+        _ => format!(
+            "the answer is {what}, not a list: its content type is \"{type_}\", that of a list text/plain"
+        ),
+    };
+    for (content_type, body, why) in [
+        ("application/json", "a\n", refused("a JSON document", "application/json")),
+        ("application/problem+json", "a\n", refused("a JSON document", "application/problem+json")),
+        ("application/xml", xml, refused("an XML document", "application/xml")),
+        ("text/plain", json, refused("a JSON document", "")),
+        ("text/plain", "[\"mallory\"]", refused("a JSON document", "")),
+        ("text/plain", xml, refused("an XML document", "")),
+        ("application/octet-stream", "\u{1f}\0", refused("binary: it has NUL bytes", "")),
+    ] {
+        let server = Server::start(&answer("Content-Type: text/plain\r\n", "A\n"));
+        let source = || fetch::ListSource::Url(server.url());
+        let (provider, mut refresher) = refresher(source(), EntryType::Strings, false);
+        assert!(refresher.fetch().await);
+        *server.answer.lock().unwrap() = answer(&format!("Content-Type: {content_type}\r\n"), body);
+        assert!(!refresher.fetch().await, "{content_type} {body}");
+        let text = format!("could not fetch list from {}: {why}", server.url());
+        assert_eq!((length(&provider), &provider.state().error), (Some(1), &Some(text)));
+        let (provider, accepting) = self::refresher(source(), EntryType::Strings, true);
+        assert!(accepting.like_istio_mixer().fetch().await);
+        assert!(length(&provider).is_some_and(|length| length > 0));
+    }
+    // A list of addresses is a document.
+    let body = "{\"whitelist\": [\"10.0.0.0/8\"]}";
+    let server = Server::start(&answer("Content-Type: application/json\r\n", body));
+    let source = fetch::ListSource::Url(server.url());
+    let (provider, mut refresher) = refresher(source, EntryType::IpAddresses, false);
+    assert!(refresher.fetch().await);
+    assert_eq!(length(&provider), Some(1));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_list_keeps_the_last_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    let written = path.display().to_string();
+    let put = |bytes: &[u8]| {
+        let beside = directory.path().join("new");
+        std::fs::write(&beside, bytes).unwrap();
+        std::fs::rename(&beside, &path).unwrap();
+    };
+    put(b"mallory\n");
+    let source = fetch::ListSource::File(written.clone(), path.clone());
+    let (provider, mut refresher) = refresher(source, EntryType::Strings, false);
+    assert!(refresher.fetch().await);
+    let utf16 = "\u{feff}mallory\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (bytes, what) in [
+        (&[0; 40][..], "binary: it has NUL bytes"),
+        (&utf16, "text in UTF-16"),
+        (b"\x1f\x8b\x08", "compressed with gzip"),
+        (b"[\"mallory\", \"eve\"]\n", "a JSON document"),
+    ] {
+        put(bytes);
+        assert!(!refresher.fetch().await, "{what}");
+        let text = format!("could not fetch list from {written}: the file is {what}, not a list");
+        assert_eq!((length(&provider), &provider.state().error), (Some(1), &Some(text)));
+    }
+    put(b"mallory\neve\n");
+    assert!(refresher.fetch().await);
+    assert_eq!((length(&provider), &provider.state().error), (Some(2), &None));
+}

@@ -1,0 +1,189 @@
+//! What is no list, although it was read: pages, documents and binary data in its place, whose lines would be entries.
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::de::IgnoredAny;
+
+use super::EntryType;
+
+/// What some editors write first.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The kind of page or document that the content type of a response names; `None` if it may be a list with entries of this type.
+pub(super) fn typed(headers: &HeaderMap, entry_type: EntryType) -> Option<(&'static str, &[u8])> {
+    let value = headers.get(CONTENT_TYPE)?.as_bytes();
+    let media = value.split(|byte| *byte == b';').next()?.trim_ascii();
+    let is = |names: &[&[u8]]| names.iter().any(|name| media.eq_ignore_ascii_case(name));
+    let ends = |suffix: &[u8]| {
+        let at = media.len().checked_sub(suffix.len());
+        at.and_then(|at| media.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    };
+    let what = if is(&[b"text/html", b"application/xhtml+xml"]) {
+        "an HTML page"
+    } else if entry_type == EntryType::IpAddresses {
+        // A YAML or JSON document.
+        return None;
+    } else if is(&[b"application/json", b"text/json"]) || ends(b"+json") {
+        "a JSON document"
+    } else if is(&[b"application/xml", b"text/xml"]) || ends(b"+xml") {
+        "an XML document"
+    } else {
+        return None;
+    };
+    Some((what, value))
+}
+
+/// What a body is that is no list with entries of this type.
+pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static str> {
+    let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body).trim_ascii_start();
+    let begins = |tag: &[u8]| text.get(..tag.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(tag));
+    if begins(b"<!doctype html") || begins(b"<html") {
+        return Some("an HTML page");
+    }
+    // Other bodies than a YAML or JSON document with a list do not parse.
+    if entry_type == EntryType::IpAddresses {
+        return None;
+    }
+    match body {
+        [0x1f, 0x8b, ..] => Some("compressed with gzip"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("text in UTF-16"),
+        _ if body.contains(&0) => Some("binary: it has NUL bytes"),
+        _ if begins(b"<?xml") => Some("an XML document"),
+        _ if is_json(text, entry_type) => Some("a JSON document"),
+        _ => None,
+    }
+}
+
+/// Whether a text begins with a JSON object, or is a JSON array; as a pattern, `[12]` is none.
+fn is_json(text: &[u8], entry_type: EntryType) -> bool {
+    match text {
+        [b'{', ..] => {
+            let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+            matches!(values.next(), Some(Ok(_)))
+        }
+        [b'[', ..] if entry_type == EntryType::Regex => {
+            serde_json::from_slice::<Vec<std::borrow::Cow<'_, str>>>(text).is_ok()
+        }
+        [b'[', ..] => serde_json::from_slice::<IgnoredAny>(text).is_ok(),
+        _ => false,
+    }
+}
+
+/// Lines of a list that are probably no entries as they stand.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SuspiciousLines {
+    pub(super) count: usize,
+    /// The number of the first, from 1.
+    pub(super) first: usize,
+    /// What is wrong with it.
+    pub(super) why: &'static str,
+}
+
+impl SuspiciousLines {
+    /// Those of a body; `None` if there are none.
+    pub(super) fn of(body: &[u8], entry_type: EntryType) -> Option<Self> {
+        let mut found = Self::default();
+        for (at, line) in body.split(|byte| *byte == b'\n').enumerate() {
+            let Some(why) = suspicion(line, entry_type) else { continue };
+            if found.count == 0 {
+                (found.first, found.why) = (at + 1, why);
+            }
+            found.count += 1;
+        }
+        (found.count > 0).then_some(found)
+    }
+}
+
+/// What is probably wrong with an entry that is valid.
+pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<&'static str> {
+    if entry_type == EntryType::IpAddresses {
+        return None;
+    }
+    let has = |tag: &[u8; 2]| entry.windows(2).any(|window| window == tag);
+    if entry.starts_with(BYTE_ORDER_MARK) {
+        return Some("it begins with a byte order mark, which is part of the entry");
+    }
+    if entry.trim_ascii().len() != entry.len() && !entry.trim_ascii().is_empty() {
+        return Some("it begins or ends with blanks, or a carriage return, which are part of the entry");
+    }
+    if has(b"{{") || (has(b"${") && entry_type != EntryType::Regex) {
+        return Some("a template was not filled in");
+    }
+    (entry_type != EntryType::Regex && is_network(entry)).then_some(
+        "as a string it is equal to itself only: a network, or an address in another form than its shortest, needs `entryType: IP_ADDRESSES`",
+    )
+}
+
+/// Whether a text is a network, or an address that is written otherwise than the text of the same address in a request.
+fn is_network(entry: &[u8]) -> bool {
+    let Some(text) = std::str::from_utf8(entry).ok().filter(|text| text.len() <= 64) else { return false };
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let Ok(ip) = address.parse::<std::net::IpAddr>() else { return false };
+    match length {
+        Some(length) => length.len() <= 3 && length.parse::<u8>().is_ok(),
+        None => ip.to_canonical().to_string() != address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_and_binary_data_are_no_list_of_lines() {
+        let utf16 = "\u{feff}mallory\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let rows: [(&[u8], Option<&str>); 16] = [
+            (b"mallory\neve\n", None),
+            (b"", None),
+            (b"<a\n", None),
+            (b"{not json\n", None),
+            (b"{{ .Name }}\n", None),
+            (b"[x\n", None),
+            (b"\0\0\0", Some("binary: it has NUL bytes")),
+            (b"a\nb\0c\n", Some("binary: it has NUL bytes")),
+            (&utf16, Some("text in UTF-16")),
+            (b"\x1f\x8b\x08\0\0", Some("compressed with gzip")),
+            (b"{\"error\": \"too many requests\"}", Some("a JSON document")),
+            (b"{\"a\": 1}\n{\"a\": 2}\n", Some("a JSON document")),
+            (b"[\"mallory\", \"eve\"]\n", Some("a JSON document")),
+            (b"\xef\xbb\xbf <?xml version=\"1.0\"?><Error/>", Some("an XML document")),
+            (b"<!DOCTYPE html>", Some("an HTML page")),
+            (b"- mallory\n- eve\n", None),
+        ];
+        for (body, what) in rows {
+            assert_eq!(of_no_list(body, EntryType::Strings), what, "{}", String::from_utf8_lossy(body));
+        }
+        assert_eq!(of_no_list(b"[12]\n", EntryType::Strings), Some("a JSON document"));
+        assert_eq!(of_no_list(b"[12]\n", EntryType::Regex), None);
+        assert_eq!(of_no_list(b"{\"whitelist\": []}", EntryType::IpAddresses), None);
+    }
+
+    #[test]
+    fn entries_that_do_not_do_what_they_say_are_suspicious() {
+        for (entry, suspicious) in [
+            ("mallory", false),
+            (" mallory", true),
+            ("mallory\t", true),
+            ("  ", false),
+            ("two words", false),
+            ("{{ .User }}", true),
+            ("${USER}", true),
+            ("10.0.0.0/8", true),
+            ("2001:db8::/32", true),
+            ("10.1.2.3", false),
+            ("2001:db8::1", false),
+            ("2001:DB8::1", true),
+            ("::ffff:10.1.2.3", true),
+            ("10.0.0/8", false),
+            ("/admin", false),
+        ] {
+            assert_eq!(suspicion(entry.as_bytes(), EntryType::Strings).is_some(), suspicious, "{entry}");
+        }
+        assert_eq!(suspicion(b"^10.0.0.0/8${1}", EntryType::Regex), None);
+        let lines = SuspiciousLines::of(b"a\n b\n\n10.0.0.0/8\n", EntryType::Strings).unwrap();
+        assert_eq!((lines.count, lines.first), (2, 2));
+        let of_windows = SuspiciousLines::of(b"a\r\nb\r\n", EntryType::Strings).unwrap();
+        assert_eq!((of_windows.count, of_windows.first), (2, 1));
+        assert_eq!(SuspiciousLines::of(b"a\nb\n", EntryType::Strings), None);
+    }
+}

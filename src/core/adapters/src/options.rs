@@ -1,0 +1,10 @@
+//! How the adapters of a server treat what Istio Mixer accepts.
+
+/// Shared by the handlers of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdapterOptions {
+    /// As Istio Mixer. Lists: a provider without entries is an empty list for every handler, whatever its `allowEmptyList`; every answer
+    /// of a URL is a list, also an HTML page or a JSON document; an IPv6 address without a prefix length is a network of 32 bits; and a
+    /// handler begins without a list until it has fetched one. Quotas: overrides for dimensions that there are not never apply.
+    pub as_istio_mixer: bool,
+}
