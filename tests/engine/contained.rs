@@ -102,7 +102,6 @@ fn handlers_that_panic_aside_end_neither_calls_nor_retirement() {
             deadline: None,
             trace: None,
             fired: None,
-            failures_precede_refusals: false,
         };
         let vocabulary = &published.routes.snapshot().vocabulary;
         let arena = bumpalo::Bump::new();

@@ -53,7 +53,9 @@ async fn decide_counted<'a>(
     bag: AttributeBag<'a>,
     cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
 ) -> Result<Bytes, GrpcError> {
-    let decided = std::pin::pin!(decide(&scope.published, body, request, bag, cache, &scope.context));
+    let as_istio_mixer = worker.engine.as_istio_mixer;
+    let decided = decide(&scope.published, body, request, bag, cache, (&scope.context, as_istio_mixer));
+    let decided = std::pin::pin!(decided);
     waiting::counted(&worker.engine.waiting, &scope.arena, Code::Unavailable, decided).await?
 }
 
@@ -113,14 +115,14 @@ async fn decide<'a>(
     request: &CheckRequest<'a>,
     mut bag: AttributeBag<'a>,
     cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
-    context: &DispatchContext<'_>,
+    (context, as_istio_mixer): (&DispatchContext<'_>, bool),
 ) -> Result<Bytes, GrpcError> {
     let quotas = request.quotas.iter().map(|params| quota_request(request, params));
     let cache = cache.map(|(cache, miss)| (cache, request.global_word_count, miss));
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&EMPTY_MESSAGE);
     let global_word_count = request.global_word_count;
-    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out };
+    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out, as_istio_mixer };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {

@@ -33,7 +33,7 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
     dispatch::preprocess(routes, &mut bag, context)
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
-    let outcome = dispatch::check(routes, &bag, context).await;
+    let outcome = dispatch::check(routes, &bag, context, worker.engine.as_istio_mixer).await;
     let (passed, allowed) = outcome.as_ref().map_or((false, false), |o| (o.status.code == 0, o.allowed));
     let decision = match outcome {
         Ok(outcome) => Decision { code: outcome.status.code, message: outcome.status.message, failed: false },

@@ -56,6 +56,11 @@ pub trait DecisionSink: QuotaSink {
     /// An answer in the cache of the protocol.
     type Answer: CachedAnswer;
 
+    /// Whether a failure fails the check although a handler refuses it, as in Istio Mixer.
+    fn failures_precede_refusals(&self) -> bool {
+        false
+    }
+
     /// Takes the outcome of the check, while the references of `bag` are those of the check. Returns the answer for the cache;
     /// never one unless `is_cacheable`.
     fn checked(
@@ -84,7 +89,7 @@ pub async fn decide<'a, S: DecisionSink>(
     let preprocessed = (quotas.len() > 0).then(|| bag.mark_references());
 
     let started = trace_started(context.trace);
-    let outcome = dispatch::check(routes, bag, context).await;
+    let outcome = dispatch::check(routes, bag, context, sink.failures_precede_refusals()).await;
     trace_step(
         context.trace,
         || TracedPhase::Check,

@@ -20,10 +20,16 @@ pub(super) struct ResponseBuilder {
     pub(super) status: Status,
     /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
+    /// [`DecisionSink::failures_precede_refusals`].
+    pub(super) as_istio_mixer: bool,
 }
 
 impl DecisionSink for ResponseBuilder {
     type Answer = CheckAnswer;
+
+    fn failures_precede_refusals(&self) -> bool {
+        self.as_istio_mixer
+    }
 
     fn checked(
         &mut self,

@@ -60,7 +60,7 @@ pub struct Engine {
     pub limits: MessageLimits,
     /// Memory of what calls decoded that wait for handlers.
     pub waiting: Arc<Share>,
-    /// Mixer's Check fails as in Istio Mixer: see [`DispatchContext::failures_precede_refusals`].
+    /// Mixer's Check fails as in Istio Mixer: a failure precedes a refusal.
     pub as_istio_mixer: bool,
 }
 
@@ -164,7 +164,6 @@ impl WorkerContext {
             deadline,
             trace,
             fired: None,
-            failures_precede_refusals: self.engine.as_istio_mixer,
         };
         Ok(CallScope { published, context, arena })
     }

@@ -45,6 +45,8 @@ struct PendingCall<'t> {
 
 /// Decides over a preprocessed bag.
 ///
+/// compat(1.3): with `failures_precede_refusals` a failure fails the check although a handler refuses it. Pinned by the scenario
+/// `combine-error-and-deny`.
 /// A refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call, which a proxy may allow.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
@@ -53,6 +55,7 @@ pub async fn check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
     context: &DispatchContext<'_>,
+    failures_precede_refusals: bool,
 ) -> Result<CheckOutcome, DispatchError> {
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
@@ -76,7 +79,7 @@ pub async fn check<'t: 'a, 'a>(
     }
     context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
-    let mut combiner = operation.finish().await?;
+    let mut combiner = operation.finish(failures_precede_refusals).await?;
     if combiner.is_undecided() && table.has(RuleKind::Default) {
         deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
     }
@@ -205,7 +208,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     /// The answers of all handlers.
-    async fn finish(mut self) -> Result<Combiner, DispatchError> {
+    async fn finish(mut self, failures_precede_refusals: bool) -> Result<Combiner, DispatchError> {
         self.await_answers().await;
         let mut combiner = Combiner::default();
         for result in self.results {
@@ -235,7 +238,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                 }
             }
         }
-        if combiner.is_refused() && !self.context.failures_precede_refusals {
+        if combiner.is_refused() && !failures_precede_refusals {
             if self.errors.overruled(self.context.metrics) {
                 combiner.cover_failure();
             }

@@ -38,8 +38,6 @@ pub struct DispatchContext<'c> {
     pub trace: Option<&'c RefCell<DispatchTrace>>,
     /// Collects the rules that applied to a check, if the answer names them.
     pub fired: Option<&'c RefCell<Vec<Arc<RuleConfig>>>>,
-    /// compat(1.3): a failure fails the check although a handler refuses it. Pinned by the scenario `combine-error-and-deny`.
-    pub failures_precede_refusals: bool,
 }
 
 /// All errors of a failed operation. Displays as an error list of Istio Mixer.

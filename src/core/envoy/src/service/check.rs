@@ -190,11 +190,8 @@ impl EnvoyService {
     ) -> (Decision, Option<RecordedExchange>) {
         let settings = &config_of(call.published.routes.snapshot()).settings;
         let fired = RefCell::default();
-        let context = DispatchContext {
-            fired: settings.check.response_metadata.then_some(&fired),
-            failures_precede_refusals: false,
-            ..*call.context
-        };
+        let context =
+            DispatchContext { fired: settings.check.response_metadata.then_some(&fired), ..*call.context };
         let mut builder = DecisionBuilder {
             max_age: settings.check.cache.max_age.to_std_or_zero(),
             limit_headers: &settings.ratelimit.headers,
