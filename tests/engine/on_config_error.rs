@@ -519,6 +519,54 @@ fn compare_starts(namespace: &str) {
     });
 }
 
+/// Fields that lost their place in `spec`, so that everybody would be denied, or nobody.
+#[test]
+fn settings_that_slipped_into_the_metadata_are_an_error() {
+    let condition = "match: '(source.user | \"\") == \"carol\"', ";
+    let moved = "match: '(source.user | \"\") == \"carol\"'";
+    let without = BESIDE.replace(condition, "");
+    let named = "name: no-carol, namespace: istio-system";
+    const BRIDGE: &str = "kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {check: {mode: shadow}}
+";
+    for (before, text) in [
+        (BESIDE.to_owned(), without.replace(named, &format!("{named}, {moved}"))),
+        (BESIDE.to_owned(), without.replace(named, &format!("{named}, annotations: {{{moved}}}"))),
+        (
+            format!("{BESIDE}---\n{BRIDGE}"),
+            format!("{BESIDE}---\n{}", BRIDGE.replace("}\nspec", ", spec") + "}"),
+        ),
+        (
+            format!("{BESIDE}---\n{BRIDGE}"),
+            format!("{BESIDE}---\n{}", BRIDGE.replace(" {check: {mode: shadow}}", "")),
+        ),
+    ] {
+        let mut files = good();
+        files.put("/conf/beside.yaml", before);
+        for mode in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+            let mut stage = Stage::new(mode, false);
+            stage.start(&files);
+            assert_eq!(
+                (stage.check("ann"), stage.check("carol")),
+                (Answer::Allowed, Answer::Denied),
+                "{text}"
+            );
+            let mut broken = files.clone();
+            broken.put("/conf/beside.yaml", text.as_str());
+            stage.change(&broken);
+            assert_eq!(
+                (stage.check("ann"), stage.check("carol")),
+                (Answer::Allowed, Answer::Denied),
+                "{text}"
+            );
+            assert!(!stage.kept().is_empty(), "{text}");
+            stage.start(&broken);
+            assert_eq!(stage.check("ann"), Answer::Unavailable, "{text}");
+        }
+    }
+}
+
 /// As Istio Mixer 1.3.0, run with these files: the handler acts with the parameters that were understood, and the defaults of others.
 #[test]
 fn called_as_mixs_a_misspelt_parameter_is_left_out() {

@@ -15,6 +15,7 @@ mod text;
 mod url;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
@@ -32,6 +33,9 @@ use entries::Lookup;
 use fetch::ListSource;
 use inheritance::KnownProviders;
 use provider::Provider;
+
+/// How long the building of a handler waits for its list.
+const FIRST_LOAD: Duration = Duration::from_secs(2);
 
 mixer_config::message_enum! {
     /// The type of the entries of a list.
@@ -191,8 +195,12 @@ impl Adapter for ListChecker {
         if as_istio_mixer {
             refresher = refresher.like_istio_mixer();
         }
-        // The handler answers as soon as it is built; a failed first fetch is retried like any other.
-        refresher.load().await;
+        // The handler answers as soon as it is built; a failed first fetch is retried like any other. Other changes of the configuration
+        // wait for this one: a provider that is slow is asked again in the background.
+        match as_istio_mixer {
+            true => refresher.load().await,
+            false => drop(tokio::time::timeout(FIRST_LOAD, refresher.load()).await),
+        }
         if provider.has_source() && !as_istio_mixer {
             let known = env.commons.get::<KnownProviders>();
             refresher.inherit(&known);

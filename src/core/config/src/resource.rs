@@ -107,6 +107,8 @@ pub enum FieldPlace {
     Metadata,
     /// In `metadata.labels`.
     Labels,
+    /// In `metadata.annotations`: a field of `spec`.
+    Annotations,
 }
 
 /// A resource in a store: identified, but not decoded by kind.

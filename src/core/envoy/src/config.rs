@@ -21,7 +21,7 @@ use regex::bytes::Regex;
 
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
     ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, ResourceProblems,
     Snapshot, SnapshotExtension,
@@ -277,6 +277,15 @@ impl SnapshotExtension for EnvoyKinds {
 /// Decodes a resource of one of [`KINDS`].
 fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<EnvoyResource, Vec<Diagnostic>> {
     let mut report = ResourceProblems::new(resource);
+    let is_empty = report.spec().is_none_or(|spec| matches!(spec.kind, NodeKind::Null));
+    // Settings that lost their place are told already.
+    if is_empty && report.list.is_empty() && &*resource.key.kind != "ratelimit" {
+        let text = "spec is empty: every setting would have its default";
+        let problem = Diagnostic::error("spec-decode", FieldPath::root().field("spec"), text);
+        report.push(
+            problem.with_hint("indent the settings below it; write `spec: {}` if the defaults are meant"),
+        );
+    }
     let (root, base) = match report.spec() {
         Some(spec) => (Some(spec.clone()), FieldPath::root().field("spec")),
         // A configuration file of envoyproxy/ratelimit has no `spec`.

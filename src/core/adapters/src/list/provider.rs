@@ -163,6 +163,8 @@ pub(super) struct Refresher {
     /// Notified of changes of the file.
     changed: Arc<tokio::sync::Notify>,
     watcher: Option<notify::RecommendedWatcher>,
+    /// Whether the first fetch has ended.
+    is_loaded: bool,
     /// Whether the text of the list is kept for a handler that takes the place of this one.
     keeps_text: bool,
 }
@@ -183,6 +185,7 @@ impl Refresher {
             patience: PATIENCE,
             changed: Arc::default(),
             watcher: None,
+            is_loaded: false,
             keeps_text: true,
         }
     }
@@ -235,6 +238,7 @@ impl Refresher {
             sleep_until(at).await;
             self.fetch().await;
         }
+        self.is_loaded = true;
     }
 
     /// When to look again at a file that was in the middle of a change.
@@ -242,8 +246,11 @@ impl Refresher {
         self.unsettled.map(|_| Instant::now() + SETTLED)
     }
 
-    /// Refreshes the list until the task is aborted.
+    /// Refreshes the list until the task is aborted. Begins with the first fetch, if that took too long.
     pub(super) async fn run(&mut self) {
+        if !self.is_loaded {
+            self.load().await;
+        }
         let start = Instant::now();
         let mut ticks = interval_at(start + self.interval, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -505,6 +505,41 @@ async fn a_file_of_unknown_writers_that_keeps_changing_is_reported() {
     assert_eq!((length(&provider), &provider.state().error), (Some(1), &Some(text)));
 }
 
+/// Time passes as soon as there is nothing to do.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_never_answers_does_not_delay_the_configuration() {
+    let server = Server::start(b"");
+    let params = Params {
+        provider_url: server.url(),
+        refresh_interval: SignedDuration::from_secs(60),
+        ttl: SignedDuration::from_secs(300),
+        ..Params::default()
+    };
+    let started = tokio::time::Instant::now();
+    let handler = ListChecker::build(params, Vec::new(), test_env("h.istio-system")).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert_eq!(handler.status().notes, [("entries", "none".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_list_that_was_slow_is_fetched_in_the_background() {
+    let server = Server::start(&ok("a\nb\n"));
+    let source = fetch::ListSource::Url(server.url());
+    let hour = SignedDuration::from_secs(3600);
+    let provider = Arc::new(Provider::new(source, EntryType::Strings, Vec::new(), "h".into(), false));
+    let mut refresher = provider::Refresher::new(provider.clone(), hour, hour);
+    // As after a first fetch that was given up.
+    let run = tokio::spawn(async move { refresher.run().await });
+    let loaded = async {
+        while provider.state().entries.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), loaded).await.is_ok(), "before the interval");
+    run.abort();
+    assert_eq!(length(&provider), Some(2));
+}
+
 #[tokio::test]
 async fn a_failed_first_fetch_fails_checks() {
     let server = Server::start(b"garbage\r\n\r\n");

@@ -103,8 +103,17 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
             format!("unknown field \"{name}\" in metadata"),
             match name.contains(['/', '.']) {
                 true => "an annotation belongs below metadata.annotations".to_owned(),
-                false => "did you mean `annotations`?".to_owned(),
+                false => match suggestion(name, ["annotations"]) {
+                    Some(_) => "did you mean `annotations`?".to_owned(),
+                    None if &**name == "spec" => "it belongs beside metadata: indent it less".to_owned(),
+                    None => "it has no effect there: it is a field of spec".to_owned(),
+                },
             },
+        ),
+        FieldPlace::Annotations => (
+            root.field("metadata").field("annotations").field(name),
+            format!("field \"{name}\" among the annotations"),
+            "it has no effect there: it is a field of spec".to_owned(),
         ),
         FieldPlace::Document => {
             let hint = suggestion(name, ["apiVersion", "kind", "metadata", "spec", "status"]);
@@ -114,7 +123,7 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
     };
     let mut problem = Diagnostic::error("document-field", path, message).with_hint(hint);
     problem.span = Some(*span);
-    problem.accepted_by_istio = *place == FieldPlace::Labels;
+    problem.accepted_by_istio = matches!(place, FieldPlace::Labels | FieldPlace::Annotations);
     problem
 }
 

@@ -103,6 +103,37 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
 /// The fields of a document; Kubernetes writes `status`.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
+/// Fields of a `spec`, of any kind: in the metadata, or as annotations, they lost their place. Not those that metadata has as well.
+const SPEC_FIELDS: [&str; 21] = [
+    "spec",
+    "match",
+    "actions",
+    "handler",
+    "instances",
+    "params",
+    "compiledAdapter",
+    "compiledTemplate",
+    "adapter",
+    "template",
+    "connection",
+    "attributeBindings",
+    "requestHeaderOperations",
+    "responseHeaderOperations",
+    "sampling",
+    "attributes",
+    "check",
+    "report",
+    "ratelimit",
+    "mappings",
+    "descriptors",
+];
+
+/// Whether an entry has the name of a field of a `spec`, in either spelling of Protobuf.
+fn is_of_spec(entry: &MappingEntry) -> bool {
+    let name = entry.key.replace('_', "");
+    SPEC_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
+}
+
 /// What a document has beside its identity. Kubernetes keeps much in the metadata: only settings that are lost there count.
 fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
     let is_known = |entry: &&MappingEntry| FIELDS.iter().any(|name| entry.key.eq_ignore_ascii_case(name));
@@ -115,7 +146,7 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         let is_misspelt = || {
             !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && suggestion(&entry.key, [ANNOTATIONS]).is_some()
         };
-        entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_misspelt()
+        entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_of_spec(entry) || is_misspelt()
     };
     let labels = metadata.and_then(|metadata| member(metadata, "labels")).map_or(&[][..], Node::entries);
     let labels =
@@ -126,12 +157,15 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         .filter(is_lost)
         .map(unknown(FieldPlace::Metadata))
         .chain(labels);
+    let annotations = metadata.and_then(|metadata| member(metadata, "annotations"));
+    let annotations = annotations.map_or(&[][..], Node::entries).iter();
+    let lost = lost
+        .chain(annotations.clone().filter(|entry| is_of_spec(entry)).map(unknown(FieldPlace::Annotations)));
     let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
     let unknown = beside.chain(lost).collect();
-    let annotations = metadata.and_then(|metadata| member(metadata, "annotations"));
     let is_untyped =
         |entry: &&MappingEntry| likeness::has_our_prefix(&entry.key) && entry.value.as_str().is_none();
-    let untyped = annotations.map_or(&[][..], Node::entries).iter().filter(is_untyped);
+    let untyped = annotations.filter(is_untyped);
     let untyped_annotations = untyped.map(|entry| entry.key.clone()).collect();
     let api_version = shared(api_version.to_owned());
     Envelope { api_version, unknown, untyped_annotations, is_like_ours: false }
