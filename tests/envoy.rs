@@ -12,6 +12,8 @@ mod fixture;
 mod over_http;
 #[path = "support/support.rs"]
 mod support;
+#[path = "envoy/unknown.rs"]
+mod unknown;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -106,8 +106,14 @@ fn handlers_that_panic_aside_end_neither_calls_nor_retirement() {
         let vocabulary = &published.routes.snapshot().vocabulary;
         let arena = bumpalo::Bump::new();
         let bag = AttributeBag::empty(vocabulary, &arena);
-        let request =
-            QuotaRequest { name: "rq", amount: 3, best_effort: false, deduplication_id: "", level: true };
+        let request = QuotaRequest {
+            name: "rq",
+            amount: 3,
+            best_effort: false,
+            deduplication_id: "",
+            level: true,
+            must_be_configured: false,
+        };
         let granted = dispatch::quota(&published.routes, &bag, request, &context).now_or_never();
         let granted = granted.expect("it is synchronous").expect("the level decides nothing");
         assert_eq!((granted.granted, granted.level), (3, None));

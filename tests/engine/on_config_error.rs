@@ -30,6 +30,21 @@ metadata: {name: line, namespace: istio-system}
 spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
 ";
 
+/// An attribute with another type than that with which Envoy sends it.
+const CONTRADICTION: &str = "kind: attributemanifest
+metadata: {name: more, namespace: istio-system}
+spec: {attributes: {source.ip: {valueType: STRING}}}
+---
+kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {}
+";
+
+/// The rule with a condition on that attribute.
+fn on_address() -> String {
+    RULE.replace("source.user == \"bob\"", "source.user == \"bob\" || source.ip == \"10.0.0.1\"")
+}
+
 /// The rule with the handler, or the instance, of a rule that reports.
 fn mixed_up(part: &str) -> String {
     match part {
@@ -340,6 +355,10 @@ const STARTS: &[Row] = &[
     ("a report rule has an error", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + BROKEN_REPORT);
     }),
+    ("a manifest contradicts the types that Envoy sends, on which a check rule depends", |files| {
+        files.put("/conf/more.yaml", CONTRADICTION);
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &on_address()]));
+    }),
     ("a document is not YAML", |files| files.put("/conf/more.yaml", "kind: {rule")),
     ("the kind of a check rule is misspelt", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")]));
@@ -634,6 +653,7 @@ fn a_server_reports_the_errors_that_validate_finds() {
         (deny([HANDLER, &on_instance, RULE]), vec!["annotation-unknown"]),
         (deny([HANDLER, INSTANCE, &value]), vec!["on-error-unknown"]),
         (deny([HANDLER, INSTANCE, &remote]), vec!["out-of-process", "adapter-unknown"]),
+        (deny([HANDLER, INSTANCE, &on_address()]) + "---\n" + CONTRADICTION, vec!["attribute-conflict"]),
     ] {
         let mut files = good();
         files.put("/conf/deny.yaml", text);

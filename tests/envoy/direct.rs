@@ -20,12 +20,12 @@ use serde_json::Value;
 use crate::support::rpc::Client;
 use crate::support::{DEADLINE, Server, free_port, http, programs, run, wait_for};
 
-const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
-const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub(crate) const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
+pub(crate) const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
 /// A policy in a directory, and a server on it.
-struct Setting {
+pub(crate) struct Setting {
     directory: tempfile::TempDir,
     server: Server,
 }
@@ -35,7 +35,7 @@ impl Setting {
         Self::on(include_str!("direct.yaml"), arguments)
     }
 
-    fn on(text: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn on(text: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let policy = directory.path().join("policy");
         std::fs::create_dir(&policy).expect("it is writable");
@@ -46,7 +46,7 @@ impl Setting {
         Self { directory, server }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.server.address()).expect("a client")
     }
 

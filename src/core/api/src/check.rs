@@ -15,7 +15,7 @@ use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_coun
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache, Miss};
-use mixer_engine::dispatch::{DispatchContext, DispatchError, QuotaRequest, Trace};
+use mixer_engine::dispatch::{DispatchContext, DispatchError, Protocol, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
 
 /// Answers a CheckRequest.
@@ -53,8 +53,8 @@ async fn decide_counted<'a>(
     bag: AttributeBag<'a>,
     cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
 ) -> Result<Bytes, GrpcError> {
-    let as_istio_mixer = worker.engine.as_istio_mixer;
-    let decided = decide(&scope.published, body, request, bag, cache, (&scope.context, as_istio_mixer));
+    let protocol = Protocol::of_mixer(worker.engine.as_istio_mixer);
+    let decided = decide(&scope.published, body, request, bag, cache, (&scope.context, protocol));
     let decided = std::pin::pin!(decided);
     waiting::counted(&worker.engine.waiting, &scope.arena, Code::Unavailable, decided).await?
 }
@@ -115,14 +115,14 @@ async fn decide<'a>(
     request: &CheckRequest<'a>,
     mut bag: AttributeBag<'a>,
     cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
-    (context, as_istio_mixer): (&DispatchContext<'_>, bool),
+    (context, protocol): (&DispatchContext<'_>, Protocol),
 ) -> Result<Bytes, GrpcError> {
     let quotas = request.quotas.iter().map(|params| quota_request(request, params));
     let cache = cache.map(|(cache, miss)| (cache, request.global_word_count, miss));
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&EMPTY_MESSAGE);
     let global_word_count = request.global_word_count;
-    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out, as_istio_mixer };
+    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out, protocol };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {
@@ -151,5 +151,6 @@ fn quota_request<'r>(request: &CheckRequest<'r>, params: &QuotaParams<'r>) -> Qu
         best_effort: params.best_effort,
         deduplication_id: request.deduplication_id,
         level: false,
+        must_be_configured: false,
     }
 }

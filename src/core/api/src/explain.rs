@@ -9,7 +9,7 @@ use super::check;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::worker::WorkerContext;
 use mixer_attribute::AttributeBag;
-use mixer_engine::dispatch::{self, DispatchTrace};
+use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
 use mixer_engine::explain::{Decision, explain, referenced};
 
 /// `mixer.introspect.v1.ExplainResponse`.
@@ -33,7 +33,8 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
     dispatch::preprocess(routes, &mut bag, context)
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
-    let outcome = dispatch::check(routes, &bag, context, worker.engine.as_istio_mixer).await;
+    let protocol = Protocol::of_mixer(worker.engine.as_istio_mixer);
+    let outcome = dispatch::check(routes, &bag, context, protocol).await;
     let (passed, allowed) = outcome.as_ref().map_or((false, false), |o| (o.status.code == 0, o.allowed));
     let decision = match outcome {
         Ok(outcome) => Decision { code: outcome.status.code, message: outcome.status.message, failed: false },

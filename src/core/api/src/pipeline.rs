@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mixer_attribute::AttributeBag;
 use mixer_engine::check_cache::{CachedAnswer, CheckCache, Miss};
 use mixer_engine::dispatch::{
-    self, CheckOutcome, DispatchContext, DispatchError, QuotaOutcome, QuotaRequest, TracedPhase,
+    self, CheckOutcome, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest, TracedPhase,
     trace_started, trace_step,
 };
 use mixer_engine::routing::RuleKind;
@@ -56,10 +56,8 @@ pub trait DecisionSink: QuotaSink {
     /// An answer in the cache of the protocol.
     type Answer: CachedAnswer;
 
-    /// Whether a failure fails the check although a handler refuses it, as in Istio Mixer.
-    fn failures_precede_refusals(&self) -> bool {
-        false
-    }
+    /// The protocol that the results are for.
+    fn protocol(&self) -> Protocol;
 
     /// Takes the outcome of the check, while the references of `bag` are those of the check. Returns the answer for the cache;
     /// never one unless `is_cacheable`.
@@ -89,7 +87,7 @@ pub async fn decide<'a, S: DecisionSink>(
     let preprocessed = (quotas.len() > 0).then(|| bag.mark_references());
 
     let started = trace_started(context.trace);
-    let outcome = dispatch::check(routes, bag, context, sink.failures_precede_refusals()).await;
+    let outcome = dispatch::check(routes, bag, context, sink.protocol()).await;
     trace_step(
         context.trace,
         || TracedPhase::Check,

@@ -9,7 +9,7 @@ use mixer_attribute::response::{
 };
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::CheckAnswer;
-use mixer_engine::dispatch::{self, CheckOutcome};
+use mixer_engine::dispatch::{self, CheckOutcome, Protocol};
 use mixer_engine::snapshot::HeaderOperationKind;
 
 /// Encodes a CheckResponse as the phases complete.
@@ -20,15 +20,15 @@ pub(super) struct ResponseBuilder {
     pub(super) status: Status,
     /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
-    /// [`DecisionSink::failures_precede_refusals`].
-    pub(super) as_istio_mixer: bool,
+    /// [`DecisionSink::protocol`].
+    pub(super) protocol: Protocol,
 }
 
 impl DecisionSink for ResponseBuilder {
     type Answer = CheckAnswer;
 
-    fn failures_precede_refusals(&self) -> bool {
-        self.as_istio_mixer
+    fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     fn checked(

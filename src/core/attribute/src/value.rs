@@ -34,6 +34,13 @@ pub enum ValueType {
 }
 
 impl ValueType {
+    /// Whether an attribute of this type can hold the values of another one: texts of all kinds are alike.
+    pub fn holds(self, other: ValueType) -> bool {
+        use ValueType::{DnsName, EmailAddress, String, Uri};
+        let base = |t| if matches!(t, DnsName | EmailAddress | Uri) { String } else { t };
+        base(self) == base(other)
+    }
+
     /// Every type, in number order.
     pub const ALL: [ValueType; 12] = [
         ValueType::Unspecified,

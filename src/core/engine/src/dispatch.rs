@@ -20,7 +20,7 @@ mod quota;
 mod report;
 mod trace;
 
-pub use check::check;
+pub use check::{Protocol, check};
 pub use combine::CheckOutcome;
 pub use context::{DispatchContext, DispatchError, work_done};
 pub use directive::{HeaderChange, RouteDirective};

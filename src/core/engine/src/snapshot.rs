@@ -31,6 +31,7 @@ mod rules;
 mod suspicions;
 mod unit;
 mod units;
+mod unnamed;
 mod vocabulary;
 
 pub(crate) use build::BuildStage;
@@ -40,8 +41,8 @@ pub use dump::{
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, Registry,
-    SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaNamespaces, QuotaReference,
+    Registry, RequestNamespace, SnapshotExtension,
 };
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};

@@ -9,7 +9,7 @@ mod peer;
 mod tcp;
 mod tls;
 
-use super::attributes::{Attributes, Known, set_static};
+use super::attributes::{Attributes, Known, set_default_namespace, set_static};
 use super::convert::set_all_by_key;
 use super::identity::Side;
 use super::mapping::{MappingSources, set_mapped};
@@ -104,5 +104,6 @@ pub fn set_entry<'a>(
         sources.extensions = out.arena().alloc_slice_copy(tags);
         unconvertible += set_mapped(&config.mappings, &sources, out);
     }
+    set_default_namespace(config, out);
     Ok(EntryOutcome::Set { unconvertible })
 }

@@ -1,10 +1,12 @@
 //! The attributes of a message of Envoy under construction, before they become a bag.
 
+use std::sync::LazyLock;
+
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use foldhash::HashMap;
 
-use crate::config::StaticAttribute;
+use crate::config::{EnvoyConfig, StaticAttribute};
 use mixer_attribute::{
     AttributeBag, OwnedAttributes, ReceivedValue, SlotId, StringMap, Value, ValueType, Vocabulary,
     last_by_key,
@@ -150,20 +152,17 @@ impl Slots {
     pub(crate) fn of(vocabulary: &Vocabulary) -> Self {
         let slot = |name: &str, value_type| {
             let slot = vocabulary.slot(name.as_bytes())?;
-            vocabulary
-                .value_type(slot)
-                .is_none_or(|declared| is_compatible(declared, value_type))
-                .then_some(slot)
+            vocabulary.value_type(slot).is_none_or(|declared| declared.holds(value_type)).then_some(slot)
         };
         Self(KNOWN.iter().map(|(_, name, value_type)| slot(name, *value_type)).collect())
     }
 }
 
-/// Whether values of the two types have the same representation.
-fn is_compatible(a: ValueType, b: ValueType) -> bool {
-    use ValueType::{DnsName, EmailAddress, String, Uri};
-    let base = |t| if matches!(t, DnsName | EmailAddress | Uri) { String } else { t };
-    base(a) == base(b)
+/// The attributes that Envoy's services set, with their types.
+pub(super) fn known_types() -> &'static [(&'static str, ValueType)] {
+    static TYPES: LazyLock<Vec<(&str, ValueType)>> =
+        LazyLock::new(|| KNOWN.iter().map(|(_, name, value_type)| (*name, *value_type)).collect());
+    &TYPES
 }
 
 impl<'v> AttributePlan<'v> {
@@ -184,6 +183,18 @@ pub(super) fn set_static<'a>(constants: &'a [StaticAttribute], out: &mut Attribu
         if let Some(value) = constant.value.as_value() {
             out.set_slot(constant.name.as_bytes(), constant.slot, value);
         }
+    }
+}
+
+/// Sets the namespace that selects rules to the configured one, unless a source named one.
+pub(super) fn set_default_namespace<'a>(config: &'a EnvoyConfig, out: &mut Attributes<'a>) {
+    let name = &config.settings.default_namespace;
+    let known = match out.text_of(Known::ReporterKind) {
+        Some(b"outbound") => Known::SourceNamespace,
+        _ => Known::DestinationNamespace,
+    };
+    if !name.is_empty() && out.text_of(known).is_none_or(<[u8]>::is_empty) {
+        out.text(known, name.as_bytes());
     }
 }
 

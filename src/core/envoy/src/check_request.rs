@@ -8,14 +8,14 @@ use base64::Engine as _;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::http::HttpRequest;
-use super::attributes::{Attributes, Known, set_static};
+use super::attributes::{Attributes, Known, set_default_namespace, set_static};
 use super::convert::{KeyOutcome, set_all_by_key, set_by_key};
 use super::forwarded;
 use super::http_message::{FORWARDED_ATTRIBUTES, header};
 use super::identity::{Side, set_principal, without_scheme};
 use super::mapping::{MappingSources, set_mapped};
 use super::metadata::{set_metadata, set_route_metadata};
-use super::wire::{FieldBudget, address, instant, ip, ip_bytes};
+use super::wire::{FieldBudget, address, host_ip, instant, ip_bytes};
 use crate::config::{EnvoyConfig, OriginIp, Principal};
 use mixer_attribute::{DecodeError, Timestamp, Value};
 
@@ -137,6 +137,7 @@ pub fn set_check_request<'a>(
         };
         facts.unconvertible += set_mapped(&config.mappings, &sources, out);
     }
+    set_default_namespace(config, out);
     Ok(facts)
 }
 
@@ -228,20 +229,21 @@ fn set_peers<'a>(request: &Context<'a>, config: &EnvoyConfig, out: &mut Attribut
     }
 }
 
+/// Sets `origin.ip`. Without an address where the settings say that it is there is none: the peer is a proxy then, whose address rules trust.
 fn set_origin<'a>(
     request: &Context<'a>,
     headers: &[(&'a [u8], &'a [u8])],
     origin: OriginIp,
     out: &mut Attributes<'a>,
 ) {
-    let from_header = match origin {
-        OriginIp::Peer => None,
-        OriginIp::ExternalAddress => header(headers, b"x-envoy-external-address").and_then(ip),
+    let found = match origin {
+        OriginIp::Peer => request.source.address.map(|(address, _)| address),
+        OriginIp::ExternalAddress => header(headers, b"x-envoy-external-address").and_then(host_ip),
         OriginIp::ForwardedFor(from_right) => header(headers, b"x-forwarded-for")
             .and_then(|list| list.rsplit(|byte| *byte == b',').nth(from_right - 1))
-            .and_then(|address| ip(address.trim_ascii())),
+            .and_then(host_ip),
     };
-    if let Some(address) = from_header.or(request.source.address.map(|(address, _)| address)) {
+    if let Some(address) = found {
         out.set(Known::OriginIp, Value::Bytes(ip_bytes(address, out.arena())));
     }
 }

@@ -11,22 +11,24 @@ mod manifest;
 mod outline;
 mod pitfall;
 pub(crate) mod settings;
+mod written;
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use foldhash::HashMap;
-use regex::bytes::Regex;
+use regex::Regex;
 
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, ResourceProblems,
-    Snapshot, SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, RequestNamespace,
+    ResourceProblems, Snapshot, SnapshotExtension,
 };
 
+use crate::attributes::known_types;
 pub(crate) use addresses::{HttpSourceIp, OriginIp};
 use assemble::Assembly;
 pub use descriptors::Unit;
@@ -66,6 +68,11 @@ pub struct EnvoyConfig {
     pub(crate) domains: HashMap<Box<[u8]>, Arc<Domain>>,
     /// The quotas of `check_quotas` and `quotas`.
     quota_names: Vec<QuotaReference>,
+    /// Whether there is any resource for Envoy.
+    is_configured: bool,
+    /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
+    /// they are refused, or that their namespace has no rules.
+    namespace_problem: Option<Diagnostic>,
 }
 
 impl EnvoyConfig {
@@ -133,7 +140,8 @@ impl TextTest {
         match self {
             TextTest::Exact(exact) => exact.as_bytes() == text,
             TextTest::Prefix(prefix) => text.starts_with(prefix.as_bytes()),
-            TextTest::Regex(regex) => regex.is_match(text),
+            // As in expressions, a byte that is no UTF-8 is a character.
+            TextTest::Regex(regex) => regex.is_match(&String::from_utf8_lossy(text)),
         }
     }
 }
@@ -235,6 +243,18 @@ impl ExtensionConfig for EnvoyConfig {
         &self.quota_names
     }
 
+    fn request_namespace(&self) -> RequestNamespace<'_> {
+        match &self.namespace_problem {
+            None => RequestNamespace::Named,
+            Some(problem) if self.settings.default_namespace.is_empty() => RequestNamespace::Missing(problem),
+            Some(problem) => RequestNamespace::Default(&self.settings.default_namespace, problem),
+        }
+    }
+
+    fn attribute_types(&self) -> &[(&'static str, ValueType)] {
+        if self.is_configured { known_types() } else { &[] }
+    }
+
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
         pitfall::constant_dimension(self, quota, attributes)
     }
@@ -293,17 +313,28 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
         None => (None, FieldPath::root().field("spec")),
     };
     let state = match &*resource.key.kind {
-        "envoybridge" => decode::<BridgeSettings>(root.as_ref(), base, &mut report, failure)
-            .map(|settings| EnvoyResource::Settings(Box::new(settings))),
+        "envoybridge" => {
+            if let Some(root) = &root {
+                pitfall::refuse_nulls(root, &base, &mut report);
+            }
+            decode::<BridgeSettings>(root.as_ref(), base, &mut report, failure)
+                .map(|settings| EnvoyResource::Settings(Box::new(settings)))
+        }
         "attributemapping" => {
             decode::<AttributeMapping>(root.as_ref(), base, &mut report, failure).map(EnvoyResource::Mapping)
         }
-        _ => decode::<descriptors::DomainConfig>(root.as_ref(), base.clone(), &mut report, failure).map(
-            |config| {
-                let descriptors = descriptors::tree(&config, &base, &mut report);
-                EnvoyResource::Domain { name: config.domain, descriptors }
-            },
-        ),
+        _ => {
+            let root = root.map(|root| {
+                written::refuse_empty_limits(&root, &base, &mut report);
+                written::with_texts(&root, &resource.origin.text, &base, &mut report)
+            });
+            decode::<descriptors::DomainConfig>(root.as_ref(), base.clone(), &mut report, failure).map(
+                |config| {
+                    let descriptors = descriptors::tree(&config, &base, &mut report);
+                    EnvoyResource::Domain { name: config.domain, descriptors }
+                },
+            )
+        }
     };
     match state {
         Some(state) if report.list.is_empty() => Ok(state),

@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::attributes::{Attributes, Known};
+use super::attributes::{Attributes, Known, set_default_namespace};
 use super::convert::set_by_key;
 use super::identity::set_service;
 use super::mapping::{MappingSources, set_mapped};
@@ -151,4 +151,5 @@ pub fn set_descriptor<'a>(
         let sources = MappingSources { extensions: descriptor.entries, ..MappingSources::default() };
         let _ = set_mapped(&config.mappings, &sources, out);
     }
+    set_default_namespace(config, out);
 }

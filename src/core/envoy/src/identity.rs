@@ -52,9 +52,7 @@ pub(super) fn set_principal<'a>(side: Side, principal: &'a [u8], out: &mut Attri
         }
         Side::Destination => {
             out.text(Known::DestinationPrincipal, principal);
-            if let Some(namespace) = namespace
-                && out.get(Known::DestinationNamespace).is_none()
-            {
+            if let Some(namespace) = namespace {
                 out.text(Known::DestinationNamespace, namespace);
             }
         }

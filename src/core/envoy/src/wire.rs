@@ -199,6 +199,14 @@ pub(super) fn ip(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Parses an IP address as proxies write it in a header, alone or with a port: `10.0.0.1`, `10.0.0.1:80`, `[::1]`, `[::1]:80`.
+pub(super) fn host_ip(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?.trim_ascii();
+    let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || text.parse().ok().map(|address: std::net::SocketAddr| address.ip());
+    text.parse().ok().or_else(with_port).or_else(bare)
+}
+
 /// The 4 or 16 bytes of an address.
 pub(super) fn ip_bytes(ip: IpAddr, arena: &Bump) -> &[u8] {
     match ip {

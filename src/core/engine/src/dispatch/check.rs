@@ -43,11 +43,29 @@ struct PendingCall<'t> {
     reply: Reply<CheckResult>,
 }
 
+/// The protocol of a check: what precedes, and what it leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Mixer's, answered as by Istio Mixer. compat(1.3): a failure fails the check although a handler refuses it. Pinned by the scenario
+    /// `combine-error-and-deny`.
+    IstioMixer,
+    /// Mixer's. A refusal stands whatever fails.
+    Mixer,
+    /// Envoy's, which does not tell the namespace of a request: one that names none is refused while rules of namespaces may refuse it.
+    /// A refusal stands whatever fails.
+    Envoy,
+}
+
+impl Protocol {
+    /// That of Mixer's API.
+    pub fn of_mixer(as_istio_mixer: bool) -> Self {
+        if as_istio_mixer { Self::IstioMixer } else { Self::Mixer }
+    }
+}
+
 /// Decides over a preprocessed bag.
 ///
-/// compat(1.3): with `failures_precede_refusals` a failure fails the check although a handler refuses it. Pinned by the scenario
-/// `combine-error-and-deny`.
-/// A refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call, which a proxy may allow.
+/// Except as Istio Mixer, a refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call, which a proxy may allow.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
 /// refused. The result has all errors of the request.
@@ -55,7 +73,7 @@ pub async fn check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
     context: &DispatchContext<'_>,
-    failures_precede_refusals: bool,
+    protocol: Protocol,
 ) -> Result<CheckOutcome, DispatchError> {
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
@@ -79,7 +97,8 @@ pub async fn check<'t: 'a, 'a>(
     }
     context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
-    let mut combiner = operation.finish(failures_precede_refusals).await?;
+    let names_no_namespace = protocol == Protocol::Envoy && table.is_namespace_missing(bag);
+    let mut combiner = operation.finish(protocol, names_no_namespace).await?;
     if combiner.is_undecided() && table.has(RuleKind::Default) {
         deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
     }
@@ -207,8 +226,12 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    /// The answers of all handlers.
-    async fn finish(mut self, failures_precede_refusals: bool) -> Result<Combiner, DispatchError> {
+    /// The answers of all handlers; a refusal if the request names no namespace and has to.
+    async fn finish(
+        mut self,
+        protocol: Protocol,
+        names_no_namespace: bool,
+    ) -> Result<Combiner, DispatchError> {
         self.await_answers().await;
         let mut combiner = Combiner::default();
         for result in self.results {
@@ -238,7 +261,10 @@ impl<'t, 'c> Operation<'t, 'c> {
                 }
             }
         }
-        if combiner.is_refused() && !failures_precede_refusals {
+        if names_no_namespace && !combiner.is_refused() {
+            combiner.deny_without_namespace();
+        }
+        if combiner.is_refused() && protocol != Protocol::IstioMixer {
             if self.errors.overruled(self.context.metrics) {
                 combiner.cover_failure();
             }

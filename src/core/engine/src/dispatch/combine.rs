@@ -81,6 +81,14 @@ impl Combiner {
         self.status.message = format!("mixer:no rule allows this request, default of {rule}");
     }
 
+    /// Refuses a request that names no namespace. The answer is as valid as those of the handlers.
+    pub(super) fn deny_without_namespace(&mut self) {
+        self.status.code = PERMISSION_DENIED;
+        self.status.message = "mixer:the request names no namespace, and rules of a namespace may refuse it \
+                               (defaultNamespace of the envoybridge)"
+            .to_owned();
+    }
+
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
         let refused = result.status.code != 0;
         // An approval without validity does not limit the result; a refusal without validity is not cacheable.

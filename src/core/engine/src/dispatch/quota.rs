@@ -29,6 +29,8 @@ pub struct QuotaRequest<'r> {
     pub deduplication_id: &'r str,
     /// Whether to return the level of the quota.
     pub level: bool,
+    /// Whether it is an error that no rule for the request has the quota, of which Istio Mixer grants the amount then.
+    pub must_be_configured: bool,
 }
 
 /// A grant.
@@ -44,11 +46,12 @@ pub struct QuotaOutcome {
 
 /// Allocates one quota over a preprocessed bag.
 ///
-/// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested. Of several answers the first non-empty one in rule order counts, but
+/// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested, unless the quota
+/// must be configured and no rule for the request has it. Of several answers the first non-empty one in rule order counts, but
 /// nothing is granted if a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`, or another rule
-/// that failed refuses the quota.
+/// that failed refuses the quota; also a quota that must be configured and is not.
 pub async fn quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -113,6 +116,15 @@ pub async fn quota<'t: 'a, 'a>(
             .flat_map(|s| s.routes())
             .any(|route| instances_named(route, request.name).next().is_some())
         {
+            let is_tried = || {
+                let tried = table.select_dry_run(RuleKind::Quota, bag);
+                let mut routes = tried.iter().flat_map(|rules| rules.sets()).flat_map(|s| s.routes());
+                routes.any(|route| instances_named(route, request.name).next().is_some())
+            };
+            if request.must_be_configured && !is_tried() {
+                let error = format!("no rule for the request configures the quota `{}`", request.name);
+                return Err(DispatchError { errors: vec![error] });
+            }
             tracing::warn!("Requested quota '{}' is not configured", request.name);
         }
         as_requested(request.amount)

@@ -134,6 +134,14 @@ impl RoutingTable {
         request_namespace(bag)
     }
 
+    /// Whether a request names no namespace although namespaces other than the default one have rules that may refuse requests or
+    /// change their headers; records what it reads. Cost without such rules: three comparisons.
+    pub fn is_namespace_missing(&self, bag: &AttributeBag<'_>) -> bool {
+        let has_own = |kind| !self.of(kind).own.is_empty();
+        [RuleKind::Check, RuleKind::Default, RuleKind::Headers].into_iter().any(has_own)
+            && request_namespace(bag).is_none_or(<[u8]>::is_empty)
+    }
+
     /// Whether any namespace has rules of this kind.
     pub fn has(&self, kind: RuleKind) -> bool {
         !self.of(kind).is_empty()

@@ -78,6 +78,16 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
         &[]
     }
 
+    /// Whether its requests name the namespace whose rules apply to them.
+    fn request_namespace(&self) -> RequestNamespace<'_> {
+        RequestNamespace::Named
+    }
+
+    /// The types of the attributes that it sets; empty if nothing of the extension is configured. A manifest must not contradict them.
+    fn attribute_types(&self) -> &[(&'static str, ValueType)] {
+        &[]
+    }
+
     /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to
     /// the quota, if so. `quota` is the name of the instance.
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
@@ -86,13 +96,35 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     }
 }
 
+/// What the configuration of an extension tells about the namespace of its requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RequestNamespace<'c> {
+    /// They name one, or nothing of the extension is configured.
+    Named,
+    /// They may name none. The problem if a rule of a namespace may decide about them; the snapshot adds a hint.
+    Missing(&'c Diagnostic),
+    /// Those that name none get this one. The problem if it has no rules; the snapshot adds a hint.
+    Default(&'c str, &'c Diagnostic),
+}
+
 /// A quota that an extension names.
 #[derive(Debug, Clone)]
 pub struct QuotaReference {
     /// The short name of an instance, case-insensitive.
     pub name: String,
+    /// The namespaces of the requests that are charged.
+    pub namespaces: QuotaNamespaces,
     /// The problem if no rule configures the quota, with its position in the file; the snapshot adds a hint.
     pub problem: Diagnostic,
+}
+
+/// The namespaces, beside the default one, whose rules apply to the requests that an extension charges to a quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotaNamespaces {
+    /// The request says which.
+    Any,
+    /// This one, for requests that never name another.
+    Only(Option<Box<str>>),
 }
 
 /// Why a dimension of a quota is the same for every request.

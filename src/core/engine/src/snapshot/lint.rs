@@ -100,6 +100,7 @@ pub fn lint(snapshot: &Snapshot) -> Diagnostics {
         constant_match(rule, &no_attributes, &mut out);
         headers_without_value(rule, &snapshot.vocabulary, &mut out);
         truncated_bodies(rule, &snapshot.vocabulary, &mut out);
+        chosen_protocol(rule, &snapshot.vocabulary, &mut out);
     }
     shadow::shadowed(snapshot, &mut out);
     out
@@ -181,6 +182,24 @@ fn truncated_bodies(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagno
         let problem = Diagnostic::warning("body-truncated", field, message).with_hint(format!(
             "test `{PARTIAL_BODY} | false` too, or do not set `allow_partial_message` in Envoy"
         ));
+        out.push(placed(problem, &rule.key, &rule.origin));
+    }
+}
+
+/// Reports rules that may refuse, charge or change request headers, and whose condition callers of Envoy decide by their content type.
+fn chosen_protocol(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagnostics) {
+    let Condition::When(program) = &rule.condition else { return };
+    let instances = rule.actions.iter().flat_map(|action| &action.instances);
+    let decides = !rule.request_headers.is_empty()
+        || instances.map(|instance| instance.template().variety).any(|variety| variety != Variety::Report);
+    let is_tested =
+        ["\"http\"", "\"grpc\"", "`http`", "`grpc`"].iter().any(|name| rule.match_text.contains(name));
+    let mut read = program.attributes().into_iter().map(|slot| vocabulary.name(slot));
+    if decides && is_tested && read.any(|name| name == "context.protocol") {
+        let message = "the condition tests `context.protocol`: a caller of Envoy chooses between http and grpc by its content-type";
+        let field = FieldPath::root().field("spec").field("match");
+        let problem = Diagnostic::warning("protocol-chosen", field, message)
+            .with_hint("leave the test out, or write `context.protocol != \"tcp\"`");
         out.push(placed(problem, &rule.key, &rule.origin));
     }
 }

@@ -74,6 +74,11 @@ impl Rules {
         self.mesh.iter().chain(self.own.iter())
     }
 
+    /// The rules of all namespaces but the default one, in order.
+    pub(super) fn own(&self) -> impl Iterator<Item = &Arc<RuleConfig>> {
+        self.own.iter()
+    }
+
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.mesh.len() + self.own.len()

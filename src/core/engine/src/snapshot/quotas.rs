@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::extension::{ExtensionConfig, QuotaReference};
-use super::model::{HandlerBinding, InstanceConfig, Snapshot};
+use super::extension::{ExtensionConfig, QuotaNamespaces, QuotaReference};
+use super::model::{HandlerBinding, InstanceConfig, RuleConfig, Rules, Snapshot};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostics, Node, RawResource, ResourceKey};
@@ -25,7 +25,42 @@ impl Snapshot {
         let resource = resource.to_string();
         let named = self.extensions.iter().flat_map(|extension| extension.quotas());
         let own = named.filter(|quota| quota.problem.resource == resource);
-        own.filter(|quota| !self.configures_quota(&quota.name)).map(|quota| quota.name.as_str()).collect()
+        let configured = self.configured_quotas();
+        own.filter(|quota| !configured.has(quota)).map(|quota| quota.name.as_str()).collect()
+    }
+
+    fn configured_quotas(&self) -> Configured<'_> {
+        let Snapshot { bindings, rules, default_namespace, .. } = self;
+        Configured { bindings, rules, default_namespace }
+    }
+}
+
+/// The quotas that rules configure.
+#[derive(Clone, Copy)]
+pub(super) struct Configured<'s> {
+    pub(super) bindings: &'s Bindings,
+    pub(super) rules: &'s Rules,
+    pub(super) default_namespace: &'s str,
+}
+
+impl Configured<'_> {
+    /// Whether a rule for the requests of this reference configures its quota.
+    fn has(&self, quota: &QuotaReference) -> bool {
+        match &quota.namespaces {
+            QuotaNamespaces::Any => is_bound(self.bindings, &quota.name),
+            QuotaNamespaces::Only(other) => self
+                .namespaces_of(&quota.name)
+                .any(|namespace| namespace == self.default_namespace || Some(namespace) == other.as_deref()),
+        }
+    }
+
+    /// The namespaces of the rules that configure the quota with this name.
+    fn namespaces_of<'n>(&'n self, name: &'n str) -> impl Iterator<Item = &'n str> {
+        let names = move |rule: &&Arc<RuleConfig>| {
+            let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
+            instances.any(|instance| is_quota(instance) && is_same(&instance.key.name, name))
+        };
+        self.rules.iter().filter(names).map(|rule| &*rule.key.namespace)
     }
 }
 
@@ -44,15 +79,26 @@ pub(crate) fn names_quota(rule: &RawResource, quotas: &[&str]) -> bool {
 /// The problems of quotas that extensions name and no rule configures. `instances` are all instances, used or not.
 pub(super) fn unconfigured(
     extensions: &[Arc<dyn ExtensionConfig>],
-    bindings: &Bindings,
+    configured: &Configured<'_>,
     instances: &SharedMap<Arc<InstanceConfig>>,
 ) -> Diagnostics {
     let named = extensions.iter().flat_map(|extension| extension.quotas());
-    let unconfigured = named.filter(|quota| !is_bound(bindings, &quota.name));
-    unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, instances))).collect()
+    let unconfigured = named.filter(|quota| !configured.has(quota));
+    unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, configured, instances))).collect()
 }
 
-fn hint(quota: &QuotaReference, instances: &SharedMap<Arc<InstanceConfig>>) -> String {
+fn hint(
+    quota: &QuotaReference,
+    configured: &Configured<'_>,
+    instances: &SharedMap<Arc<InstanceConfig>>,
+) -> String {
+    if let Some(elsewhere) = configured.namespaces_of(&quota.name).next() {
+        return format!(
+            "its rule is for requests of namespace `{elsewhere}`, which these do not name: write `defaultNamespace: {elsewhere}`, or \
+             move the rule to namespace `{}`",
+            configured.default_namespace
+        );
+    }
     let quotas = instances.iter().filter(|instance| is_quota(instance));
     let names: BTreeSet<&str> = quotas.map(|instance| &*instance.key.name).collect();
     if names.iter().any(|name| is_same(name, &quota.name)) {
@@ -72,6 +118,6 @@ fn is_quota(instance: &InstanceConfig) -> bool {
 }
 
 /// As the dispatch of quotas compares names.
-fn is_same(a: &str, b: &str) -> bool {
+pub(super) fn is_same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
 }

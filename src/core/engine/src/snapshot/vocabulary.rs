@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::annotations;
 use super::decode::AttributeManifest;
-use super::extension::Registry;
+use super::extension::{ExtensionConfig, Registry};
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located};
 use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
-use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource};
 
 /// The declarations of a manifest.
 #[derive(Debug)]
@@ -73,6 +73,37 @@ pub(super) fn merge<'m>(
     builder.build()
 }
 
+/// The problems of manifests that give attributes other types than those with which extensions set them: the attributes would be absent.
+pub(super) fn contradictions<'m>(
+    manifests: impl Iterator<Item = (&'m Arc<RawResource>, &'m Manifest)>,
+    extensions: &[Arc<dyn ExtensionConfig>],
+) -> Diagnostics {
+    let mut problems = Diagnostics::new();
+    for (resource, manifest) in manifests {
+        for (name, sent) in extensions.iter().flat_map(|extension| extension.attribute_types()) {
+            let Some(declared) = manifest.0.get(*name).filter(|declared| !declared.holds(*sent)) else {
+                continue;
+            };
+            let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
+            let message =
+                format!("attribute {name} is {declared} here, but Envoy sends {sent}: it would be absent");
+            let problem = Diagnostic::error("attribute-conflict", field, message)
+                .with_hint(format!("write `valueType: {sent}`"));
+            problems.push(in_file(resource, problem.accepted_by_istio()));
+        }
+    }
+    problems
+}
+
+/// The problem of a manifest with its resource and position.
+fn in_file(resource: &RawResource, mut problem: Diagnostic) -> Diagnostic {
+    let span = resource.document().at(&problem.field).span;
+    problem.resource = resource.key.to_string();
+    problem.file = Some(resource.origin.file.clone());
+    problem.span = Some(resource.origin.in_file(span));
+    problem
+}
+
 fn conflict(
     name: &str,
     value_type: ValueType,
@@ -83,14 +114,9 @@ fn conflict(
     let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
     let message =
         format!("attribute {name} is {value_type} here and {winner} in {}, which counts", first.key);
-    let span = resource.document().at(&field).span;
-    let mut problem = Diagnostic::error("attribute-conflict", field, message)
-        .with_resource(resource.key.to_string())
-        .with_hint(format!(
-            "give it one type: the other declaration is in {}:{}",
-            first.origin.file, first.origin.first_line
-        ));
-    problem.file = Some(resource.origin.file.clone());
-    problem.span = Some(resource.origin.in_file(span));
-    problem
+    let hint = format!(
+        "give it one type: the other declaration is in {}:{}",
+        first.origin.file, first.origin.first_line
+    );
+    in_file(resource, Diagnostic::error("attribute-conflict", field, message).with_hint(hint))
 }

@@ -34,7 +34,12 @@ pub(super) fn set<'a>(
         }
     };
     set_principal(Side::Source, principal(&peer), out);
+    // That of the node that logs, if it has one.
+    let namespace = out.text_of(Known::DestinationNamespace);
     set_principal(Side::Destination, principal(&local), out);
+    if let Some(namespace) = namespace {
+        out.text(Known::DestinationNamespace, namespace);
+    }
     let has_peer = [peer.uri_san, peer.dns_san, peer.subject].iter().any(|name| !name.is_empty());
     out.set(Known::ConnectionMtls, Value::Bool(has_peer));
     out.some_text(Known::RequestedServerName, sni);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex::bytes::RegexBuilder;
+use regex::RegexBuilder;
 
 use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
@@ -14,7 +14,7 @@ use super::{
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
-use mixer_engine::snapshot::{QuotaReference, ResourceProblems};
+use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference, ResourceProblems};
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -35,6 +35,9 @@ const ACCESS_LOG_TYPES: [&str; 15] = [
     "TcpConnectionStart",
 ];
 
+/// The attributes that select the namespace whose rules apply.
+const SELECTORS: [&str; 2] = ["destination.namespace", "source.namespace"];
+
 /// The assembled configuration and its diagnostics.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
@@ -50,8 +53,17 @@ impl Assembly {
         vocabulary: &Vocabulary,
         default_namespace: &str,
     ) -> Self {
-        let mut assembler =
-            Assembler { vocabulary, config: EnvoyConfig::default(), diagnostics: Vec::new(), patterns: 0 };
+        let mut assembler = Assembler {
+            vocabulary,
+            config: EnvoyConfig::default(),
+            diagnostics: Vec::new(),
+            patterns: 0,
+            maps_namespace: in_force.iter().any(|(resource, state)| {
+                let EnvoyResource::Mapping(mapping) = state else { return false };
+                let sets = |mapping: &Mapping| SELECTORS.contains(&mapping.attribute.as_str());
+                *resource.key.namespace == *default_namespace && mapping.mappings.iter().any(sets)
+            }),
+        };
         let mut domains: BTreeMap<String, Domain> = BTreeMap::new();
         let mut settings = Vec::new();
         let mut others = Vec::new();
@@ -66,6 +78,7 @@ impl Assembly {
             }
         }
         assembler.settings(&settings);
+        assembler.namespace_problem(in_force);
         for (resource, state) in others {
             match state {
                 EnvoyResource::Mapping(mapping) => assembler.mapping(resource, mapping),
@@ -110,6 +123,8 @@ struct Assembler<'v> {
     diagnostics: Diagnostics,
     /// The number of patterns so far.
     patterns: usize,
+    /// Whether a mapping sets the namespace that selects rules.
+    maps_namespace: bool,
 }
 
 impl Assembler<'_> {
@@ -192,7 +207,8 @@ impl Assembler<'_> {
                 self.problem(resource, problem);
                 continue;
             }
-            self.quota_name(&quota.quota, field.field("quota"), resource);
+            let namespaces = self.namespaces_of_descriptors(&quota.entries, settings);
+            self.quota_name(&quota.quota, namespaces, field.field("quota"), resource);
             let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
             self.config.quotas.push(QuotaSelector {
                 domain: quota.domain.clone(),
@@ -204,11 +220,58 @@ impl Assembler<'_> {
     }
 
     /// Notes a quota, which must be configured by a rule.
-    fn quota_name(&mut self, name: &str, field: FieldPath, resource: Option<&RawResource>) {
+    fn quota_name(
+        &mut self,
+        name: &str,
+        namespaces: QuotaNamespaces,
+        field: FieldPath,
+        resource: Option<&RawResource>,
+    ) {
         let Some(resource) = resource else { return };
         let text = format!("no rule configures the quota `{name}`: nothing would be charged to it");
         let problem = placed(resource, Diagnostic::error("quota-unknown", field, text));
-        self.config.quota_names.push(QuotaReference { name: name.to_owned(), problem });
+        self.config.quota_names.push(QuotaReference { name: name.to_owned(), namespaces, problem });
+    }
+
+    /// The namespaces that descriptors with these entries may name.
+    fn namespaces_of_descriptors(
+        &self,
+        entries: &BTreeMap<String, String>,
+        settings: &BridgeSettings,
+    ) -> QuotaNamespaces {
+        let may_name = entries.is_empty() || entries.keys().any(|key| SELECTORS.contains(&key.as_str()));
+        if may_name || self.maps_namespace {
+            return QuotaNamespaces::Any;
+        }
+        let name = &settings.default_namespace;
+        QuotaNamespaces::Only((!name.is_empty()).then(|| name.as_str().into()))
+    }
+
+    /// Notes the problem of requests without a namespace.
+    fn namespace_problem(&mut self, resources: &[(&RawResource, &EnvoyResource)]) {
+        let is_settings =
+            |(_, state): &&(&RawResource, &EnvoyResource)| matches!(state, EnvoyResource::Settings(_));
+        let Some((resource, _)) = resources.iter().find(is_settings).or(resources.first()) else { return };
+        self.config.is_configured = true;
+        let check = &self.config.settings.check;
+        let is_named = SELECTORS.iter().any(|name| check.static_attributes.contains_key(*name));
+        if is_named || self.maps_namespace || !check.enabled {
+            return;
+        }
+        let spec = FieldPath::root().field("spec");
+        let problem = match &*self.config.settings.default_namespace {
+            "" => {
+                let text = "a request of Envoy that names no namespace is refused, because rules of a namespace may refuse it";
+                Diagnostic::warning("envoy-namespace-unknown", spec.field("check"), text)
+            }
+            name => {
+                let text = format!(
+                    "no rule is in namespace `{name}`, which requests of Envoy without a namespace get"
+                );
+                Diagnostic::warning("namespace-unused", spec.field("defaultNamespace"), text)
+            }
+        };
+        self.config.namespace_problem = Some(placed(resource, problem));
     }
 
     fn access_log_types(
@@ -330,8 +393,14 @@ impl Assembler<'_> {
             matches.push(tests);
         }
         for (index, quota) in rule.quotas.iter().enumerate() {
-            let field = field.field("quotas").index(index).field("quota");
-            self.quota_name(&quota.quota, field, resource);
+            let field = field.field("quotas").index(index);
+            if quota.charge < 1 {
+                let text = format!("the charge is {}: nothing would be charged", quota.charge);
+                let problem = Diagnostic::error("envoy-setting", field.field("charge"), text)
+                    .with_hint("write a whole number from 1, or leave it out for 1");
+                self.problem(resource, problem);
+            }
+            self.quota_name(&quota.quota, QuotaNamespaces::Any, field.field("quota"), resource);
         }
         let quotas = rule.quotas.iter().map(|q| (q.quota.clone(), q.charge)).collect();
         Some(CheckQuota { matches, quotas })
@@ -394,7 +463,12 @@ impl Assembler<'_> {
             return;
         };
         if self.config.settings.ratelimit.merge_domains {
-            first.descriptors.merge(domain.descriptors);
+            for key in first.descriptors.merge(domain.descriptors) {
+                let text = format!("duplicate descriptor composite key '{key}'");
+                let hint = format!("the limit in {} counts; remove one of them", first.place);
+                let problem = Diagnostic::error("ratelimit-descriptor", domain_field(resource), text);
+                self.problem(Some(resource), problem.with_hint(hint));
+            }
             return;
         }
         let text = format!("duplicate domain '{}' in config file", domain.name);
@@ -402,12 +476,18 @@ impl Assembler<'_> {
             "the limits in {} count; merge them, or set ratelimit.mergeDomains in the envoybridge",
             first.place
         );
-        let field = if resource.document().get("spec").is_some() {
-            FieldPath::root().field("spec").field("domain")
-        } else {
-            FieldPath::root().field("domain")
-        };
-        self.problem(Some(resource), Diagnostic::error("ratelimit-descriptor", field, text).with_hint(hint));
+        let problem = Diagnostic::error("ratelimit-descriptor", domain_field(resource), text);
+        self.problem(Some(resource), problem.with_hint(hint));
+    }
+}
+
+/// The field of a limits file with its domain.
+fn domain_field(resource: &RawResource) -> FieldPath {
+    let root = FieldPath::root();
+    if resource.document().get("spec").is_some() {
+        root.field("spec").field("domain")
+    } else {
+        root.field("domain")
     }
 }
 

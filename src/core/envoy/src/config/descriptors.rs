@@ -1,30 +1,24 @@
 //! The kind `ratelimit`, which is the file format of envoyproxy/ratelimit, and the tree of its descriptors.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
 use mixer_config::message::{DecodeContext, Field, suggestion};
-use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
+use mixer_config::{Diagnostic, FieldPath, Node};
 use mixer_engine::snapshot::ResourceProblems;
 
-/// Text; a YAML number or Boolean is converted back to text.
+/// A text that is not used, and may be a YAML number or Boolean.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Text(pub String);
+pub(crate) struct Unused;
 
-impl Field for Text {
-    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
-        match &node.kind {
-            NodeKind::Bool(value) => self.0 = value.to_string(),
-            NodeKind::Int(value) => self.0 = value.to_string(),
-            NodeKind::Float(value) => self.0 = value.to_string(),
-            _ => self.0.merge(node, context),
-        }
-    }
+impl Field for Unused {
+    fn merge(&mut self, _: &Node, _: &mut DecodeContext) {}
 
     fn to_json(&self) -> serde_json::Value {
-        self.0.to_json()
+        serde_json::Value::Null
     }
 }
 
@@ -56,9 +50,9 @@ mixer_config::message! {
     /// A descriptor entry with its limit and nested entries.
     pub struct DescriptorConfig: "ratelimit.Descriptor" {
         /// The key.
-        1 key: Text = Text::default();
+        1 key: String = String::new();
         /// The value, which may have `*` wildcards; empty matches any value.
-        2 value: Text = Text::default();
+        2 value: String = String::new();
         /// The limit of descriptors that end here.
         3 rate_limit: Option<RateLimitPolicy> = None;
         /// Entries that may follow.
@@ -74,7 +68,7 @@ mixer_config::message! {
         /// Whether all values of a wildcard share one counter.
         9 share_threshold: bool = false;
         /// Not used.
-        10 metadata: BTreeMap<String, Text> = BTreeMap::new();
+        10 metadata: BTreeMap<String, Unused> = BTreeMap::new();
     }
 }
 
@@ -202,6 +196,21 @@ struct KeyNodes {
     any: Option<Box<DescriptorNode>>,
 }
 
+impl DescriptorNode {
+    /// Adds what another node of the same entries has.
+    fn merge(&mut self, other: DescriptorNode, twice: &mut Vec<Arc<str>>) {
+        match (&self.limit, other.limit) {
+            (None, limit @ Some(_)) => {
+                self.limit = limit;
+                self.share_threshold = other.share_threshold;
+            }
+            (Some(_), Some(limit)) => twice.push(Arc::clone(&limit.full_key)),
+            (_, None) => {}
+        }
+        twice.extend(self.children.merge(other.children));
+    }
+}
+
 impl DescriptorTree {
     /// The node for an entry: by exact value, else by the first matching wildcard, else by key.
     pub(crate) fn find(&self, key: &[u8], value: &[u8]) -> Option<&DescriptorNode> {
@@ -234,18 +243,31 @@ impl DescriptorTree {
         }
     }
 
-    /// Adds the entries of another tree; existing entries win.
-    pub(crate) fn merge(&mut self, other: DescriptorTree) {
+    /// Adds the entries of another tree. Of two limits for the same entries this one's counts; returns the full keys of such limits.
+    pub(crate) fn merge(&mut self, other: DescriptorTree) -> Vec<Arc<str>> {
+        let mut twice = Vec::new();
         for (key, nodes) in other.keys {
             let mine = self.keys.entry(key).or_default();
             for (value, node) in nodes.exact {
-                mine.exact.entry(value).or_insert(node);
+                match mine.exact.entry(value) {
+                    Entry::Occupied(known) => known.into_mut().merge(node, &mut twice),
+                    Entry::Vacant(free) => drop(free.insert(node)),
+                }
             }
-            mine.wildcards.extend(nodes.wildcards);
-            if mine.any.is_none() {
-                mine.any = nodes.any;
+            for (pattern, node) in nodes.wildcards {
+                match mine.wildcards.iter_mut().find(|(known, _)| *known == pattern) {
+                    Some((_, known)) => known.merge(node, &mut twice),
+                    None => mine.wildcards.push((pattern, node)),
+                }
+            }
+            match (&mut mine.any, nodes.any) {
+                (Some(known), Some(node)) => known.merge(*node, &mut twice),
+                (free @ None, node) => *free = node,
+                (Some(_), None) => {}
             }
         }
+        twice.sort();
+        twice
     }
 }
 
@@ -293,13 +315,13 @@ impl Builder<'_, '_> {
         let mut seen = HashSet::default();
         for (index, config) in configs.iter().enumerate() {
             let path = path.index(index);
-            if config.key.0.is_empty() {
+            if config.key.is_empty() {
                 self.problem(path, "descriptor has empty key", Some("give it the key of a descriptor entry"));
                 continue;
             }
-            let own = match config.value.0.as_str() {
-                "" => config.key.0.clone(),
-                value => format!("{}_{value}", config.key.0),
+            let own = match config.value.as_str() {
+                "" => config.key.clone(),
+                value => format!("{}_{value}", config.key),
             };
             let is_first = seen.insert(own.clone());
             self.keys.push(own);
@@ -320,7 +342,7 @@ impl Builder<'_, '_> {
     }
 
     fn add(&mut self, tree: &mut DescriptorTree, config: &DescriptorConfig, path: &FieldPath) {
-        let wildcard = config.value.0.contains('*');
+        let wildcard = config.value.contains('*');
         if config.share_threshold && !wildcard {
             let text = "share_threshold can only be used with wildcard values (values containing '*')";
             self.problem(path.field("share_threshold"), text, None);
@@ -328,11 +350,11 @@ impl Builder<'_, '_> {
         let node = DescriptorNode {
             limit: self.limit(config, path).map(Arc::new),
             share_threshold: config.share_threshold && wildcard,
-            pattern: wildcard.then(|| config.value.0.as_str().into()),
+            pattern: wildcard.then(|| config.value.as_str().into()),
             children: self.level(&config.descriptors, &path.field("descriptors")),
         };
-        let nodes = tree.keys.entry(config.key.0.as_bytes().into()).or_default();
-        match config.value.0.as_str() {
+        let nodes = tree.keys.entry(config.key.as_bytes().into()).or_default();
+        match config.value.as_str() {
             "" => nodes.any = Some(Box::new(node)),
             value if wildcard => nodes.wildcards.push((value.into(), node)),
             value => {

@@ -1,7 +1,35 @@
 //! Mistakes between the settings of Envoy's services and the quotas that they name.
 
+use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector};
-use mixer_engine::snapshot::ConstantDimension;
+use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
+use mixer_engine::snapshot::{ConstantDimension, ResourceProblems};
+
+/// Reports what is null where that would be read as nothing to charge, or as a value that matches nothing.
+pub(super) fn refuse_nulls(spec: &Node, base: &FieldPath, report: &mut ResourceProblems<'_>) {
+    each_field(spec, base, &mut |entry, path| {
+        let name = &*entry.key;
+        let is_of_entries =
+            || spec_parent(&path.to_string(), name).is_some_and(|parent| parent.ends_with(".entries"));
+        let (text, hint) = match entry.value.kind {
+            NodeKind::Null if matches!(name, "quotas" | "rules" | "quotaSpec" | "quota_spec") => (
+                format!("`{name}` is null: nothing would be charged"),
+                "write what it should have, or leave the field out",
+            ),
+            NodeKind::Null if is_of_entries() => (
+                format!("the value of entry `{name}` is null, which matches the empty value only"),
+                "write `\"*\"` for any value, `\"\"` for the empty one",
+            ),
+            _ => return,
+        };
+        report.push(Diagnostic::error("envoy-setting", path, text).with_hint(hint));
+    });
+}
+
+/// The path of the mapping that has a field, from the path of the field.
+fn spec_parent<'p>(path: &'p str, name: &str) -> Option<&'p str> {
+    path.strip_suffix(name)?.strip_suffix('.')
+}
 
 /// Entries of descriptors that set attributes of other names, with the prefixes of these attributes.
 const CONVERTED: [(&str, &[&str]); 3] = [

@@ -259,6 +259,8 @@ mixer_config::message! {
         2 report: Report = Report::default();
         /// Rate limits.
         3 ratelimit: RateLimit = RateLimit::default();
+        /// The namespace of requests, descriptors and log entries that name none.
+        4 default_namespace: String = String::new();
     }
 }
 

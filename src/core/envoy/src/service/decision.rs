@@ -15,7 +15,9 @@ use mixer_attribute::AttributeBag;
 use mixer_base::metrics::Metrics;
 use mixer_engine::adapter::QuotaLevel;
 use mixer_engine::check_cache::CachedAnswer;
-use mixer_engine::dispatch::{CheckOutcome, DispatchError, QuotaOutcome, QuotaRequest, RouteDirective};
+use mixer_engine::dispatch::{
+    CheckOutcome, DispatchError, Protocol, QuotaOutcome, QuotaRequest, RouteDirective,
+};
 use mixer_engine::snapshot::RuleConfig;
 
 /// The part of a decision that is the same for other requests.
@@ -115,6 +117,10 @@ pub(super) struct DecisionBuilder<'s> {
 
 impl DecisionSink for DecisionBuilder<'_> {
     type Answer = CachedVerdict;
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Envoy
+    }
 
     fn checked(
         &mut self,

@@ -144,6 +144,7 @@ impl EnvoyService {
                 best_effort: false,
                 deduplication_id: &id,
                 level: true,
+                must_be_configured: true,
             };
             if let Some(exchange) = &mut exchange {
                 exchange.push_quota(&quota);

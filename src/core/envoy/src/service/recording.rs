@@ -29,6 +29,7 @@ impl RequiredQuotas<'_> {
             best_effort: false,
             deduplication_id: &self.id,
             level: true,
+            must_be_configured: true,
         })
     }
 }
