@@ -189,6 +189,23 @@ fn a_request_without_namespace_is_refused_while_rules_of_namespaces_may_refuse_i
         let other = "spiffe://cluster.local/ns/other/sa/x";
         assert_eq!(Asked::of("GET", "/").to(other).code(&mut client), 0, "{spec}");
     }
+    // A failure that the caller provokes changes nothing.
+    let failing = "---
+kind: handler
+metadata: {name: list, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [a], blacklist: true}}
+---
+kind: instance
+metadata: {name: agent, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: request.headers[\"x\"]}}
+---
+kind: rule
+metadata: {name: agents, namespace: istio-system}
+spec: {actions: [{handler: list, instances: [agent]}]}
+";
+    let setting = Setting::on(&format!("{rules}{failing}{}", bridge("{check: {errorMode: open}}")), &[]);
+    assert_eq!(Asked::of("GET", "/").code(&mut setting.client()), DENIED);
+    drop(setting);
     let setting = Setting::on(&format!("{rules}{}", bridge("{defaultNamespace: istio-system}")), &[]);
     assert_eq!(
         Asked::of("GET", "/admin").code(&mut setting.client()),
@@ -458,7 +475,7 @@ spec: {{compiledTemplate: checknothing}}
 kind: rule
 metadata: {{name: guests, namespace: istio-system}}
 spec:
-  match: request.guest || request.auth.claims[\"groups\"] == \"a,b\"
+  match: (request.guest | true) || request.auth.claims[\"groups\"] == \"a,b\"
   actions: [{{handler: deny, instances: [nothing]}}]
 ",
         MANIFEST.replace("  attributes:\n", "  attributes:\n    request.guest: {valueType: BOOL}\n")

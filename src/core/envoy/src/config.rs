@@ -28,7 +28,7 @@ use mixer_engine::snapshot::{
     ResourceProblems, Snapshot, SnapshotExtension,
 };
 
-use crate::attributes::known_types;
+use crate::known::known_types;
 pub(crate) use addresses::{HttpSourceIp, OriginIp};
 use assemble::Assembly;
 pub use descriptors::Unit;

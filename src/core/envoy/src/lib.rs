@@ -17,6 +17,7 @@ mod grpc_endpoint;
 pub mod http_endpoint;
 mod http_message;
 mod identity;
+mod known;
 mod mapping;
 mod metadata;
 mod metrics;
