@@ -72,7 +72,7 @@ impl Stage {
             Work::EnvoyCheck | Work::EnvoyCheckUncached => {
                 envoy::configuration(&configuration)?;
                 if work == Work::EnvoyCheckUncached {
-                    std::fs::write(configuration.join("bridge.yaml"), envoy::WITHOUT_CACHE)?;
+                    std::fs::write(configuration.join("settings.yaml"), envoy::WITHOUT_CACHE)?;
                 }
                 (0..VARIETY).map(|number| Call::envoy_check(&envoy::check(number))).collect()
             }
