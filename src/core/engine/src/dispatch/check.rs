@@ -65,7 +65,8 @@ impl Protocol {
 
 /// Decides over a preprocessed bag.
 ///
-/// Except as Istio Mixer, a refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call, which a proxy may allow.
+/// Except as Istio Mixer, a refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call,
+/// which a proxy may allow.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
 /// refused. The result has all errors of the request.

@@ -32,8 +32,8 @@ struct LimitCall<'s> {
 impl EnvoyService {
     /// Answers `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` with a framed RateLimitResponse.
     ///
-    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a quota could not be allocated and no
-    /// descriptor is over its limit, so that the failure mode of the proxy decides; otherwise as [`check`](Self::check).
+    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a
+    /// quota could not be allocated and no descriptor is over its limit, so that the failure mode of the proxy decides; otherwise as [`check`](Self::check).
     pub(crate) async fn should_rate_limit(
         &self,
         body: Bytes,
