@@ -4,7 +4,6 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::request::{EncodedRecords, ReportRequest, Semantics, SliceLimits};
-use super::wire::DefaultWords;
 use super::{AttributeBag, CompressedAttributes, StrictError, Vocabulary, Words};
 
 /// Why a record of a report is skipped; later records are still processed.
@@ -27,8 +26,8 @@ pub struct ReportRecords<'a> {
     last_len: usize,
     /// The length of the longest default word.
     longest_word: usize,
-    /// Whether a record of a delta report may have had long values.
-    had_long_values: bool,
+    /// An upper estimate of the bytes of the texts in the bag.
+    most_text: usize,
     default_words: Words<'a>,
     bag: AttributeBag<'a>,
     next: usize,
@@ -47,7 +46,7 @@ impl<'a> ReportRecords<'a> {
             encoded: request.encoded,
             last_len: 0,
             longest_word: request.longest_word,
-            had_long_values: false,
+            most_text: 0,
             default_words: Words::new(request.default_words, vocabulary, arena),
             bag: AttributeBag::empty(vocabulary, arena),
             next: 0,
@@ -96,15 +95,17 @@ impl<'a> ReportRecords<'a> {
     /// The bytes of the texts of the last record that was taken, with those that it has from earlier records; 0 if they are few. A word
     /// counts for each attribute that is this word.
     ///
-    /// Cost: one comparison, unless they may be many.
+    /// Cost: one look at each word and entry of the record, unless they may be many.
     pub fn last_text(&mut self) -> usize {
-        let words = DefaultWords { words: &[], longest: self.longest_word };
-        let may_be_long = self.had_long_values || words.most_text(self.last_len) > FEW_TEXT;
-        self.had_long_values = may_be_long && self.semantics == Semantics::Delta;
-        match may_be_long {
-            true => Some(self.bag.text_len()).filter(|text| *text > FEW_TEXT).unwrap_or(0),
-            false => 0,
+        let last = self.next.checked_sub(1).and_then(|last| self.records.get(last));
+        let earlier = if self.semantics == Semantics::Delta { self.most_text } else { 0 };
+        self.most_text = last.map_or(0, |record| record.most_text(self.longest_word)).saturating_add(earlier);
+        if self.most_text <= FEW_TEXT {
+            return 0;
         }
+        // Of a delta report, later records add to what is in the bag, not to the estimate.
+        self.most_text = self.bag.text_len();
+        if self.most_text > FEW_TEXT { self.most_text } else { 0 }
     }
 }
 
@@ -117,8 +118,8 @@ pub struct RecordSlices<'a> {
     default_words: Words<'a>,
     /// The length of the longest default word.
     longest_word: usize,
-    /// Whether a record of a delta report may have had long values.
-    had_long_values: bool,
+    /// An upper estimate of the bytes of the texts that the slices so far leave in the bag.
+    most_text: usize,
     rest: EncodedRecords<'a>,
     /// Of a delta report: what earlier slices leave, then the records of the current slice.
     encoded: Vec<&'a [u8]>,
@@ -133,7 +134,7 @@ impl<'a> RecordSlices<'a> {
             semantics: request.semantics,
             default_words: Words::new(request.default_words, vocabulary, arena),
             longest_word: request.longest_word,
-            had_long_values: false,
+            most_text: 0,
             rest: request.encoded,
             encoded: Vec::new(),
             carried: 0,
@@ -146,7 +147,7 @@ impl<'a> RecordSlices<'a> {
             semantics: request.semantics,
             default_words: first.default_words,
             longest_word: request.longest_word,
-            had_long_values: false,
+            most_text: 0,
             rest: request.encoded,
             encoded: request.encoded.take(first.next).collect(),
             carried: 0,
@@ -194,7 +195,7 @@ impl<'a> RecordSlices<'a> {
         for _ in 0..slice.next {
             self.rest.next();
         }
-        self.had_long_values |= slice.had_long_values;
+        self.most_text = slice.most_text;
         if self.semantics != Semantics::Delta {
             self.encoded.clear();
             return;
@@ -273,7 +274,7 @@ impl<'a: 's, 's> SliceDecoder<'_, 'a, 's> {
             encoded: self.slices.rest,
             last_len: 0,
             longest_word: self.slices.longest_word,
-            had_long_values: self.slices.had_long_values,
+            most_text: self.slices.most_text,
             records: self.records.into_bump_slice(),
             bag: self.bag,
             next: 0,

@@ -425,10 +425,30 @@ fn long_texts_of_a_record_are_those_of_its_bag() {
     assert_eq!(texts(0), [100_000, 200_000, 200_000], "later records have the values of earlier ones");
 }
 
-/// The first two words of the global dictionary are strings.
+#[test]
+fn texts_that_records_of_a_delta_report_add_up_to_are_long() {
+    let vocabulary = vocabulary_of_strings();
+    let mut report = Vec::new();
+    for name in 0..20 {
+        nested(&mut report, 1, |out| out.extend([0x12, 4, 8, 2 * name, 16, 1]));
+    }
+    nested(&mut report, 2, |out| out.extend_from_slice("w".repeat(4000).as_bytes()));
+    let arena = Bump::new();
+    let request = ReportRequest::decode(&report, &arena).unwrap();
+    let mut records = ReportRecords::new(&request, &vocabulary, &arena);
+    let mut texts = Vec::new();
+    while records.next().is_some() {
+        texts.push(records.last_text());
+    }
+    // Below 32 KiB they are few.
+    let expected = (1..=20).map(|count| if count <= 8 { 0 } else { count * 4000 });
+    assert_eq!(texts, expected.collect::<Vec<_>>());
+}
+
+/// The first words of the global dictionary are strings.
 fn vocabulary_of_strings() -> Vocabulary {
     let mut builder = Vocabulary::builder();
-    for name in &crate::GLOBAL_WORDS[..2] {
+    for name in &crate::GLOBAL_WORDS[..20] {
         builder.declare(name, crate::ValueType::String);
     }
     builder.build()

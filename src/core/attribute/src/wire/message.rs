@@ -72,6 +72,13 @@ impl<'a> RawMap<'a> {
         self.0.len() / 6
     }
 
+    /// An upper estimate of the texts of the pairs if no word has more than `longest` bytes, which is at least [`LONGEST_GLOBAL_WORD`].
+    fn most_text(self, longest: usize) -> usize {
+        // A pair takes six bytes. It may have four, or two, if it leaves indexes out, each of which is that of the first global word, which
+        // is short.
+        self.0.len().div_ceil(3).saturating_mul(longest)
+    }
+
     /// The pairs of indexes, in wire order, repeated keys included.
     pub(crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
         let mut reader = Reader::new(self.0);
@@ -178,6 +185,20 @@ impl<'a> CompressedAttributes<'a> {
             left = fewer.ok_or(DecodeError::LongValues { limit })?;
         }
         Ok(())
+    }
+
+    /// An upper estimate of the bytes of the texts that its values are. `longest_default` is the length of the longest word that it uses
+    /// if it has no words. Cost: one look at each word and entry.
+    pub(crate) fn most_text(&self, longest_default: usize) -> usize {
+        let own = self.words.iter().map(|word| word.len()).max();
+        let longest = own.unwrap_or(longest_default).max(LONGEST_GLOBAL_WORD);
+        let text = |entry: &AttributeEntry<'_>| match entry.payload.get() {
+            Payload::Word(_) => longest,
+            Payload::Map(map) => map.most_text(longest),
+            Payload::Value(value) => value.text_len(),
+            Payload::Unreadable => 0,
+        };
+        self.entries.iter().map(text).fold(0, usize::saturating_add)
     }
 
     /// The message words.

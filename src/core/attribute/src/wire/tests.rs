@@ -1,5 +1,7 @@
 use bumpalo::Bump;
+use proptest::prelude::*;
 
+use super::message::text_len;
 use super::{CompressedAttributes, DecodeError, Reader, nested, put_bytes, put_varint, zigzag};
 
 fn varint(bytes: &[u8]) -> Result<u64, DecodeError> {
@@ -62,4 +64,37 @@ fn nested_groups_do_not_recurse() {
     assert_eq!(CompressedAttributes::decode(&bytes, &Bump::new()).err(), Some(DecodeError::Truncated));
     bytes.extend([0xa4, 0x01].repeat(200_000));
     assert!(CompressedAttributes::decode(&bytes, &Bump::new()).is_ok());
+}
+
+/// A varint field of one byte, or nothing.
+fn index(field: u8) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![Just(Vec::new()), (0..64_u8).prop_map(move |index| vec![field << 3, index])]
+}
+
+/// A pair of indexes, each of which may be left out.
+fn pair() -> impl Strategy<Value = Vec<u8>> {
+    (index(1), index(2)).prop_map(|(key, value)| [key, value].concat())
+}
+
+proptest! {
+    #[test]
+    fn the_texts_of_a_message_are_no_more_than_estimated(
+        words in prop::collection::vec("[a-z]{0,200}", 0..8),
+        strings in prop::collection::vec(pair(), 0..20),
+        maps in prop::collection::vec(prop::collection::vec(pair(), 0..20), 0..4),
+    ) {
+        let mut message = Vec::new();
+        words.iter().for_each(|word| put_bytes(&mut message, 1, word.as_bytes()));
+        strings.iter().for_each(|pair| nested(&mut message, 2, |out| out.extend(pair)));
+        for map in &maps {
+            nested(&mut message, 9, |out| {
+                nested(out, 2, |out| map.iter().for_each(|pair| nested(out, 1, |out| out.extend(pair))));
+            });
+        }
+        let arena = Bump::new();
+        let decoded = CompressedAttributes::decode(&message, &arena).unwrap();
+        let text: usize =
+            decoded.entries.iter().map(|entry| text_len(entry.payload.get(), decoded.words())).sum();
+        prop_assert!(text <= decoded.most_text(0), "{text} bytes, estimated {}", decoded.most_text(0));
+    }
 }
