@@ -1,0 +1,254 @@
+//! The handle of the producers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Condvar;
+use tokio::sync::Notify;
+
+use crate::items::{Addition, Item, Items, List};
+use crate::queue::{DeliveryStatus, NotAccepted, Queue, Signal};
+use crate::settings::Settings;
+use crate::shared::{Name, Shared, Wake};
+use crate::sink::{AsyncSink, BlockingSink};
+use crate::spill::{self, Spill, StoredItems};
+use crate::task::CourierTask;
+use crate::thread::ThreadStarter;
+
+/// The time for writing what is left to the disk, after the deadline.
+const SPILL_TIME: Duration = Duration::from_secs(1);
+
+/// A bounded queue of items and the courier that takes them to a sink. Shared by all producers.
+///
+/// Items that wait when it is dropped are delivered.
+pub struct Delivery<B: Items> {
+    shared: Arc<Shared<B>>,
+    courier: Courier<B>,
+}
+
+/// How the courier runs.
+enum Courier<B: Items> {
+    Thread(ThreadStarter<B>),
+    /// Started with the delivery.
+    Task(CourierTask<B>),
+}
+
+impl<B: Items> std::fmt::Debug for Delivery<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delivery").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl<B: Items> Delivery<B> {
+    /// Delivers on a thread called `thread` (Linux shows 15 bytes), which starts with the first item. `task` and `detail` are its name in
+    /// the [supervision](mixer_base::task::Task::of); `task` is also the label of its metrics.
+    pub fn on_thread(
+        task: &'static str,
+        detail: impl Into<String>,
+        thread: impl Into<String>,
+        settings: Settings,
+        sink: impl BlockingSink<B>,
+    ) -> Self {
+        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let shared = Shared::new(name, bounds, Queue::new(settings, true), Wake::Thread(Condvar::new()));
+        Self { shared, courier: Courier::Thread(ThreadStarter::new(thread.into(), sink)) }
+    }
+
+    /// Delivers in a task on the current runtime. `task` and `detail` as above.
+    pub fn in_task(
+        task: &'static str,
+        detail: impl Into<String>,
+        settings: Settings,
+        sink: impl AsyncSink<B>,
+    ) -> Self {
+        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let shared = Shared::new(name, bounds, Queue::new(settings, false), Wake::Task(Notify::new()));
+        let courier = Courier::Task(CourierTask::start(&shared, sink));
+        Self { shared, courier }
+    }
+
+    /// As [`in_task`](Self::in_task); items that have no room in memory, or whose sink fails, are kept on disk, where they survive a
+    /// restart. Items that an earlier process left there are delivered first. A record of several items that was being delivered
+    /// when a process ended is delivered again by the next one.
+    ///
+    /// A directory that a delivery that closes still uses, such as that of a replaced handler, is used once it is free; until then items
+    /// are kept in memory only.
+    ///
+    /// Errors: the directory cannot be used.
+    pub fn in_task_with_spill(
+        task: &'static str,
+        detail: impl Into<String>,
+        settings: Settings,
+        spill: Spill,
+        sink: impl AsyncSink<B>,
+    ) -> io::Result<Self>
+    where
+        B: StoredItems,
+    {
+        let spool = spill::open(&spill)?;
+        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let mut queue = Queue::new(settings, false).with_backlog();
+        if let Some(spool) = &spool {
+            // Nobody waits yet.
+            let _ = queue.recovered(spool.items(), spool.bytes());
+        }
+        let shared = Shared::new(name, bounds, queue, Wake::Task(Notify::new()));
+        spill::start(spill, spool, &shared)?;
+        let courier = Courier::Task(CourierTask::start(&shared, sink));
+        Ok(Self { shared, courier })
+    }
+
+    /// Starts the thread before the first item. Errors: it cannot be created.
+    pub fn start(&self) -> io::Result<()> {
+        let signal = self.shared.queue.lock().start();
+        self.follow(signal)
+    }
+
+    /// Hands over items, all or none. Never waits. Cost: a lock, and a wake-up if the courier sleeps or a batch is complete; with a
+    /// [share](Settings::memory), its account is updated.
+    ///
+    /// Errors: the items are dropped and counted.
+    pub fn accept(&self, addition: impl Addition<B>) -> Result<(), NotAccepted> {
+        let signal = self.shared.queue.lock().accept(addition)?;
+        let _ = self.follow(signal);
+        Ok(())
+    }
+
+    /// Errors: the thread cannot be created; what waits was delivered here instead.
+    fn follow(&self, signal: Signal) -> io::Result<()> {
+        match (signal, &self.courier) {
+            (Signal::Start, Courier::Thread(threads)) => {
+                self.shared.has_ended.send_replace(false);
+                threads.start(&self.shared).inspect_err(|_| threads.deliver_here(&self.shared))
+            }
+            (signal, _) => {
+                self.shared.follow(signal);
+                Ok(())
+            }
+        }
+    }
+
+    /// What became of all items.
+    pub fn status(&self) -> DeliveryStatus {
+        self.shared.queue.lock().status()
+    }
+
+    /// Delivers what waits, and ends. Returns whether all was delivered, tried or kept on disk within `deadline`.
+    ///
+    /// What is on disk stays there for the next process, and so does what waits if the sink fails.
+    /// At the deadline a task drops what is left and counts it; with a disk, it is written there, for which it has one more second. A thread cannot be interrupted: it tries each batch once more, what is
+    /// left is still waiting, and a second call waits for it again.
+    pub async fn close(&self, deadline: Duration) -> bool {
+        self.begin_close();
+        let mut ended = self.shared.has_ended.subscribe();
+        let in_time = tokio::time::timeout(deadline, ended.wait_for(|ended| *ended)).await.is_ok();
+        match &self.courier {
+            _ if in_time => {}
+            Courier::Task(task) => {
+                task.abandon(&self.shared).await;
+                // What is left goes to the disk, if there is one.
+                let kept = ended.wait_for(|ended| *ended);
+                return tokio::time::timeout(SPILL_TIME, kept).await.is_ok() && self.shared.has_spill();
+            }
+            Courier::Thread(_) => {
+                let signal = self.shared.queue.lock().deadline_passed();
+                let _ = self.follow(signal);
+            }
+        }
+        in_time
+    }
+
+    /// Why the last attempt to deliver failed; `None` if it did not.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.queue.lock().trouble()
+    }
+
+    fn begin_close(&self) {
+        let signal = self.shared.queue.lock().close();
+        let _ = self.follow(signal);
+        self.shared.follow(Signal::WakeKeeper);
+    }
+}
+
+impl<T: Item> Delivery<List<T>> {
+    /// Hands over items one by one, with one lock: those that do not fit are dropped and counted.
+    pub fn accept_each(&self, items: impl IntoIterator<Item = T>) {
+        let mut queue = self.shared.queue.lock();
+        // The first signal tells what to do: the courier is busy then.
+        let mut signal = Signal::None;
+        for item in items {
+            match queue.accept(item) {
+                Ok(Signal::None) | Err(_) => {}
+                Ok(other) => signal = other,
+            }
+        }
+        drop(queue);
+        let _ = self.follow(signal);
+    }
+
+    /// As [`accept`](Self::accept), but waits for room, at most for `limit`. A caller that leaves meanwhile has handed the item over
+    /// all the same: it is accepted if there is room by then, or dropped and counted.
+    pub async fn accept_when_room(&self, item: T, limit: Duration) -> Result<(), NotAccepted> {
+        let mut held = Held { delivery: self, item: Some(item) };
+        let accepted = async {
+            loop {
+                let mut room = std::pin::pin!(self.shared.room.notified());
+                // What leaves the queue from here on is noticed.
+                room.as_mut().enable();
+                if let Some(accepted) = held.accept_if_room() {
+                    return accepted;
+                }
+                room.await;
+            }
+        };
+        if let Ok(accepted) = tokio::time::timeout(limit, accepted).await {
+            return accepted;
+        }
+        held.accept()
+    }
+}
+
+/// An item of a caller that waits for room.
+struct Held<'d, T: Item> {
+    delivery: &'d Delivery<List<T>>,
+    item: Option<T>,
+}
+
+impl<T: Item> Held<'_, T> {
+    /// `None`: there is no room, and the item stays.
+    fn accept_if_room(&mut self) -> Option<Result<(), NotAccepted>> {
+        let accepted = self.delivery.shared.queue.lock().accept_if_room(self.item.take()?);
+        match accepted {
+            Ok(Ok(signal)) => {
+                let _ = self.delivery.follow(signal);
+                Some(Ok(()))
+            }
+            Ok(Err(why)) => Some(Err(why)),
+            Err(item) => {
+                self.item = Some(item);
+                None
+            }
+        }
+    }
+
+    /// Without room, the item is dropped and counted.
+    fn accept(&mut self) -> Result<(), NotAccepted> {
+        self.item.take().map_or(Ok(()), |item| self.delivery.accept(item))
+    }
+}
+
+impl<T: Item> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        let _ = self.accept();
+    }
+}
+
+impl<B: Items> Drop for Delivery<B> {
+    fn drop(&mut self) {
+        self.begin_close();
+    }
+}
+
+#[cfg(test)]
+mod tests;

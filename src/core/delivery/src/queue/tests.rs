@@ -1,0 +1,661 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_base::budget::Share;
+use proptest::prelude::*;
+
+use super::*;
+use crate::backlog::{DiskStep, Stored};
+use crate::items::{Item, List};
+use crate::retry::Retry;
+use crate::settings::Batching;
+
+/// An item with its number and size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parcel(u64, usize);
+
+impl Item for Parcel {
+    fn size(&self) -> usize {
+        self.1
+    }
+}
+
+/// Parcels that arrive at once.
+#[derive(Debug)]
+struct Parcels(Vec<Parcel>);
+
+impl Addition<List<Parcel>> for Parcels {
+    fn items(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|parcel| parcel.1).sum()
+    }
+
+    fn growth(&self, _: &List<Parcel>) -> usize {
+        self.bytes()
+    }
+
+    fn add_to(self, list: &mut List<Parcel>) {
+        self.0.into_iter().for_each(|parcel| list.push(parcel));
+    }
+}
+
+/// What a sink does with a batch.
+#[derive(Debug, Clone, Copy)]
+enum Conduct {
+    Delivers,
+    /// Delivers so many of the first items, and loses the rest.
+    Half(usize),
+    Fails,
+    /// Removes so many items, of which it delivers some, and panics.
+    Panics(usize, usize),
+    /// Removes so many items, of which it delivers some, and asks for another attempt for the rest.
+    TriesAgain(usize, usize),
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// Items of these sizes arrive at once.
+    Arrive(Vec<usize>),
+    /// So many milliseconds pass.
+    Pass(u64),
+    /// From now on the sink takes so long for a batch, and does this with it.
+    Sink(u64, Conduct),
+    /// From now on the disk takes so long for a step, works or not, and takes so many items.
+    Disk(u64, bool, usize),
+    Close,
+}
+
+fn conduct() -> impl Strategy<Value = Conduct> {
+    prop_oneof![
+        4 => Just(Conduct::Delivers),
+        2 => (0..6_usize).prop_map(Conduct::Half),
+        1 => Just(Conduct::Fails),
+        2 => (0..6_usize, 0..6_usize).prop_map(|(removed, delivered)| Conduct::Panics(removed, delivered)),
+        4 => (0..6_usize, 0..6_usize).prop_map(|(removed, delivered)| Conduct::TriesAgain(removed, delivered)),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        8 => prop::collection::vec(0..40_usize, 1..5).prop_map(Event::Arrive),
+        8 => (0..50_u64).prop_map(Event::Pass),
+        3 => (0..80_u64, conduct()).prop_map(|(takes, conduct)| Event::Sink(takes, conduct)),
+        2 => (0..30_u64, any::<bool>(), 0..60_usize).prop_map(|(takes, works, room)| Event::Disk(takes, works, room)),
+        1 => Just(Event::Close),
+    ];
+    prop::collection::vec(event, 1..120)
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let bounds = (1..30_usize, 1..300_usize, any::<bool>());
+    let batching = (1..10_usize, 1..120_usize, 0..60_u64);
+    let retry = (1..40_u64, 1..200_u64, 0..300_u64, 0..4_u32);
+    let memory = prop_oneof![Just(None), (20..400_usize).prop_map(Some)];
+    let all = (bounds, batching, retry, any::<bool>(), memory);
+    all.prop_map(|(bounds, batching, retry, drops_oldest, memory)| Settings {
+        memory: memory.map(|bytes| Arc::new(Share::new(bytes))),
+        when_full: if drops_oldest { WhenFull::DropOldest } else { WhenFull::DropNewest },
+        retry: Retry {
+            first_pause: Duration::from_millis(retry.0),
+            longest_pause: Duration::from_millis(retry.1),
+            budget: Duration::from_millis(retry.2),
+            breaker_failures: retry.3,
+        },
+        bounds: Bounds { items: bounds.0, bytes: bounds.1, takes_larger: bounds.2 },
+        batching: Batching { items: batching.0, bytes: batching.1, wait: Duration::from_millis(batching.2) },
+        ..Settings::default()
+    })
+}
+
+/// A disk, and its keeper.
+struct Disk {
+    /// Numbers and sizes of items.
+    records: VecDeque<Vec<Parcel>>,
+    takes: Duration,
+    works: bool,
+    room: usize,
+    hand: List<Parcel>,
+    doing: Keeping,
+}
+
+/// What the keeper of the model does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    Sleeping,
+    WaitingUntil(Instant),
+    /// The step is done then.
+    Working(DiskStep, Instant),
+    Nothing,
+}
+
+impl Disk {
+    fn items(&self) -> usize {
+        self.records.iter().map(Vec::len).sum()
+    }
+}
+
+/// What the courier of the model does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Sleeping,
+    Gathering(Instant),
+    /// Waits before the next attempt.
+    Pausing(Instant),
+    /// The sink has the batch until then.
+    Delivering(Instant),
+}
+
+/// A queue with a courier and a sink that move only when the clock is moved.
+struct Stage {
+    queue: Queue<List<Parcel>>,
+    settings: Settings,
+    batch: List<Parcel>,
+    tally: Tally,
+    now: Instant,
+    doing: Doing,
+    sink: (Duration, Conduct),
+    disk: Option<Disk>,
+    is_closing: bool,
+    next_number: u64,
+    /// Numbers of items by what became of them, as the sink saw it.
+    delivered: Vec<u64>,
+    lost: Vec<u64>,
+    dropped: Vec<u64>,
+    /// Items that wait, in order.
+    waiting: VecDeque<u64>,
+    /// When the first item that waits was seen.
+    seen: Option<Instant>,
+}
+
+impl Stage {
+    /// With a disk that has room for so many items.
+    fn with_disk(settings: Settings, room: usize) -> Self {
+        let mut stage = Self::new(settings.clone(), true);
+        stage.queue = Queue::new(settings, false).with_backlog();
+        stage.disk = Some(Disk {
+            records: VecDeque::new(),
+            takes: Duration::ZERO,
+            works: true,
+            room,
+            hand: List::default(),
+            doing: Keeping::Sleeping,
+        });
+        stage.start();
+        stage.keep();
+        stage
+    }
+
+    fn new(settings: Settings, restarts: bool) -> Self {
+        let mut stage = Self {
+            queue: Queue::new(settings.clone(), restarts),
+            settings,
+            batch: List::default(),
+            tally: Tally::default(),
+            now: Instant::now(),
+            doing: Doing::Nothing,
+            sink: (Duration::ZERO, Conduct::Delivers),
+            disk: None,
+            is_closing: false,
+            next_number: 0,
+            delivered: Vec::new(),
+            lost: Vec::new(),
+            dropped: Vec::new(),
+            waiting: VecDeque::new(),
+            seen: None,
+        };
+        if !restarts {
+            stage.start();
+        }
+        stage
+    }
+
+    fn start(&mut self) {
+        if self.queue.started(&mut self.batch, &mut self.tally) {
+            self.doing = Doing::Delivering(self.now + self.sink.0);
+        } else {
+            self.step();
+        }
+    }
+
+    fn follow(&mut self, signal: Signal) {
+        match signal {
+            Signal::None => {}
+            Signal::Wake => {
+                assert!(!matches!(self.doing, Doing::Nothing | Doing::Delivering(_)), "{:?}", self.doing);
+                self.step();
+            }
+            Signal::Start => {
+                assert_eq!(self.doing, Doing::Nothing);
+                self.start();
+            }
+            Signal::WakeKeeper => {
+                let doing = self.disk.as_ref().map(|disk| disk.doing);
+                assert!(matches!(doing, Some(Keeping::Sleeping | Keeping::WaitingUntil(_))), "{doing:?}");
+                self.keep();
+            }
+        }
+    }
+
+    /// The keeper, if it waits, asks what to do.
+    fn keep(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        if matches!(disk.doing, Keeping::Working(..) | Keeping::Nothing) {
+            return;
+        }
+        let before = self.queue.waiting.len();
+        let step = self.queue.next_disk_step(self.now, &mut disk.hand);
+        let taken: Vec<u64> = self.waiting.drain(..before - self.queue.waiting.len()).collect();
+        assert!(taken.is_empty() || disk.hand.iter().map(|parcel| parcel.0).eq(taken));
+        disk.doing = match step {
+            DiskStep::Sleep => Keeping::Sleeping,
+            DiskStep::WaitUntil(at) => {
+                assert!(at > self.now);
+                Keeping::WaitingUntil(at)
+            }
+            DiskStep::End => Keeping::Nothing,
+            work => Keeping::Working(work, self.now + disk.takes),
+        };
+    }
+
+    /// The keeper is done with a step.
+    fn finish_disk_step(&mut self, step: DiskStep) {
+        let Some(disk) = &mut self.disk else { return };
+        disk.doing = Keeping::Sleeping;
+        let signal = match step {
+            DiskStep::Store if !disk.works => {
+                self.queue.stored(self.now, &mut disk.hand, Stored::Failed("broken".to_owned()))
+            }
+            DiskStep::Store if disk.items() + disk.hand.len() > disk.room => {
+                self.queue.stored(self.now, &mut disk.hand, Stored::Full)
+            }
+            DiskStep::Store => {
+                disk.records.push_back(disk.hand.iter().copied().collect());
+                let bytes = disk.items() as u64;
+                self.queue.stored(self.now, &mut disk.hand, Stored::Yes(bytes))
+            }
+            DiskStep::Load if !disk.works => {
+                self.queue.disk_failed(self.now, "broken".to_owned());
+                Signal::None
+            }
+            DiskStep::Load => {
+                let mut batch = List::default();
+                disk.records.front().unwrap().iter().for_each(|parcel| batch.push(*parcel));
+                self.queue.loaded(batch)
+            }
+            DiskStep::Remove => {
+                disk.records.pop_front().unwrap();
+                self.queue.removed(disk.items() as u64)
+            }
+            DiskStep::Sleep | DiskStep::WaitUntil(_) | DiskStep::End => unreachable!(),
+        };
+        let closed = self.queue.status().full + self.queue.status().closed - self.dropped.len() as u64;
+        // What cannot be written while it closes is dropped; which items is not followed here.
+        self.dropped.extend((0..closed).map(|_| u64::MAX));
+        self.follow(signal);
+        self.keep();
+    }
+
+    fn arrive(&mut self, sizes: &[usize]) {
+        let before = self.queue.status();
+        let bytes: usize = sizes.iter().sum();
+        let numbers = self.next_number..self.next_number + sizes.len() as u64;
+        self.next_number = numbers.end;
+        let parcels = numbers.clone().zip(sizes).map(|(number, size)| Parcel(number, *size)).collect();
+        let memory = self
+            .settings
+            .memory
+            .as_ref()
+            .map_or(usize::MAX, |share| share.limit().saturating_sub(share.used()));
+        let accepted = self.queue.accept(Parcels(parcels));
+        let bounds = self.settings.bounds;
+        let is_larger = bounds.takes_larger && bytes > bounds.bytes;
+        let fits = before.queued + sizes.len() <= bounds.items
+            && before.queued_bytes + bytes <= bounds.bytes
+            && bytes <= memory;
+        let after = self.queue.status();
+        let dropped = (after.full - before.full) as usize;
+        match accepted {
+            Ok(signal) => {
+                let drops = self.settings.when_full == WhenFull::DropOldest;
+                assert!(fits || is_larger || drops, "{before:?} takes {sizes:?} beyond its bounds");
+                assert!(dropped == 0 || !fits, "{before:?} drops for {sizes:?}");
+                self.dropped.extend(self.waiting.drain(..dropped));
+                self.waiting.extend(numbers);
+                self.follow(signal);
+            }
+            Err(NotAccepted::Closed) => self.dropped.extend(numbers),
+            Err(NotAccepted::Full) => {
+                assert!(!fits, "{before:?} has room for {sizes:?}");
+                // Older items are dropped in vain only if the share belongs to others.
+                assert_eq!(dropped, sizes.len());
+                self.dropped.extend(numbers);
+            }
+        }
+    }
+
+    /// The courier asks what to do.
+    fn step(&mut self) {
+        if !self.batch.is_empty() {
+            self.doing = match self.queue.next(self.now, &mut self.batch) {
+                Step::End if self.disk.is_some() && self.is_closing => {
+                    self.keep();
+                    Doing::Nothing
+                }
+                Step::Deliver => Doing::Delivering(self.now + self.sink.0),
+                Step::WaitUntil(until) if until > self.now => Doing::Pausing(until),
+                step => panic!("{step:?} while a batch is to be tried again"),
+            };
+            return;
+        }
+        let waiting = (self.queue.waiting.len(), self.queue.waiting.bytes());
+        let Batching { items, bytes, wait } = self.settings.batching;
+        let seen = self.seen.take().filter(|_| waiting.0 > 0).unwrap_or(self.now);
+        let is_due = self.disk.is_some()
+            || waiting.0 > 0
+                && (self.is_closing || waiting.0 >= items || waiting.1 >= bytes || self.now >= seen + wait);
+        self.doing = match self.queue.next(self.now, &mut self.batch) {
+            Step::Deliver => {
+                assert!(is_due, "a batch before it is due");
+                let fits = self.batch.len() <= items && self.batch.bytes() <= bytes;
+                assert!(fits || self.batch.len() == 1, "{:?}", self.batch);
+                let taken: Vec<u64> = self.waiting.drain(..waiting.0 - self.queue.waiting.len()).collect();
+                let is_from_disk = self.disk.is_some() && taken.is_empty();
+                assert!(is_from_disk || self.batch.iter().map(|parcel| parcel.0).eq(taken));
+                self.keep();
+                Doing::Delivering(self.now + self.sink.0)
+            }
+            Step::WaitUntil(until) => {
+                assert!(self.disk.is_some() || !is_due && until > self.now && until == seen + wait);
+                self.seen = Some(seen);
+                Doing::Gathering(until)
+            }
+            Step::Sleep => {
+                assert!(self.disk.is_some() || waiting.0 == 0 && !self.is_closing);
+                Doing::Sleeping
+            }
+            Step::End => {
+                assert!((self.disk.is_some() || waiting.0 == 0) && self.is_closing);
+                Doing::Nothing
+            }
+        };
+        if self.disk.is_some() {
+            self.seen = None;
+            self.keep();
+        }
+    }
+
+    /// The sink is done with the batch.
+    fn finish_batch(&mut self) {
+        let numbers: Vec<u64> = self.batch.as_slice().iter().map(|parcel| parcel.0).collect();
+        let all = numbers.len();
+        let (removed, delivered, panics) = match self.sink.1 {
+            Conduct::Delivers => (all, all, false),
+            Conduct::Half(part) => (all, part.min(all), false),
+            Conduct::Fails => (all, 0, false),
+            Conduct::Panics(removed, delivered) => (removed.min(all), delivered.min(removed).min(all), true),
+            Conduct::TriesAgain(removed, delivered) => {
+                let (removed, delivered) = (removed.min(all), delivered.min(removed).min(all));
+                (0..removed).for_each(|_| assert!(self.batch.pop().is_some()));
+                self.tally.delivered(delivered);
+                self.tally.try_again("out of reach");
+                self.queue.completed(self.now, &mut self.batch, &mut self.tally);
+                // What is left in the batch is tried again; all others are settled.
+                self.resolve(&numbers[..all - self.batch.len()], delivered);
+                return self.step();
+            }
+        };
+        self.tally.delivered(delivered);
+        if !panics {
+            self.queue.completed(self.now, &mut self.batch, &mut self.tally);
+            self.resolve(&numbers, delivered);
+            return self.step();
+        }
+        for _ in 0..removed {
+            self.batch.pop();
+        }
+        // Without progress, the whole batch is lost.
+        let gone = if removed == 0 { &numbers[..] } else { &numbers[..removed] };
+        self.resolve(gone, delivered);
+        self.start();
+    }
+
+    fn resolve(&mut self, gone: &[u64], delivered: usize) {
+        self.delivered.extend(&gone[..delivered]);
+        self.lost.extend(&gone[delivered..]);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let of_courier = match self.doing {
+                Doing::Gathering(at) | Doing::Pausing(at) | Doing::Delivering(at) => Some(at),
+                Doing::Nothing | Doing::Sleeping => None,
+            };
+            let keeping = self.disk.as_ref().map_or(Keeping::Nothing, |disk| disk.doing);
+            let of_keeper = match keeping {
+                Keeping::WaitingUntil(at) | Keeping::Working(_, at) => Some(at),
+                Keeping::Sleeping | Keeping::Nothing => None,
+            };
+            let Some(at) = of_courier.into_iter().chain(of_keeper).min().filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            match (self.doing, keeping) {
+                (_, Keeping::Working(step, when)) if when == at => self.finish_disk_step(step),
+                (_, Keeping::WaitingUntil(when)) if when == at => self.keep(),
+                (Doing::Delivering(_), _) => {
+                    self.finish_batch();
+                    self.keep();
+                }
+                _ => self.step(),
+            }
+            self.check();
+        }
+        self.now = end;
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Arrive(sizes) => self.arrive(&sizes),
+            Event::Pass(millis) => self.pass(Duration::from_millis(millis)),
+            Event::Sink(takes, conduct) => self.sink = (Duration::from_millis(takes), conduct),
+            Event::Disk(takes, works, room) => {
+                if let Some(disk) = &mut self.disk {
+                    (disk.takes, disk.works, disk.room) = (Duration::from_millis(takes), works, room);
+                }
+            }
+            Event::Close => self.close(),
+        }
+        self.check();
+    }
+
+    fn close(&mut self) {
+        self.is_closing = true;
+        let signal = self.queue.close();
+        self.follow(signal);
+        self.keep();
+    }
+
+    fn check(&self) {
+        let status = self.queue.status();
+        assert!(status.adds_up(), "{status:?}");
+        assert_eq!(status.accepted, self.next_number);
+        assert_eq!(status.delivered, self.delivered.len() as u64);
+        assert_eq!(status.failed, self.lost.len() as u64);
+        assert_eq!(status.full + status.closed, self.dropped.len() as u64);
+        assert_eq!(status.queued, self.waiting.len());
+        assert!(self.delivered.is_sorted(), "items are delivered once, in order: {:?}", self.delivered);
+        let bounds = self.settings.bounds;
+        if !bounds.takes_larger {
+            assert!(status.queued <= bounds.items && status.queued_bytes <= bounds.bytes, "{status:?}");
+        }
+        if let Some(share) = &self.settings.memory {
+            assert_eq!(share.used(), self.queue.memory.acquired);
+            assert!(self.disk.is_some() || share.used() == status.queued_bytes + self.batch.bytes());
+            assert!(self.disk.is_some() || share.used() <= share.limit());
+        }
+    }
+}
+
+proptest! {
+    /// Random schedules of arrivals, slow, failing, half failing and panicking sinks, restarts and closing.
+    #[test]
+    fn every_item_is_counted_once_and_the_bounds_hold(
+        settings in settings(),
+        restarts in any::<bool>(),
+        events in events(),
+    ) {
+        let mut stage = Stage::new(settings, restarts);
+        events.into_iter().for_each(|event| stage.happens(event));
+        // Whatever waits is delivered in the end, without another event, once the sink works.
+        stage.sink = (Duration::from_millis(10), Conduct::Delivers);
+        stage.pass(Duration::from_secs(3600));
+        prop_assert_eq!(stage.queue.status().waiting(), 0);
+        stage.close();
+        prop_assert!(stage.queue.is_ended());
+        stage.check();
+    }
+
+    /// The same with a disk that is slow, broken or full: nothing is delivered twice or out of order, and what is not delivered when
+    /// the delivery ends is on disk.
+    #[test]
+    fn what_is_kept_on_disk_is_counted_once_and_delivered_in_its_order(
+        settings in settings(),
+        room in 0..60_usize,
+        events in events(),
+    ) {
+        let mut stage = Stage::with_disk(settings, room);
+        events.into_iter().for_each(|event| stage.happens(event));
+        stage.sink = (Duration::from_millis(10), Conduct::Delivers);
+        stage.happens(Event::Disk(1, true, usize::MAX));
+        stage.pass(Duration::from_secs(3600));
+        let on_disk = |stage: &Stage| stage.disk.as_ref().map_or(0, Disk::items) as u64;
+        if !stage.is_closing {
+            prop_assert_eq!((stage.queue.status().waiting(), on_disk(&stage)), (0, 0));
+            stage.close();
+            stage.pass(Duration::from_secs(3600));
+        }
+        let status = stage.queue.status();
+        prop_assert!(stage.queue.is_ended(), "{:?}", status);
+        prop_assert!(on_disk(&stage) >= status.spilled && status.waiting() == status.spilled, "{:?}", status);
+        stage.check();
+        if let Some(share) = &stage.settings.memory {
+            prop_assert_eq!(share.used(), 0);
+        }
+    }
+
+    /// At the deadline, what is left is counted, whatever the sink did with a part of the batch.
+    #[test]
+    fn what_is_left_at_the_deadline_is_counted(
+        settings in settings(),
+        arrivals in prop::collection::vec(prop::collection::vec(0..40_usize, 1..5), 0..20),
+        delivered in 0..6_usize,
+    ) {
+        let mut stage = Stage::new(settings, false);
+        stage.sink.0 = Duration::from_secs(7200);
+        arrivals.iter().for_each(|sizes| stage.arrive(sizes));
+        stage.pass(Duration::from_secs(3600));
+        let delivered = delivered.min(stage.batch.len());
+        stage.tally.delivered(delivered);
+        stage.queue.close();
+        stage.queue.abandon(&mut stage.batch, &mut stage.tally);
+        let late = stage.queue.accept(Parcel(0, 1));
+        prop_assert_eq!(late, Err(NotAccepted::Closed));
+        let status = stage.queue.status();
+        prop_assert!(stage.queue.is_ended());
+        prop_assert_eq!(status.waiting(), 0);
+        prop_assert_eq!(status.delivered, delivered as u64);
+        prop_assert!(status.adds_up());
+        if let Some(share) = &stage.settings.memory {
+            prop_assert_eq!(share.used(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_queue_at_its_bounds_takes_no_more() {
+    let bounds = Bounds { items: 3, bytes: 10, takes_larger: false };
+    for (name, sizes, next, taken) in [
+        ("room for both", &[5, 4][..], 1, true),
+        ("one byte too many", &[5, 4], 2, false),
+        ("as many items as allowed", &[1, 1], 1, true),
+        ("one item too many", &[1, 1, 1], 1, false),
+        ("larger than the queue", &[], 11, false),
+    ] {
+        let mut queue = Queue::<List<Parcel>>::new(Settings { bounds, ..Settings::default() }, true);
+        for size in sizes {
+            queue.accept(Parcel(0, *size)).unwrap();
+        }
+        assert_eq!(queue.accept_if_room(Parcel(0, next)).is_ok(), taken, "{name}");
+        assert_eq!(queue.status().full, 0, "what finds no room is not counted, as it is not dropped");
+        if !taken {
+            assert_eq!(queue.accept(Parcel(0, next)), Err(NotAccepted::Full), "{name}");
+            assert_eq!(queue.status().full, 1, "{name}");
+        }
+        assert!(queue.status().adds_up());
+    }
+}
+
+#[test]
+fn the_batch_in_flight_takes_memory_but_no_room() {
+    let bounds = Bounds { items: 1, bytes: 100, takes_larger: false };
+    let share = Arc::new(Share::new(150));
+    let settings = Settings { bounds, memory: Some(Arc::clone(&share)), ..Settings::default() };
+    let mut queue = Queue::<List<Parcel>>::new(settings, true);
+    let mut batch = List::default();
+    assert_eq!(queue.accept(Parcel(0, 60)), Ok(Signal::Start));
+    assert_eq!(queue.accept(Parcel(1, 60)), Err(NotAccepted::Full), "no room");
+    assert_eq!(queue.next(Instant::now(), &mut batch), Step::Deliver);
+    assert_eq!(queue.accept(Parcel(2, 91)), Err(NotAccepted::Full), "no memory");
+    assert_eq!((queue.accept(Parcel(3, 90)), share.used()), (Ok(Signal::None), 150));
+    let mut tally = Tally::default();
+    tally.delivered(1);
+    queue.completed(Instant::now(), &mut batch, &mut tally);
+    assert_eq!(share.used(), 90);
+    drop(queue);
+    assert_eq!(share.used(), 0);
+}
+
+#[test]
+fn a_record_that_is_read_while_the_delivery_closes_stays_on_disk() {
+    let bounds = Bounds { items: 1, bytes: 1, takes_larger: true };
+    let batching = Batching { items: 1, bytes: 1, wait: Duration::ZERO };
+    let mut stage = Stage::with_disk(Settings { bounds, batching, ..Settings::default() }, 1);
+    for event in [
+        Event::Disk(16, true, 1),
+        Event::Arrive(vec![0, 2]),
+        // It is written, and begins to be read.
+        Event::Pass(16),
+        Event::Close,
+        Event::Pass(1000),
+    ] {
+        stage.happens(event);
+    }
+    let status = stage.queue.status();
+    assert_eq!((stage.queue.is_ended(), status.delivered, status.spilled), (true, 1, 1));
+}
+
+#[test]
+fn the_oldest_items_make_room_for_new_ones_that_fit_then() {
+    let share = Arc::new(Share::new(100));
+    let settings = Settings {
+        bounds: Bounds { items: 3, ..Bounds::default() },
+        memory: Some(Arc::clone(&share)),
+        when_full: WhenFull::DropOldest,
+        ..Settings::default()
+    };
+    let mut queue = Queue::<List<Parcel>>::new(settings, true);
+    (0..3).for_each(|number| _ = queue.accept(Parcel(number, 30)));
+    assert_eq!(queue.accept(Parcel(3, 10)), Ok(Signal::None), "one is dropped for its place");
+    assert_eq!(queue.accept(Parcel(4, 65)), Ok(Signal::None), "two more for its memory");
+    assert_eq!(queue.accept(Parcel(5, 101)), Err(NotAccepted::Full), "none in vain");
+    let mut batch = List::default();
+    assert!(queue.next_at_once(Instant::now(), &mut batch));
+    assert_eq!(batch.as_slice(), [Parcel(3, 10), Parcel(4, 65)]);
+    assert_eq!((queue.status().full, share.used()), (4, 75));
+}

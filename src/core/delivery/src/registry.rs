@@ -1,0 +1,178 @@
+//! All deliveries of the process: for metrics and ControlZ.
+//!
+//! The registry is that of the process, as that of tasks is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use mixer_base::metrics::{Collect, Collected, Family};
+
+use crate::queue::DeliveryStatus;
+use crate::settings::Bounds;
+
+/// A live delivery.
+#[derive(Debug, Clone)]
+pub struct DeliveryReport {
+    /// The name of its task.
+    pub name: &'static str,
+    /// Which of several with this name, for example the name of a handler.
+    pub detail: String,
+    /// What became of its items.
+    pub status: DeliveryStatus,
+    /// What its queue holds at most.
+    pub bounds: Bounds,
+    /// Why the last attempt failed; `None` if it did not.
+    pub trouble: Option<String>,
+}
+
+/// What is registered.
+pub(crate) trait Reported: Send + Sync {
+    fn report(&self) -> DeliveryReport;
+}
+
+static LIVE: Mutex<BTreeMap<u64, Weak<dyn Reported>>> = Mutex::new(BTreeMap::new());
+/// The counts of deliveries that are gone, by name: a counter never decreases.
+static GONE: Mutex<BTreeMap<&'static str, Totals>> = Mutex::new(BTreeMap::new());
+
+/// What became of the items of all deliveries with one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Totals {
+    accepted: u64,
+    delivered: u64,
+    full: u64,
+    failed: u64,
+    closed: u64,
+    /// Left on disk by deliveries that are gone.
+    kept: u64,
+    waiting: u64,
+    queued_bytes: usize,
+    spilled_bytes: u64,
+    open_breakers: u32,
+}
+
+impl Totals {
+    fn add(&mut self, status: &DeliveryStatus) {
+        self.accepted += status.accepted;
+        self.delivered += status.delivered;
+        self.full += status.full;
+        self.failed += status.failed;
+        self.closed += status.closed;
+        self.waiting += status.waiting();
+        self.queued_bytes += status.queued_bytes;
+        self.spilled_bytes += status.spilled_bytes;
+        self.open_breakers += u32::from(status.is_breaker_open);
+    }
+}
+
+/// A number for [`add`].
+pub(crate) fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Lists a delivery until [`remove`].
+pub(crate) fn add(number: u64, delivery: Weak<dyn Reported>) {
+    LIVE.lock().insert(number, delivery);
+}
+
+/// Keeps the counts of a delivery that is dropped. Items that it still had in memory are lost.
+pub(crate) fn remove(number: u64, name: &'static str, last: DeliveryStatus) {
+    // Both at once: a reader finds the counts in one of the two.
+    let mut live = LIVE.lock();
+    live.remove(&number);
+    let mut gone = GONE.lock();
+    let totals = gone.entry(name).or_default();
+    totals.add(&last);
+    totals.kept += last.spilled;
+    totals.closed += last.waiting() - last.spilled;
+    (totals.waiting, totals.queued_bytes, totals.spilled_bytes, totals.open_breakers) = (0, 0, 0, 0);
+}
+
+/// The live deliveries, by name.
+pub fn list() -> Vec<DeliveryReport> {
+    // A delivery that is dropped here removes itself, which takes the lock.
+    let live: Vec<Arc<dyn Reported>> = LIVE.lock().values().filter_map(Weak::upgrade).collect();
+    let mut list: Vec<DeliveryReport> = live.iter().map(|delivery| delivery.report()).collect();
+    list.sort_by(|a, b| (a.name, &a.detail).cmp(&(b.name, &b.detail)));
+    list
+}
+
+/// What became of all items, past and present, by the name of their delivery.
+fn totals() -> BTreeMap<&'static str, Totals> {
+    let (mut totals, live) = {
+        let live = LIVE.lock();
+        let arcs: Vec<Arc<dyn Reported>> = live.values().filter_map(Weak::upgrade).collect();
+        (GONE.lock().clone(), arcs)
+    };
+    for delivery in &live {
+        let DeliveryReport { name, status, .. } = delivery.report();
+        totals.entry(name).or_default().add(&status);
+    }
+    totals
+}
+
+/// Exports the counts of all deliveries.
+#[derive(Debug, Default)]
+pub struct DeliveryCollector(());
+
+impl Collect for DeliveryCollector {
+    fn collect(&self, into: &mut Collected) {
+        for (name, totals) in totals() {
+            let outcomes = [
+                ("accepted", totals.accepted),
+                ("delivered", totals.delivered),
+                ("full", totals.full),
+                ("failed", totals.failed),
+                ("closed", totals.closed),
+                ("kept", totals.kept),
+            ];
+            for (outcome, items) in outcomes {
+                into.add(Family::DeliveryItems, &[name, outcome], items as f64);
+            }
+            into.add(Family::DeliveryWaiting, &[name], totals.waiting as f64);
+            into.add(Family::DeliveryQueuedBytes, &[name], totals.queued_bytes as f64);
+            into.add(Family::DeliverySpilledBytes, &[name], totals.spilled_bytes as f64);
+            into.add(Family::DeliveryOpenBreakers, &[name], f64::from(totals.open_breakers));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Delivery, List, Settings, Tally};
+
+    impl crate::AsyncSink<List<usize>> for usize {
+        async fn deliver(&mut self, batch: &mut List<usize>, tally: &mut Tally) {
+            while let Some(item) = batch.pop() {
+                tally.delivered(usize::from(item <= *self));
+            }
+            tally.give_up("too large");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_outlive_their_delivery_and_add_up() {
+        let listed = |detail: &str| list().into_iter().find(|d| d.name == "registered" && d.detail == detail);
+        let count = || totals().get("registered").copied().unwrap_or_default();
+        let [first, second] =
+            ["a", "b"].map(|of| Delivery::in_task("registered", of, Settings::default(), 5));
+        first.accept(3_usize).unwrap();
+        first.accept(9_usize).unwrap();
+        second.accept(2_usize).unwrap();
+        assert_eq!((count().accepted, count().waiting), (3, 3));
+        assert!(first.close(std::time::Duration::from_secs(1)).await);
+        let report = listed("a").unwrap();
+        assert_eq!((report.status.delivered, report.trouble.as_deref()), (1, Some("too large")));
+        drop(first);
+        assert!(listed("a").is_none() && listed("b").is_some());
+        assert!(second.close(std::time::Duration::from_secs(1)).await);
+        drop(second);
+        let counts = count();
+        assert_eq!((counts.accepted, counts.delivered, counts.failed), (3, 2, 1));
+        assert_eq!((counts.closed, counts.kept, counts.waiting), (0, 0, 0));
+    }
+}

@@ -1,0 +1,80 @@
+//! The settings of a delivery.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_base::budget::Share;
+use mixer_base::metrics::Counter;
+
+use crate::retry::Retry;
+
+/// Bounds, batches and counters of a delivery.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// What waits at most.
+    pub bounds: Bounds,
+    /// The share of the memory of the server that items take, those in flight included; `None`: they are bounded by `bounds` only.
+    pub memory: Option<Arc<Share>>,
+    /// What is dropped when there is no room.
+    pub when_full: WhenFull,
+    /// When a batch is due, and its size.
+    pub batching: Batching,
+    /// Which batches are tried again.
+    pub retry: Retry,
+    /// Counters of the server's metrics.
+    pub losses: LossCounters,
+}
+
+/// What waits at most. The batch in flight is beside it, so that a slow sink does not halve the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Number of items.
+    pub items: usize,
+    /// Bytes of all items.
+    pub bytes: usize,
+    /// Whether items that are larger than `bytes` all by themselves are taken while no other item waits.
+    pub takes_larger: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { items: usize::MAX, bytes: usize::MAX, takes_larger: false }
+    }
+}
+
+/// What is dropped when items arrive for which there is no room, or no memory. A producer that would rather wait calls
+/// [`Delivery::accept_when_room`](crate::Delivery::accept_when_room).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenFull {
+    /// The items that arrive.
+    #[default]
+    DropNewest,
+    /// The items that waited longest, if the new ones fit then. Items in flight are never dropped.
+    DropOldest,
+}
+
+/// A batch is due as soon as one of the three is reached, and when the delivery closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batching {
+    /// Items that wait; also the largest number in a batch, unless its container moves all ([`Items::move_front`](crate::Items)).
+    pub items: usize,
+    /// Bytes that wait; also the largest size of a batch, as above.
+    pub bytes: usize,
+    /// Time since the courier saw the first item that waits.
+    pub wait: Duration,
+}
+
+impl Default for Batching {
+    fn default() -> Self {
+        Self { items: usize::MAX, bytes: usize::MAX, wait: Duration::ZERO }
+    }
+}
+
+/// Metrics that count lost items as well; a delivery counts for itself in any case.
+#[derive(Debug, Clone, Default)]
+pub struct LossCounters {
+    /// Items that did not fit.
+    pub full: Option<Counter>,
+    /// Items that the sink did not deliver.
+    pub failed: Option<Counter>,
+}

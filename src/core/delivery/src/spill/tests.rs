@@ -1,0 +1,306 @@
+use std::io::BufRead as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::sink::{AsyncSink, Tally};
+use crate::{Batching, Bounds, Delivery, Retry, Settings};
+
+/// Longest time that a test waits for a thread.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An entry with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry(u64);
+
+impl Item for Entry {
+    fn size(&self) -> usize {
+        100
+    }
+}
+
+impl StoredItem for Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.0.to_le_bytes());
+        out.extend(std::iter::repeat_n(7, self.0 as usize % 50));
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().map(|number| Entry(u64::from_le_bytes(*number)))
+    }
+}
+
+/// Keeps numbers while it works.
+#[derive(Clone, Default)]
+struct Backend {
+    works: Arc<AtomicBool>,
+    kept: Arc<Mutex<Vec<u64>>>,
+    attempts: Arc<AtomicUsize>,
+}
+
+impl Backend {
+    fn works(&self, works: bool) {
+        self.works.store(works, Ordering::Relaxed);
+    }
+}
+
+impl AsyncSink<List<Entry>> for Backend {
+    async fn deliver(&mut self, batch: &mut List<Entry>, tally: &mut Tally) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        if !self.works.load(Ordering::Relaxed) {
+            return tally.try_again("connection refused");
+        }
+        self.kept.lock().extend(batch.iter().map(|entry| entry.0));
+        tally.delivered(batch.len());
+    }
+}
+
+fn open(directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {
+    let spill = Spill { directory: directory.join("spill"), bytes: 256 << 20 };
+    let settings = Settings {
+        bounds: Bounds { items: 1000, ..Bounds::default() },
+        batching: Batching { items: 200, bytes: usize::MAX, wait: Duration::from_millis(5) },
+        retry: Retry {
+            first_pause: Duration::from_millis(10),
+            longest_pause: Duration::from_millis(50),
+            budget: Duration::from_secs(3600),
+            breaker_failures: 3,
+        },
+        ..Settings::default()
+    };
+    Delivery::in_task_with_spill("spill test", "", settings, spill.clone(), backend.clone()).unwrap()
+}
+
+/// Hands over entries, as fast as there is room for them.
+async fn send(delivery: &Delivery<List<Entry>>, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        assert_eq!(delivery.accept_when_room(Entry(number), PATIENCE).await, Ok(()));
+    }
+}
+
+/// Waits for a condition.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[test]
+fn a_list_is_encoded_item_by_item() {
+    let mut list = List::default();
+    (0..100).for_each(|number| list.push(Entry(number)));
+    let mut bytes = Vec::new();
+    list.encode(&mut bytes);
+    let decoded = List::<Entry>::decode(&bytes).unwrap();
+    assert!(decoded.iter().eq(list.iter()));
+    for cut in [1, 2, 3, bytes.len() - 1] {
+        assert!(List::<Entry>::decode(&bytes[..cut]).is_none(), "{cut} bytes");
+    }
+    assert_eq!(List::<Entry>::decode(&[]).unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn an_outage_loses_nothing_and_keeps_the_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let delivery = open(directory.path(), &backend);
+    // Twenty times what the queue holds.
+    send(&delivery, 0..20_000).await;
+    until("the sink fails", || delivery.status().failures_in_a_row > 2).await;
+    until("everything is on disk", || delivery.status().queued == 0).await;
+    let status = delivery.status();
+    assert!(status.spilled + status.in_flight as u64 == 20_000 && status.adds_up(), "{status:?}");
+    assert!(status.is_breaker_open && status.spilled_bytes > 0);
+    backend.works(true);
+    send(&delivery, 20_000..21_000).await;
+    until("everything is delivered", || delivery.status().waiting() == 0).await;
+    assert_eq!(*backend.kept.lock(), (0..21_000).collect::<Vec<_>>());
+    assert!(delivery.close(PATIENCE).await);
+    let status = delivery.status();
+    assert_eq!((status.delivered, status.dropped(), status.spilled_bytes), (21_000, 0, 0));
+}
+
+#[tokio::test]
+async fn without_an_outage_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    backend.works(true);
+    let delivery = open(directory.path(), &backend);
+    for number in 0..10 {
+        send(&delivery, number * 100..(number + 1) * 100).await;
+        until("it is delivered", || delivery.status().waiting() == 0).await;
+    }
+    assert!(delivery.close(PATIENCE).await);
+    assert_eq!(*backend.kept.lock(), (0..1000).collect::<Vec<_>>());
+    let files = std::fs::read_dir(directory.path().join("spill")).unwrap();
+    assert_eq!(files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>(), ["lock"]);
+}
+
+#[tokio::test]
+async fn what_waits_at_the_end_is_delivered_by_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..5000).await;
+    until("the sink fails", || delivery.status().failures_in_a_row > 0).await;
+    assert!(delivery.close(PATIENCE).await, "everything is kept");
+    let status = delivery.status();
+    assert_eq!((status.spilled, status.dropped()), (5000, 0));
+    assert_eq!(delivery.accept(Entry(1)), Err(crate::NotAccepted::Closed));
+    drop(delivery);
+    backend.works(true);
+    let next = open(directory.path(), &backend);
+    // The thread of the first one may still hold the directory.
+    until("it is free", || next.status().recovered == 5000).await;
+    assert_eq!(next.status().accepted, 5000);
+    until("everything is delivered", || next.status().waiting() == 0).await;
+    let mut kept = backend.kept.lock().clone();
+    // What the courier had when it ended is written last.
+    kept.sort_unstable();
+    assert_eq!(kept, (0..5000).collect::<Vec<_>>());
+    assert!(next.close(PATIENCE).await && next.status().adds_up());
+}
+
+#[tokio::test]
+async fn the_delivery_of_a_replaced_handler_hands_its_directory_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let first = open(directory.path(), &backend);
+    send(&first, 0..3000).await;
+    let second = open(directory.path(), &backend);
+    send(&second, 3000..3500).await;
+    assert_eq!(second.status().recovered, 0);
+    assert!(first.close(PATIENCE).await);
+    drop(first);
+    until("it is free", || second.status().recovered == 3000).await;
+    backend.works(true);
+    until("everything is delivered", || second.status().waiting() == 0).await;
+    let mut kept = backend.kept.lock().clone();
+    kept.sort_unstable();
+    assert_eq!(kept, (0..3500).collect::<Vec<_>>());
+    assert!(second.close(PATIENCE).await && second.status().adds_up());
+}
+
+/// Hangs.
+struct Hanging;
+
+impl AsyncSink<List<Entry>> for Hanging {
+    async fn deliver(&mut self, _: &mut List<Entry>, _: &mut Tally) {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn what_a_sink_that_hangs_has_at_the_deadline_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let spill = Spill { directory: directory.path().to_owned(), bytes: 1 << 20 };
+    let delivery =
+        Delivery::in_task_with_spill("hanging spill", "", Settings::default(), spill.clone(), Hanging)
+            .unwrap();
+    delivery.accept(Entry(0)).unwrap();
+    until("the sink has it", || delivery.status().in_flight == 1).await;
+    (1..10).for_each(|number| delivery.accept(Entry(number)).unwrap());
+    // Whether it is written within a second is up to the disk.
+    let _ = delivery.close(Duration::from_millis(1)).await;
+    assert_eq!((delivery.status().spilled, delivery.status().dropped()), (10, 0));
+    drop(delivery);
+    until("the keeper has ended", || Spool::open(&spill.directory, spill.bytes).is_ok()).await;
+    assert_eq!(Spool::open(&spill.directory, spill.bytes).unwrap().items(), 10);
+}
+
+#[tokio::test]
+async fn a_disk_that_is_full_drops_what_has_no_room_in_memory_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let spill = Spill { directory: directory.path().to_owned(), bytes: 20_000 };
+    let settings = Settings {
+        bounds: Bounds { items: 100, ..Bounds::default() },
+        batching: Batching { items: 20, ..Batching::default() },
+        retry: Retry {
+            first_pause: Duration::from_millis(5),
+            longest_pause: Duration::from_millis(10),
+            budget: Duration::from_secs(3600),
+            breaker_failures: 0,
+        },
+        ..Settings::default()
+    };
+    let delivery =
+        Delivery::in_task_with_spill("full spill", "", settings, spill.clone(), backend.clone()).unwrap();
+    let mut number = 0;
+    until("items are dropped", || {
+        (0..50).for_each(|_| {
+            _ = delivery.accept(Entry(number));
+            number += 1;
+        });
+        delivery.status().full > 100
+    })
+    .await;
+    let status = delivery.status();
+    assert!(status.adds_up() && status.spilled_bytes <= 20_000 && status.queued <= 100, "{status:?}");
+    backend.works(true);
+    until("the rest is delivered", || delivery.status().waiting() == 0).await;
+    let kept = backend.kept.lock().clone();
+    assert!(kept.is_sorted() && kept.len() as u64 == delivery.status().delivered);
+    assert!(delivery.close(PATIENCE).await && delivery.status().adds_up());
+}
+
+/// The process that the next test kills: its sink is out of reach, and it prints how many items are on disk.
+#[test]
+fn spills_until_it_is_killed() {
+    let Some(directory) = std::env::var_os("SPILL_DIRECTORY") else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let delivery = open(Path::new(&directory), &Backend::default());
+        for turn in 0..10_000 {
+            send(&delivery, turn * 100..(turn + 1) * 100).await;
+            let status = delivery.status();
+            // Records are written in the order of their items; the first batch may be in flight.
+            println!("\nkept {}", status.delivered_or_on_disk());
+        }
+    });
+}
+
+impl crate::DeliveryStatus {
+    /// Items that are not in memory only.
+    fn delivered_or_on_disk(&self) -> u64 {
+        let in_memory = (self.queued + self.in_flight + 400) as u64;
+        self.accepted.saturating_sub(in_memory)
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_no_more_than_what_was_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "spill::tests::spills_until_it_is_killed"])
+        .env("SPILL_DIRECTORY", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut kept = 0;
+    for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        kept = line.strip_prefix("kept ").map_or(kept, |number| number.parse().unwrap());
+        if kept > 5000 {
+            // SIGKILL; the lines that are still in the pipe are read as well.
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(kept > 5000, "{kept}");
+    let backend = Backend::default();
+    backend.works(true);
+    let delivery = open(directory.path(), &backend);
+    let recovered = delivery.status().recovered;
+    assert!(recovered >= kept, "{recovered} of at least {kept}");
+    until("everything is delivered", || delivery.status().waiting() == 0).await;
+    let numbers = backend.kept.lock().clone();
+    assert!(numbers.is_sorted() && numbers.len() as u64 == recovered);
+    // Only the batch in flight is missing before the newest one.
+    let missing = numbers.last().unwrap() + 1 - recovered;
+    assert!(missing <= 200, "{missing} are missing in the middle");
+    assert!(delivery.close(PATIENCE).await);
+}

@@ -1,0 +1,237 @@
+use std::io::BufRead as _;
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMIT: u64 = 64 << 20;
+
+fn open(directory: &Path) -> Spool {
+    Spool::open(directory, LIMIT).unwrap()
+}
+
+/// Takes all records.
+fn drain(spool: &mut Spool) -> Vec<Record> {
+    let mut records = Vec::new();
+    while let Some(record) = spool.oldest().unwrap() {
+        spool.remove_oldest().unwrap();
+        records.push(record);
+    }
+    records
+}
+
+fn payload(number: u32) -> Vec<u8> {
+    format!("record {number} {}", "x".repeat(number as usize % 50)).into_bytes()
+}
+
+#[test]
+fn records_survive_a_restart_in_their_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/spool");
+    for number in 0..10 {
+        let mut spool = open(&path);
+        assert_eq!(spool.items(), u64::from(number) * 2);
+        assert!(spool.push(2, &payload(number)).unwrap());
+    }
+    for number in 0..10 {
+        let mut spool = open(&path);
+        let record = spool.oldest().unwrap().unwrap();
+        assert_eq!(record, Record { items: 2, payload: payload(number) });
+        spool.remove_oldest().unwrap();
+        assert_eq!(spool.items(), u64::from(9 - number) * 2);
+    }
+    assert_eq!(open(&path).oldest().unwrap(), None);
+    assert_eq!(open(&path).bytes(), 0, "delivered segments are removed");
+}
+
+#[test]
+fn two_processes_do_not_share_a_spool() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = open(directory.path());
+    assert_eq!(
+        Spool::open(directory.path(), LIMIT).unwrap_err().to_string(),
+        "it is in use by another process"
+    );
+    drop(first);
+    open(directory.path());
+}
+
+#[test]
+fn a_spool_at_its_limit_takes_no_more_until_a_segment_is_delivered() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = 3 * SEGMENT;
+    let mut spool = Spool::open(directory.path(), limit).unwrap();
+    let record = vec![7; 1 << 20];
+    let mut taken = 0;
+    while spool.push(1, &record).unwrap() {
+        taken += 1;
+        assert!(spool.bytes() <= limit);
+    }
+    assert_eq!((taken, spool.items()), (11, 11), "each segment takes what begins before it is complete");
+    for _ in 0..4 {
+        assert!(spool.oldest().unwrap().is_some());
+        spool.remove_oldest().unwrap();
+    }
+    assert!(spool.push(1, &record).unwrap());
+    assert_eq!(drain(&mut spool).len(), 8);
+    assert!(!spool.push(1, &vec![0; LARGEST as usize + 1]).unwrap());
+}
+
+/// A spool of records with these payloads; returns the bytes of its only segment and where each record ends.
+fn segment(directory: &Path, count: u32) -> (PathBuf, Vec<u8>, Vec<usize>) {
+    let mut spool = open(directory);
+    let mut ends = Vec::new();
+    for number in 0..count {
+        assert!(spool.push(1, &payload(number)).unwrap());
+        ends.push(spool.bytes() as usize);
+    }
+    let path = directory.join("00000001.spool");
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(ends.last(), Some(&bytes.len()));
+    (path, bytes, ends)
+}
+
+#[test]
+fn a_segment_that_ends_anywhere_keeps_every_complete_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, bytes, ends) = segment(directory.path(), 6);
+    for length in 0..=bytes.len() {
+        let _ = std::fs::remove_file(directory.path().join("cursor"));
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let complete = ends.iter().filter(|end| **end <= length).count();
+        let mut spool = open(directory.path());
+        assert_eq!(spool.items(), complete as u64, "cut at {length}");
+        // What follows a cut is readable too.
+        assert!(spool.push(1, b"new").unwrap());
+        let records = drain(&mut spool);
+        assert_eq!(records.len(), complete + 1, "cut at {length}");
+        for (number, record) in records[..complete].iter().enumerate() {
+            assert_eq!(record.payload, payload(number as u32));
+        }
+        assert_eq!(records[complete].payload, b"new");
+        drop(spool);
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "spool") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn no_damaged_record_is_delivered() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, bytes, ends) = segment(directory.path(), 4);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x41;
+        let _ = std::fs::remove_file(directory.path().join("cursor"));
+        std::fs::write(&path, &damaged).unwrap();
+        if at == NAME.len() {
+            let error = Spool::open(directory.path(), LIMIT).unwrap_err();
+            assert_eq!(error.to_string(), "it was written by another version");
+            continue;
+        }
+        let mut spool = open(directory.path());
+        let intact = if at < MAGIC.len() { 0 } else { ends.iter().filter(|end| **end <= at).count() };
+        let records = drain(&mut spool);
+        let payloads: Vec<Vec<u8>> = records.into_iter().map(|record| record.payload).collect();
+        assert_eq!(payloads, (0..intact as u32).map(payload).collect::<Vec<_>>(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_record_that_is_damaged_while_the_spool_is_open_is_given_up_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    for number in 0..3 {
+        assert!(spool.push(5, &payload(number)).unwrap());
+    }
+    let path = directory.path().join("00000001.spool");
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.get_mut(MAGIC.len() + HEADER).unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(spool.oldest().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert_eq!(spool.skip_damaged().unwrap(), 15);
+    assert_eq!((spool.items(), spool.oldest().unwrap()), (0, None));
+    assert!(spool.push(1, b"new").unwrap());
+    assert_eq!(drain(&mut spool).len(), 1);
+}
+
+/// The process that the next test kills: appends records and prints the number of each that is acknowledged.
+#[test]
+fn appends_until_it_is_killed() {
+    let Some(directory) = std::env::var_os("SPOOL_DIRECTORY") else { return };
+    let mut spool = open(Path::new(&directory));
+    for number in 0..100_000 {
+        if spool.push(1, &payload(number)).unwrap() {
+            println!("\nacknowledged {number}");
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_process_acknowledged_is_not_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "spool::tests::appends_until_it_is_killed"])
+        .env("SPOOL_DIRECTORY", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut acknowledged = Vec::new();
+    for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        acknowledged.extend(line.strip_prefix("acknowledged ").map(|n| n.parse::<u32>().unwrap()));
+        if acknowledged.len() == 50 {
+            // SIGKILL; the lines that are still in the pipe are read as well.
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(acknowledged.len() >= 50);
+    let records = drain(&mut open(directory.path()));
+    for number in acknowledged {
+        assert_eq!(records[number as usize].payload, payload(number));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Random pushes, removals and restarts, against a list.
+    #[test]
+    fn a_spool_is_a_queue(steps in prop::collection::vec((0..4_u8, 1..9_u32, 0..300_usize), 1..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        let limit = 4000;
+        let mut spool = Spool::open(directory.path(), limit).unwrap();
+        let mut model = VecDeque::new();
+        for (step, items, size) in steps {
+            match step {
+                0 | 1 => {
+                    let record = Record { items, payload: vec![items as u8; size] };
+                    if spool.push(items, &record.payload).unwrap() {
+                        model.push_back(record);
+                    }
+                }
+                2 => {
+                    let oldest = spool.oldest().unwrap();
+                    prop_assert_eq!(oldest.as_ref(), model.front());
+                    if oldest.is_some() {
+                        spool.remove_oldest().unwrap();
+                        model.pop_front();
+                    }
+                }
+                _ => {
+                    drop(spool);
+                    spool = Spool::open(directory.path(), limit).unwrap();
+                }
+            }
+            prop_assert_eq!(spool.items(), model.iter().map(|record| u64::from(record.items)).sum::<u64>());
+            prop_assert!(spool.bytes() <= limit);
+        }
+        prop_assert_eq!(model, drain(&mut spool));
+    }
+}
