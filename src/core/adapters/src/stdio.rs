@@ -31,6 +31,7 @@ use line::{LineFormat, LineTemplate};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_delivery::Items as _;
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
     HandlerStatus, Instance, Reply, join_errors,
@@ -139,7 +140,7 @@ impl Adapter for Stdio {
                 &env.handler_name,
                 sink,
                 kilobytes.saturating_mul(1024),
-                env.commons.get::<MemoryBudget>().share(Purpose::Queues).open(),
+                env.commons.get::<MemoryBudget>().share(Purpose::Queues),
                 losses,
             )),
         };
@@ -174,18 +175,19 @@ thread_local! {
 impl StdioHandler {
     fn write(&self, batch: &mut Batch, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
         batch.clear();
+        batch.shrink();
         let now = self.clock.now();
         for instance in instances {
             // All instances are bound when the handler is built.
             if let Some(line) = self.lines.get(instance.bound) {
-                line.push(batch.bytes(), instance, now);
+                line.push(batch.buffer(), instance, now);
                 batch.end_line();
             }
             if let LineOutput::Queued(queue) = &self.output
-                && batch.len() >= queue::ENOUGH
+                && batch.bytes() >= queue::ENOUGH
             {
                 queue.push(batch);
-                batch.reuse();
+                batch.clear();
             }
         }
         match &self.output {

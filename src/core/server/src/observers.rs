@@ -8,7 +8,7 @@ use super::{ServerOptions, StartError};
 use mixer_api::Observers;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
-use mixer_spans::{SpanCounts, Tracer};
+use mixer_spans::Tracer;
 
 /// Opens the configured observers. Errors: a file that cannot be opened; no observer is left open then.
 pub(super) fn start(
@@ -23,25 +23,24 @@ pub(super) fn start(
         .open_decisions(&options.decisions, memory.share(Purpose::Queues), metrics)
         .map_err(|error| StartError::because("unable to log decisions", error))?;
     if let Some(decisions) = decisions.clone() {
-        components.started(StopStep::Tracing, "decisions", async move |_| {
-            tokio::task::spawn_blocking(move || decisions.close()).await.is_ok()
-        });
+        components
+            .started(StopStep::Tracing, "decisions", async move |timeout| decisions.close(timeout).await);
     }
     if let Some(tracer) = &tracer {
-        let collector = SpanCollector(Arc::clone(tracer.counts()));
+        let collector = SpanCollector(Arc::clone(tracer));
         components.collects(StopStep::Tracing, "counts of spans", metrics, collector);
     }
     Ok(Observers { decisions, tracer }.if_any())
 }
 
 /// Exports the span counters as metrics.
-struct SpanCollector(Arc<SpanCounts>);
+struct SpanCollector(Arc<Tracer>);
 
 impl Collect for SpanCollector {
     fn collect(&self, out: &mut Collected) {
-        use std::sync::atomic::Ordering::Relaxed;
-        out.add(Family::SpansSent, &[], self.0.sent.load(Relaxed) as f64);
-        out.add(Family::SpansLost, &["queue full"], self.0.dropped.load(Relaxed) as f64);
-        out.add(Family::SpansLost, &["collector"], self.0.failed.load(Relaxed) as f64);
+        let counts = self.0.counts();
+        out.add(Family::SpansSent, &[], counts.sent as f64);
+        out.add(Family::SpansLost, &["queue full"], counts.dropped as f64);
+        out.add(Family::SpansLost, &["collector"], counts.failed as f64);
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use mixer_delivery::Item;
+
 use super::SpanContext;
 
 /// The kind of a span.
@@ -106,20 +108,6 @@ impl Span {
         self.tags.iter().any(|(name, value)| *name == "error" && *value == Value::Bool(true))
     }
 
-    /// Memory in bytes, with what the allocator adds.
-    pub(super) fn size(&self) -> usize {
-        let of_tags = |tags: &Vec<Tag>| {
-            let texts = tags.iter().map(|(_, value)| match value {
-                Value::Text(Cow::Owned(text)) => text.len() + 16,
-                Value::Text(_) | Value::Bool(_) | Value::Number(_) => 0,
-            });
-            tags.capacity() * size_of::<Tag>() + 16 + texts.sum::<usize>()
-        };
-        let events = self.events.iter().map(|event| size_of::<Event>() + of_tags(&event.fields));
-        // Twice: in the blocks of the queue.
-        2 * size_of::<Self>() + self.name.len() + 32 + of_tags(&self.tags) + events.sum::<usize>()
-    }
-
     /// Start time in Unix microseconds.
     pub(super) fn started_micros(&self) -> i64 {
         micros(self.started)
@@ -128,6 +116,22 @@ impl Span {
     /// Duration in microseconds; at least 1, because collectors read 0 as unknown.
     pub(super) fn took_micros(&self) -> i64 {
         i64::try_from(self.took.as_micros()).unwrap_or(i64::MAX).max(1)
+    }
+}
+
+impl Item for Span {
+    /// With what the allocator adds.
+    fn size(&self) -> usize {
+        let of_tags = |tags: &Vec<Tag>| {
+            let texts = tags.iter().map(|(_, value)| match value {
+                Value::Text(Cow::Owned(text)) => text.len() + 16,
+                Value::Text(_) | Value::Bool(_) | Value::Number(_) => 0,
+            });
+            tags.capacity() * size_of::<Tag>() + 16 + texts.sum::<usize>()
+        };
+        let events = self.events.iter().map(|event| size_of::<Event>() + of_tags(&event.fields));
+        // Twice: a queue that grows has room for as many spans as it holds.
+        2 * size_of::<Self>() + self.name.len() + 32 + of_tags(&self.tags) + events.sum::<usize>()
     }
 }
 

@@ -1,16 +1,12 @@
 //! Samples calls and queues finished spans for the export task.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tokio::sync::{Mutex, mpsc};
-use tokio_util::sync::CancellationToken;
 
-use mixer_base::budget::{Account, Charge, Share};
-use mixer_base::task::Task;
+use mixer_base::budget::Share;
+use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Items as _, List, Settings, Tally};
 
 use super::export::Exporter;
 use super::{Format, Span, SpanContext, TraceId, TracingError, TracingOptions, extract};
@@ -22,29 +18,23 @@ const BATCH: usize = 100;
 /// Maximum wait for a full batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Counters of the export.
-#[derive(Debug, Default)]
+/// What became of finished spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpanCounts {
     /// Spans that every collector accepted.
-    pub sent: AtomicU64,
+    pub sent: u64,
     /// Spans dropped because the queue was full.
-    pub dropped: AtomicU64,
+    pub dropped: u64,
     /// Spans that a collector did not accept.
-    pub failed: AtomicU64,
+    pub failed: u64,
 }
-
-/// A span with its memory.
-type QueuedSpan = (Span, Charge);
 
 /// Samples calls and queues their finished spans.
 pub struct Tracer {
-    spans: mpsc::Sender<QueuedSpan>,
-    /// The memory of the spans in the queue, and of the batch that is being exported.
-    memory: Arc<Account>,
+    spans: Delivery<List<Span>>,
     format: Format,
     /// A new trace is sampled if a random number is below this.
     threshold: u64,
-    counts: Arc<SpanCounts>,
 }
 
 impl std::fmt::Debug for Tracer {
@@ -55,20 +45,13 @@ impl std::fmt::Debug for Tracer {
 
 /// The export task.
 #[derive(Debug)]
-pub struct TracerTask {
-    stop: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
-}
+pub struct TracerTask(Arc<Tracer>);
 
 impl TracerTask {
     /// Exports the queue and ends the task. Spans that are not exported within `deadline` are lost. Returns whether all were exported
     /// in time.
     pub async fn close(self, deadline: Duration) -> bool {
-        self.stop.cancel();
-        let abort = self.task.abort_handle();
-        let ended = tokio::time::timeout(deadline, self.task).await.is_ok();
-        abort.abort();
-        ended
+        self.0.spans.close(deadline).await
     }
 }
 
@@ -87,23 +70,14 @@ impl Tracer {
             return Ok(None);
         }
         let exporter = Exporter::new(options, service)?;
-        let counts = Arc::new(SpanCounts::default());
-        let (spans, queue) = mpsc::channel(QUEUE_CAPACITY);
-        let stop = CancellationToken::new();
-        let pending = Mutex::new((queue, Batch::default()));
-        let exported = Arc::new((pending, exporter, Arc::clone(&counts)));
-        let stopped = stop.clone();
-        let task = Task::restarted("span export").spawn(stop.clone(), move || {
-            let (exported, stopped) = (Arc::clone(&exported), stopped.clone());
-            async move {
-                let (pending, exporter, counts) = &*exported;
-                let (queue, batch) = &mut *pending.lock().await;
-                // The batch of an export that panicked.
-                counts.failed.fetch_add(batch.spans.len() as u64, Relaxed);
-                batch.clear();
-                export(queue, batch, exporter, counts, stopped).await;
-            }
-        });
+        let settings = Settings {
+            bounds: Bounds { items: QUEUE_CAPACITY, ..Bounds::default() },
+            memory: Some(Arc::clone(share)),
+            batching: Batching { items: BATCH, wait: BATCH_TIMEOUT, ..Batching::default() },
+            ..Settings::default()
+        };
+        let export = Export { exporter, is_failing: false };
+        let spans = Delivery::in_task("span export", "", settings, export);
         let format = match options {
             TracingOptions { zipkin_url, .. } if !zipkin_url.is_empty() => Format::B3,
             TracingOptions { jaeger_url, otlp_url, .. } if jaeger_url.is_empty() && !otlp_url.is_empty() => {
@@ -111,14 +85,15 @@ impl Tracer {
             }
             _ => Format::Uber,
         };
-        let memory = Arc::new(share.open());
-        let tracer = Tracer { spans, memory, format, threshold: threshold(options.sampling_rate), counts };
-        Ok(Some((Arc::new(tracer), TracerTask { stop, task })))
+        let tracer = Arc::new(Tracer { spans, format, threshold: threshold(options.sampling_rate) });
+        Ok(Some((Arc::clone(&tracer), TracerTask(tracer))))
     }
 
     /// Counters of the export.
-    pub fn counts(&self) -> &Arc<SpanCounts> {
-        &self.counts
+    pub fn counts(&self) -> SpanCounts {
+        let status = self.spans.status();
+        // At the deadline of a stop, the collector is what did not accept them.
+        SpanCounts { sent: status.delivered, dropped: status.full, failed: status.failed + status.closed }
     }
 
     /// The format of outgoing trace contexts.
@@ -149,15 +124,7 @@ impl Tracer {
 
     /// Queues finished spans. Never waits.
     pub fn finish(&self, spans: impl IntoIterator<Item = Span>) {
-        let mut dropped = 0;
-        for span in spans {
-            let charge = self.memory.charge(span.size());
-            let queued = charge.is_some_and(|charge| self.spans.try_send((span, charge)).is_ok());
-            dropped += u64::from(!queued);
-        }
-        if dropped > 0 {
-            self.counts.dropped.fetch_add(dropped, Relaxed);
-        }
+        self.spans.accept_each(spans);
     }
 }
 
@@ -180,75 +147,27 @@ fn span_id() -> u64 {
     fastrand::u64(1..)
 }
 
-/// Exports batches until `stop` is cancelled, and then the rest of the queue.
-async fn export(
-    queue: &mut mpsc::Receiver<QueuedSpan>,
-    batch: &mut Batch,
-    exporter: &Exporter,
-    counts: &SpanCounts,
-    stop: CancellationToken,
-) {
-    let mut failing = false;
-    loop {
-        let first = tokio::select! {
-            received = batch.fill(queue) => received,
-            () = stop.cancelled() => {
-                queue.close();
-                batch.fill(queue).await
-            }
-        };
-        if !first {
-            return;
-        }
-        if !stop.is_cancelled() {
-            tokio::select! {
-                () = async { while batch.fill(queue).await {} } => {}
-                () = tokio::time::sleep(BATCH_TIMEOUT) => {}
-                () = stop.cancelled() => {}
-            }
-        }
-        let spans = batch.spans.len() as u64;
-        match exporter.export(&batch.spans).await {
+/// Exports the spans of the queue.
+struct Export {
+    exporter: Exporter,
+    /// Whether the last batch failed. Only the first failure is logged.
+    is_failing: bool,
+}
+
+impl AsyncSink<List<Span>> for Export {
+    async fn deliver(&mut self, batch: &mut List<Span>, tally: &mut Tally) {
+        let spans = batch.len();
+        match self.exporter.export(batch.as_slice()).await {
             Ok(()) => {
-                failing = false;
-                counts.sent.fetch_add(spans, Relaxed);
+                self.is_failing = false;
+                tally.delivered(spans);
             }
             Err(error) => {
-                counts.failed.fetch_add(spans, Relaxed);
-                if !std::mem::replace(&mut failing, true) {
+                if !std::mem::replace(&mut self.is_failing, true) {
                     tracing::warn!(%error, spans, "spans lost: export to the collector failed");
                 }
+                tally.give_up(error.to_string());
             }
         }
-        batch.clear();
-    }
-}
-
-/// Spans that are exported together.
-#[derive(Default)]
-struct Batch {
-    spans: Vec<Span>,
-    /// The memory of the spans, while they are exported.
-    charges: Vec<Charge>,
-    received: Vec<QueuedSpan>,
-}
-
-impl Batch {
-    /// Adds the spans of the queue, up to the size of a batch; waits for the first. Returns false if the batch is full or the queue closed.
-    async fn fill(&mut self, queue: &mut mpsc::Receiver<QueuedSpan>) -> bool {
-        let room = BATCH.saturating_sub(self.spans.len());
-        if room == 0 || queue.recv_many(&mut self.received, room).await == 0 {
-            return false;
-        }
-        for (span, charge) in self.received.drain(..) {
-            self.spans.push(span);
-            self.charges.push(charge);
-        }
-        true
-    }
-
-    fn clear(&mut self) {
-        self.spans.clear();
-        self.charges.clear();
     }
 }

@@ -1,6 +1,7 @@
 //! The lines of one or more reports.
 
 use mixer_base::rotate::CHEAP_WRITE;
+use mixer_delivery::{Addition, Items};
 
 /// Memory kept between batches. A queue under load holds more than half of it: growing from less costs a page fault every 4 KiB.
 const KEPT: usize = 1 << 20;
@@ -9,14 +10,14 @@ const KEPT_PER_LINE: usize = 64;
 
 /// Memory by which a batch grows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Growth {
+struct Growth {
     bytes: usize,
     ends: usize,
 }
 
 impl Growth {
     /// Its size in bytes.
-    pub(super) fn size(self) -> usize {
+    fn size(self) -> usize {
         self.bytes + self.ends * size_of::<usize>()
     }
 }
@@ -30,20 +31,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn clear(&mut self) {
-        self.reuse();
-        self.bytes.shrink_to(KEPT);
-        self.ends.shrink_to(KEPT / KEPT_PER_LINE);
-    }
-
-    /// Removes all lines and keeps the memory.
-    pub(super) fn reuse(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
     /// The buffer to append a line to.
-    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
@@ -51,18 +40,8 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Bytes of all lines.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Memory in bytes.
-    pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
-    }
-
     /// The memory that [`append`](Self::append) needs besides what the batch has; by at least half of that, so that appending stays linear.
-    pub(super) fn growth(&self, other: &Batch) -> Growth {
+    fn growth(&self, other: &Batch) -> Growth {
         let of = |length: usize, more: usize, capacity: usize| match (length + more).checked_sub(capacity) {
             None | Some(0) => 0,
             Some(missing) => missing.max(capacity / 2),
@@ -74,17 +53,13 @@ impl Batch {
     }
 
     /// Allocates memory.
-    pub(super) fn grow(&mut self, growth: Growth) {
+    fn grow(&mut self, growth: Growth) {
         self.bytes.reserve_exact(self.bytes.capacity() - self.bytes.len() + growth.bytes);
         self.ends.reserve_exact(self.ends.capacity() - self.ends.len() + growth.ends);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     /// Appends the lines of another batch.
-    pub(super) fn append(&mut self, other: &Batch) {
+    fn append(&mut self, other: &Batch) {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         self.ends.extend(other.ends.iter().map(|end| before + end));
@@ -104,15 +79,60 @@ impl Batch {
         })
     }
 
-    /// Number of lines.
-    pub(super) fn line_count(&self) -> usize {
-        self.ends.len()
-    }
-
     /// Each line with its line feed.
     pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
+    }
+}
+
+/// Lines are counted one by one, and written all at once.
+impl Items for Batch {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    fn move_front(&mut self, batch: &mut Self, _: usize, _: usize) {
+        std::mem::swap(self, batch);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn shrink(&mut self) {
+        self.bytes.shrink_to(KEPT);
+        self.ends.shrink_to(KEPT / KEPT_PER_LINE);
+    }
+}
+
+/// The lines of a report, which stay in its buffer as well.
+impl Addition<Batch> for &Batch {
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn growth(&self, batch: &Batch) -> usize {
+        batch.growth(self).size()
+    }
+
+    fn add_to(self, batch: &mut Batch) {
+        let growth = batch.growth(self);
+        batch.grow(growth);
+        batch.append(self);
     }
 }
 
@@ -125,7 +145,7 @@ mod tests {
         let mut batch = Batch::default();
         let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
         for length in lengths {
-            batch.bytes().extend(std::iter::repeat_n(b'x', length));
+            batch.buffer().extend(std::iter::repeat_n(b'x', length));
             batch.end_line();
         }
         let chunks: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();

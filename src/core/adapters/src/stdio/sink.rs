@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::batch::Batch;
 use super::{LogStream, Params};
 use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
+use mixer_delivery::Items as _;
 use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -92,7 +93,7 @@ fn write_chunks(
     batch: &Batch,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), (io::Error, u64)> {
-    let mut left = batch.line_count();
+    let mut left = batch.len();
     for (chunk, lines) in batch.chunks() {
         write(chunk).map_err(|error| (error, left as u64))?;
         left -= lines;
@@ -134,7 +135,7 @@ mod tests {
     fn a_failed_write_loses_its_chunk_and_those_after_it() {
         let mut batch = Batch::default();
         for length in [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10] {
-            batch.bytes().extend(std::iter::repeat_n(b'x', length));
+            batch.buffer().extend(std::iter::repeat_n(b'x', length));
             batch.end_line();
         }
         let mut written = 0;

@@ -1,27 +1,26 @@
 //! The decision log and the recording: from the workers through a queue to files.
 
 use std::io::{self, BufRead as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
 use super::{Decision, DecisionOptions, Select};
-use mixer_base::budget::{Account, Charge, Share};
+use mixer_base::budget::Share;
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_base::regular_file;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
 use mixer_base::sample::Sampler;
-use mixer_base::task::{FaultPoint, Task};
+use mixer_delivery::{
+    Batching, BlockingSink, Bounds, Delivery, Item, Items as _, List, LossCounters, Settings, Tally,
+};
 
-/// Longest time that a line stays buffered.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+/// How long the writer waits for more calls, to write them at once.
+const GATHER: Duration = Duration::from_millis(20);
 /// Least time between log lines about a file that cannot be written.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -37,11 +36,13 @@ pub struct DecisionTargets {
     record: bool,
 }
 
-/// An item of the queue.
-enum QueueItem {
-    Call(Box<AnsweredCall>, DecisionTargets, Charge),
-    /// The last item.
-    End,
+/// A call on its way to the writer.
+struct QueuedCall(Box<AnsweredCall>, DecisionTargets);
+
+impl Item for QueuedCall {
+    fn size(&self) -> usize {
+        self.0.size()
+    }
 }
 
 /// Writes sampled calls to the decision log and the recording. Shared by all workers.
@@ -50,11 +51,7 @@ pub struct DecisionLog {
     sampler: Option<Sampler>,
     /// Whether the recording has room.
     recording: Arc<AtomicBool>,
-    queue: SyncSender<QueueItem>,
-    /// The memory of the calls in the queue, and of the one that is being written.
-    memory: Arc<Account>,
-    lost: Counter,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    calls: Delivery<List<QueuedCall>>,
 }
 
 impl std::fmt::Debug for DecisionLog {
@@ -94,11 +91,10 @@ impl DecisionLog {
             false => Some(Recording::open(options)?),
         };
         let has_room = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
-        let (queue, incoming) = sync_channel(options.queue);
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
         let written = |file| metrics.counter(Family::DecisionsWritten, &[file]);
         let sampler = log.is_some().then(|| Sampler::new(options.log.sampling));
-        let mut writer = Writer {
+        let writer = Writer {
             masks,
             select: options.log.select,
             log,
@@ -108,29 +104,19 @@ impl DecisionLog {
             logged: written("log"),
             recorded: written("recording"),
             error_logged: None,
-            is_writing: false,
         };
-        let ended = Arc::new(AtomicBool::new(false));
-        let is_ended = Arc::clone(&ended);
-        let thread = Task::restarted("decision log")
-            .spawn_thread(
-                "decisions",
-                move || is_ended.load(Ordering::Relaxed),
-                move |fault| {
-                    writer.run(&incoming, fault);
-                    ended.store(true, Ordering::Relaxed);
-                },
-            )
+        let settings = Settings {
+            bounds: Bounds { items: options.queue, ..Bounds::default() },
+            memory: Some(Arc::clone(share)),
+            batching: Batching { items: options.queue / 4, bytes: share.limit() / 16, wait: GATHER },
+            losses: LossCounters { full: Some(lost("queue")), failed: None },
+            ..Settings::default()
+        };
+        let calls = Delivery::on_thread("decision log", "", "decisions", settings, writer);
+        calls
+            .start()
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
-        let thread = Mutex::new(Some(thread));
-        Ok(Some(Self {
-            sampler,
-            recording: has_room,
-            queue,
-            memory: Arc::new(share.open()),
-            lost: lost("queue"),
-            thread,
-        }))
+        Ok(Some(Self { sampler, recording: has_room, calls }))
     }
 
     /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
@@ -144,21 +130,13 @@ impl DecisionLog {
 
     /// Takes a call that was answered. Never waits: when the queue is full the call is counted as lost.
     pub fn push(&self, call: AnsweredCall, targets: DecisionTargets) {
-        let queued = self.memory.charge(call.size()).is_some_and(|charge| {
-            self.queue.try_send(QueueItem::Call(Box::new(call), targets, charge)).is_ok()
-        });
-        if !queued {
-            self.lost.increment();
-        }
+        // What does not fit is counted.
+        let _ = self.calls.accept(QueuedCall(Box::new(call), targets));
     }
 
-    /// Writes all queued calls and closes the files. Blocks until that is done.
-    pub fn close(&self) {
-        let Some(thread) = self.thread.lock().take() else { return };
-        // The writer receives until it gets this item.
-        let sent = self.queue.send(QueueItem::End).is_ok();
-        let ended = thread.join().is_ok();
-        debug_assert!(sent && ended);
+    /// Writes all queued calls. Returns whether that was done within `deadline`.
+    pub async fn close(&self, deadline: Duration) -> bool {
+        self.calls.close(deadline).await
     }
 }
 
@@ -225,7 +203,7 @@ fn size_of_file(path: &Path) -> io::Result<(u64, u64)> {
     }
 }
 
-/// The writer thread.
+/// Writes the calls of the queue to the files.
 struct Writer {
     masks: MaskSet,
     select: Select,
@@ -236,42 +214,35 @@ struct Writer {
     logged: Counter,
     recorded: Counter,
     error_logged: Option<Instant>,
-    /// Whether a call is being written; it is lost if that panics.
-    is_writing: bool,
+}
+
+impl BlockingSink<List<QueuedCall>> for Writer {
+    fn deliver(&mut self, batch: &mut List<QueuedCall>, tally: &mut Tally) {
+        let calls = batch.len();
+        let mut lost = 0;
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(QueuedCall(call, targets)) = batch.pop() {
+                lost += self.write(&call, targets);
+            }
+        }));
+        // The call that is being written is lost if that panics; the lines before it are written all the same.
+        let panicked = u64::from(written.is_err());
+        self.lost.add(panicked);
+        lost += panicked + self.flush();
+        let begun = calls - batch.len();
+        // A call of which a line is lost is not delivered.
+        tally.delivered(begun.saturating_sub(usize::try_from(lost).unwrap_or(usize::MAX)));
+        if let Err(panic) = written {
+            resume_unwind(panic);
+        }
+    }
 }
 
 impl Writer {
-    fn run(&mut self, incoming: &Receiver<QueueItem>, fault: &FaultPoint<'_>) {
-        if std::mem::take(&mut self.is_writing) {
-            self.lost.increment();
-        }
-        // After a panic, lines may wait to be flushed.
-        let mut dirty = true;
-        let mut flushed = Instant::now();
-        loop {
-            fault.check();
-            match incoming.recv_timeout(FLUSH_INTERVAL) {
-                Ok(QueueItem::Call(call, targets, _charge)) => {
-                    self.is_writing = true;
-                    self.write(&call, targets);
-                    self.is_writing = false;
-                    dirty = true;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(QueueItem::End) | Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if dirty && flushed.elapsed() >= FLUSH_INTERVAL {
-                self.flush();
-                dirty = false;
-                flushed = Instant::now();
-            }
-        }
-        self.flush();
-    }
-
-    fn write(&mut self, call: &AnsweredCall, targets: DecisionTargets) {
+    /// Buffers the lines of a call. Returns the number of lines that were lost.
+    fn write(&mut self, call: &AnsweredCall, targets: DecisionTargets) -> u64 {
         let decision = Decision::of(call, &self.masks);
-        let Ok(mut line) = serde_json::to_vec(&decision) else { return };
+        let Ok(mut line) = serde_json::to_vec(&decision) else { return 0 };
         line.push(b'\n');
         let mut outcome = Ok(());
         if let Some(log) = &mut self.log
@@ -290,29 +261,35 @@ impl Writer {
                 tracing::info!("the recording of requests is full and has ended");
             }
         }
-        self.count();
+        let lost = self.count();
         if let Err(error) = outcome {
             self.log_failure(&error);
         }
+        lost
     }
 
-    fn flush(&mut self) {
+    /// Writes the buffered lines. Returns the number of lines that were lost.
+    fn flush(&mut self) -> u64 {
         let files = self.log.iter_mut().chain(self.recording.iter_mut().map(|recording| &mut recording.file));
         let failures: Vec<io::Error> = files.filter_map(|file| file.flush().err()).collect();
-        self.count();
+        let lost = self.count();
         for error in &failures {
             self.log_failure(error);
         }
+        lost
     }
 
-    /// Counts lines once it is known what became of them.
-    fn count(&mut self) {
+    /// Counts lines once it is known what became of them. Returns the number of those that were lost.
+    fn count(&mut self) -> u64 {
+        let mut lost = 0;
         let recording = self.recording.as_mut().map(|recording| (&mut recording.file, &self.recorded));
         for (file, written) in self.log.as_mut().map(|log| (log, &self.logged)).into_iter().chain(recording) {
             let counts = file.take_counts();
             written.add(counts.written);
             self.lost.add(counts.lost);
+            lost += counts.lost;
         }
+        lost
     }
 
     fn log_failure(&mut self, error: &io::Error) {

@@ -56,8 +56,14 @@ fn write(
             log.push(call, targets);
         }
     }
-    log.close();
+    close(&log);
     (read(&options.log.path), read(&options.recording.path))
+}
+
+/// Writes all queued calls.
+fn close(log: &DecisionLog) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(runtime.block_on(log.close(Duration::from_secs(60))));
 }
 
 fn read(path: &PathBuf) -> Vec<Decision> {
@@ -142,7 +148,7 @@ fn the_log_is_rotated() {
         let targets = log.wants(Method::Check).unwrap();
         log.push(call(&n.to_string(), 0), targets);
     }
-    log.close();
+    close(&log);
     let files = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(files, 3, "the file and two backups");
 }
@@ -174,7 +180,7 @@ fn a_full_queue_drops_decisions_and_counts_them() {
         let mut buffer = [0; 65536];
         while reader.read(&mut buffer).is_ok_and(|n| !buffer[..n].contains(&0)) {}
     });
-    log.close();
+    close(&log);
     std::fs::OpenOptions::new()
         .write(true)
         .open(&pipe)
@@ -196,7 +202,7 @@ fn every_line_that_could_not_be_written_is_counted_as_lost_and_as_nothing_else()
         let targets = log.wants(Method::Check).unwrap();
         log.push(call(&n.to_string(), 0), targets);
     }
-    log.close();
+    close(&log);
     let count = |family, label| metrics.counter(family, &[label]).get();
     assert_eq!(count(Family::DecisionsLost, "file"), 25);
     assert_eq!(count(Family::DecisionsWritten, "log"), 0);
