@@ -1,7 +1,7 @@
 //! Quotas, caches, latencies, connections and pools show the calls that were made.
 
 use crate::stage::{Stage, get_json};
-use crate::support::{DEADLINE, Process, http, programs, wait_for};
+use crate::support::{DEADLINE, Process, Server, http, programs, sample_configuration, wait_for};
 
 /// A handler that hangs.
 const HANGING: &str = r#"apiVersion: config.istio.io/v1alpha2
@@ -87,4 +87,45 @@ fn numbers_match_the_calls() {
     assert!(metrics.contains("mixer_pool_in_flight{pool=\"api\"} 3"), "{metrics}");
     drop(clients);
     assert!(wait_for(DEADLINE, || (in_flight() == (0, 0)).then_some(())).is_some(), "{}", pools());
+}
+
+#[test]
+fn deliveries_account_for_every_item() {
+    let configuration = tempfile::tempdir().unwrap();
+    let log = configuration.path().join("decisions");
+    let server = Server::on(&sample_configuration()).native();
+    // Nothing listens on port 1.
+    let tracing = ["--trace-zipkin-url", "http://127.0.0.1:1/", "--trace-sampling-rate", "1"];
+    let server = server.with(&["--decision-log", log.to_str().unwrap()]).with(&tracing).start();
+    let stage = Stage { server, configuration };
+    stage.call(&["check", "-r", "30", "-s", "source.name=web"]);
+    let deliveries = || get_json(&stage.url("/deliveryj/"));
+    let of = |name: &str| {
+        let all = deliveries();
+        all.as_array().unwrap().iter().find(|of| of["name"] == name).cloned().expect("it is listed")
+    };
+    let settled = |name: &'static str| {
+        let all = |of: &serde_json::Value| {
+            of["accepted"].as_u64() >= Some(30) && of["queued"] == 0 && of["inFlight"] == 0
+        };
+        wait_for(DEADLINE, || Some(of(name)).filter(all)).unwrap_or_else(|| panic!("{}", deliveries()))
+    };
+    let decisions = settled("decision log");
+    assert_eq!((&decisions["accepted"], &decisions["delivered"]), (&30.into(), &30.into()), "{decisions}");
+    assert_eq!(decisions["state"], "delivering");
+    let spans = settled("span export");
+    assert_eq!(spans["accepted"], spans["dropped"]["failed"], "{spans}");
+    assert_eq!(spans["state"], "failing");
+    let trouble = spans["trouble"].as_str().unwrap();
+    assert!(trouble.contains("Connection refused"), "{spans}");
+    let page = http("GET", &stage.url("/deliveryz/"), "").unwrap().body;
+    assert!(page.contains("decision log") && page.contains("Connection refused"), "{page}");
+    let metrics = http("GET", &stage.server.monitoring_url("/metrics"), "").unwrap().body;
+    for sample in [
+        "mixer_delivery_items_total{delivery=\"decision log\",outcome=\"accepted\"} 30",
+        "mixer_delivery_items_total{delivery=\"decision log\",outcome=\"delivered\"} 30",
+        "mixer_delivery_waiting_items{delivery=\"decision log\"} 0",
+    ] {
+        assert!(metrics.lines().any(|line| line == sample), "{sample} in {metrics}");
+    }
 }

@@ -14,6 +14,7 @@ mod assets;
 mod cache;
 mod callers;
 mod configuration;
+mod deliveries;
 mod denials;
 mod excerpt;
 mod explain;
@@ -276,6 +277,8 @@ fn native_routes() -> Router<Shared> {
             any(async |State(s): State<Shared>, Parameters(p): Parameters| handlers::page(&s, &p)),
         ))
         .merge(topic("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
+        .merge(topic("deliveryz", any(async |State(s): State<Shared>| deliveries::page(&s))))
+        .merge(topic("deliveryj", get(async || json(&deliveries::json()))))
         .merge(topic("taskz", any(async |State(s): State<Shared>| tasks::page(&s))))
         .merge(topic("taskj", get(async || json(&tasks::json()))))
         .route(

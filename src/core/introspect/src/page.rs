@@ -50,6 +50,7 @@ pub(super) const TOPICS: &[(&str, &[Topic])] = &[
         "Process",
         &[
             topic("/scopez/", "Logging Scopes", 's'),
+            topic("/deliveryz/", "Deliveries", 'w'),
             topic("/taskz/", "Tasks", 'n'),
             topic("/memz/", "Memory Usage", 'm'),
             topic("/envz/", "Environment Variables", 'v'),

@@ -26,6 +26,7 @@ use mixer_base::pool::AdapterPools;
 use mixer_base::probe::FileProbe;
 use mixer_base::task::TaskCollector;
 use mixer_config::store::{ConfigStore, WhenLost};
+use mixer_delivery::DeliveryCollector;
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::Listener;
@@ -263,6 +264,8 @@ impl Start<'_> {
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         self.log.count_suppressed_in(metrics.counter(Family::LogRecordsSuppressed, &[]));
         self.components.collects(StopStep::Probes, "counts of tasks", &metrics, TaskCollector::default());
+        let deliveries = DeliveryCollector::default();
+        self.components.collects(StopStep::Probes, "counts of deliveries", &metrics, deliveries);
         self.components.collects(
             StopStep::Probes,
             "degradations",

@@ -542,6 +542,7 @@ fn a_server_stops_in_the_specified_order() {
             "memory trimmer",
             "conditions",
             "degradations",
+            "counts of deliveries",
             "counts of tasks",
             "pid file",
             "liveness probe",
