@@ -1,0 +1,179 @@
+//! Secrets from files and environment variables.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use mixer_base::file_stamp::FileStamp;
+use mixer_base::regular_file;
+use mixer_base::secrets::MASKED;
+
+/// The largest file with a credential.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// A credential cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CredentialError(String);
+
+/// A secret value. It is shown as `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// The value.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASKED)
+    }
+}
+
+/// A secret, such as a password or a token, from a file or an environment variable. A file that is replaced or changed is read again.
+///
+/// White space at the end, such as a line feed, is no part of it.
+pub struct Credential {
+    source: Source,
+    known: Mutex<Known>,
+}
+
+enum Source {
+    File(PathBuf),
+    Environment(String),
+}
+
+struct Known {
+    secret: Secret,
+    /// The file it was read from.
+    stamp: Option<FileStamp>,
+    /// Whether the last attempt to read it again failed.
+    is_stale: bool,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("source", &self.source.to_string()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "file `{}`", path.display()),
+            Source::Environment(name) => write!(f, "environment variable `{name}`"),
+        }
+    }
+}
+
+impl Credential {
+    /// A credential in a file. Errors: it is not a regular file, cannot be read, or is empty.
+    pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, CredentialError> {
+        Self::of(Source::File(path.into()))
+    }
+
+    /// A credential in an environment variable. Errors: it is not set, is empty, or is not UTF-8.
+    pub fn from_environment(name: impl Into<String>) -> Result<Self, CredentialError> {
+        Self::of(Source::Environment(name.into()))
+    }
+
+    fn of(source: Source) -> Result<Self, CredentialError> {
+        let known = source.read()?;
+        Ok(Self { source, known: Mutex::new(known) })
+    }
+
+    /// The secret. Cost: looks at the metadata of the file, and reads it if they have changed. If that fails, the last value is used on,
+    /// and the log says so once.
+    pub fn secret(&self) -> Secret {
+        let mut known = self.known.lock();
+        let Source::File(path) = &self.source else { return known.secret.clone() };
+        let stamp = std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata));
+        if stamp.is_none() || stamp != known.stamp {
+            match self.source.read() {
+                Ok(new) => *known = new,
+                Err(error) if !known.is_stale => {
+                    known.is_stale = true;
+                    tracing::warn!("a credential cannot be read again, and is used as it was: {error}");
+                }
+                Err(_) => {}
+            }
+        }
+        known.secret.clone()
+    }
+}
+
+impl Source {
+    fn read(&self) -> Result<Known, CredentialError> {
+        let failed = |why: &dyn fmt::Display| CredentialError(format!("cannot read {self}: {why}"));
+        let (text, stamp) = match self {
+            Source::File(path) => {
+                let (file, metadata) = regular_file::open(path).map_err(|error| failed(&error))?;
+                let bytes =
+                    regular_file::read_open(&file, &metadata, MAX_BYTES).map_err(|error| failed(&error))?;
+                let text = String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))?;
+                (text, Some(FileStamp::of(&metadata)))
+            }
+            Source::Environment(name) => (std::env::var(name).map_err(|error| failed(&error))?, None),
+        };
+        let text = text.trim_end();
+        if text.is_empty() {
+            return Err(failed(&"it is empty"));
+        }
+        Ok(Known { secret: Secret(text.into()), stamp, is_stale: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_when_it_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        std::fs::write(&path, "first\n").unwrap();
+        let credential = Credential::from_file(&path).unwrap();
+        assert_eq!(credential.secret().expose(), "first");
+        // As Kubernetes replaces mounted secrets.
+        std::fs::write(directory.path().join("new"), "second, longer").unwrap();
+        std::fs::rename(directory.path().join("new"), &path).unwrap();
+        assert_eq!(credential.secret().expose(), "second, longer");
+        for broken in ["", "\n"] {
+            std::fs::write(&path, broken).unwrap();
+            assert_eq!(credential.secret().expose(), "second, longer", "the last value is used on");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(credential.secret().expose(), "second, longer");
+        std::fs::write(&path, "third").unwrap();
+        assert_eq!(credential.secret().expose(), "third");
+    }
+
+    #[test]
+    fn a_credential_is_never_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        std::fs::write(&path, "hunter2").unwrap();
+        let credential = Credential::from_file(&path).unwrap();
+        let shown = format!("{credential:?} {:?}", credential.secret());
+        assert!(!shown.contains("hunter2") && shown.ends_with("***"), "{shown}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let refused = |credential: Result<Credential, CredentialError>| credential.unwrap_err().to_string();
+        let text = refused(Credential::from_file("/dev/zero"));
+        assert_eq!(text, "cannot read file `/dev/zero`: not a regular file but a device");
+        assert!(refused(Credential::from_file("/none/such")).starts_with("cannot read file `/none/such`: "));
+        let text = refused(Credential::from_environment("MIXER_TEST_NO_SUCH_VARIABLE"));
+        let expected =
+            "cannot read environment variable `MIXER_TEST_NO_SUCH_VARIABLE`: environment variable not found";
+        assert_eq!(text, expected);
+        // Every process has it.
+        assert!(!Credential::from_environment("PATH").unwrap().secret().expose().is_empty());
+    }
+}

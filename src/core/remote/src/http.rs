@@ -1,0 +1,239 @@
+//! POST requests to a backend.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use reqwest::Url;
+
+use mixer_base::secrets::mask_text;
+use mixer_net::tls::{ClientTls, ClientTlsOptions, install_crypto_provider};
+
+use crate::RemoteError;
+use crate::answer::Answer;
+use crate::credential::Credential;
+
+/// Most bytes of an answer that are read.
+const MAX_REPLY: usize = 64 << 10;
+
+/// How to reach a backend over HTTP.
+pub struct HttpOptions {
+    /// `http://…` or `https://…`, with the path.
+    pub url: String,
+    /// The limit of a request, from the connection to the end of the answer.
+    pub timeout: Duration,
+    /// The limit of connecting, TLS included.
+    pub connect_timeout: Duration,
+    /// Roots and client certificate for `https`. The server name is that of the URL.
+    pub tls: ClientTlsOptions,
+    /// The proxy.
+    pub proxy: ProxySetting,
+    /// How requests are authenticated.
+    pub authentication: Authentication,
+    /// Headers of every request.
+    pub headers: HeaderMap,
+}
+
+impl fmt::Debug for HttpOptions {
+    /// Without the headers and what else may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOptions").field("url", &mask_text(&self.url)).finish_non_exhaustive()
+    }
+}
+
+impl HttpOptions {
+    /// The defaults for a URL: 10 seconds a request, 5 to connect, the roots of the system, the proxy of the environment.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            tls: ClientTlsOptions::default(),
+            proxy: ProxySetting::Environment,
+            authentication: Authentication::None,
+            headers: HeaderMap::new(),
+        }
+    }
+}
+
+/// Which proxy requests go through.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub enum ProxySetting {
+    /// That of `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// This URL.
+    Url(String),
+}
+
+impl fmt::Debug for ProxySetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProxySetting::Environment => f.write_str("Environment"),
+            ProxySetting::Direct => f.write_str("Direct"),
+            ProxySetting::Url(url) => f.debug_tuple("Url").field(&mask_text(url)).finish(),
+        }
+    }
+}
+
+/// How requests are authenticated.
+#[derive(Debug, Default)]
+pub enum Authentication {
+    /// Not at all.
+    #[default]
+    None,
+    /// `Authorization: Basic …`
+    Basic {
+        /// The name of the user.
+        user: String,
+        /// The password.
+        password: Credential,
+    },
+    /// `Authorization: Bearer …`
+    Bearer(Credential),
+    /// A header with the credential.
+    Header(HeaderName, Credential),
+}
+
+impl Authentication {
+    /// The header of a request. Errors: the credential has a character that no header may have.
+    fn header(&self) -> Result<Option<(HeaderName, HeaderValue)>, RemoteError> {
+        let (name, value) = match self {
+            Authentication::None => return Ok(None),
+            Authentication::Basic { user, password } => {
+                let pair = format!("{user}:{}", password.secret().expose());
+                let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+                (header::AUTHORIZATION, format!("Basic {encoded}"))
+            }
+            Authentication::Bearer(token) => {
+                (header::AUTHORIZATION, format!("Bearer {}", token.secret().expose()))
+            }
+            Authentication::Header(name, value) => (name.clone(), value.secret().expose().to_owned()),
+        };
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| RemoteError::Invalid("the credential is no value of a header".to_owned()))?;
+        value.set_sensitive(true);
+        Ok(Some((name, value)))
+    }
+}
+
+/// An answer and its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// What became of the request.
+    pub answer: Answer,
+    /// The first 64 KiB of the body; empty without an answer.
+    pub body: Bytes,
+}
+
+/// A backend that takes POST requests. Connections are kept between requests.
+pub struct HttpTarget {
+    client: reqwest::Client,
+    url: Url,
+    authentication: Authentication,
+    timeout: Duration,
+}
+
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTarget").field("url", &mask_text(self.url.as_str())).finish_non_exhaustive()
+    }
+}
+
+impl HttpTarget {
+    /// Checks the settings and loads the certificates; opens no connection.
+    ///
+    /// Errors: an invalid URL, proxy or credential; a certificate that cannot be used.
+    pub fn new(options: HttpOptions) -> Result<Self, RemoteError> {
+        install_crypto_provider();
+        let invalid = |what: &str, text: &str, why: &dyn std::fmt::Display| {
+            RemoteError::Invalid(format!("invalid {what} `{}`: {why}", mask_text(text)))
+        };
+        let url = Url::parse(&options.url).map_err(|error| invalid("URL", &options.url, &error))?;
+        let mut builder = reqwest::Client::builder()
+            .timeout(options.timeout)
+            .connect_timeout(options.connect_timeout)
+            // A request that is redirected would send its credential elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .default_headers(options.headers);
+        builder = match &options.proxy {
+            ProxySetting::Environment => builder,
+            ProxySetting::Direct => builder.no_proxy(),
+            ProxySetting::Url(proxy) => {
+                let all = reqwest::Proxy::all(proxy).map_err(|error| invalid("proxy", proxy, &error))?;
+                builder.proxy(all)
+            }
+        };
+        match (url.scheme(), url.host_str()) {
+            ("https", Some(host)) => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let mut config = (*ClientTls::load(&options.tls, host)?.config).clone();
+                config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+                builder = builder.tls_backend_preconfigured(config);
+            }
+            ("http", Some(_)) => {}
+            _ => return Err(invalid("URL", &options.url, &"it must be http://HOST or https://HOST")),
+        }
+        let client =
+            builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))?;
+        let target = Self { client, url, authentication: options.authentication, timeout: options.timeout };
+        target.authentication.header()?;
+        Ok(target)
+    }
+
+    /// Sends a request and reads the answer. `headers` has at least its content type.
+    pub async fn post(&self, headers: &HeaderMap, body: Bytes) -> Reply {
+        let none = |answer| Reply { answer, body: Bytes::new() };
+        let mut request = self.client.post(self.url.clone()).headers(headers.clone()).body(body);
+        match self.authentication.header() {
+            Ok(None) => {}
+            Ok(Some((name, value))) => request = request.header(name, value),
+            Err(error) => return none(Answer::retry(error.to_string())),
+        }
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return none(self.of_error(&error)),
+        };
+        let has_credential = !matches!(self.authentication, Authentication::None);
+        let answer = Answer::of_status(response.status(), response.headers(), has_credential);
+        let mut body = BytesMut::new();
+        while body.len() < MAX_REPLY {
+            match response.chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = MAX_REPLY - body.len();
+                    body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+                }
+                Ok(None) => break,
+                // The status is an answer. Sending it again because of its text might deliver it twice.
+                Err(_) => break,
+            }
+        }
+        Reply { answer, body: body.freeze() }
+    }
+
+    fn of_error(&self, error: &reqwest::Error) -> Answer {
+        if error.is_builder() {
+            return Answer::Refused(innermost(error));
+        }
+        if error.is_timeout() && !error.is_connect() {
+            return Answer::retry(format!("no answer within {:?}", self.timeout));
+        }
+        Answer::retry(innermost(error))
+    }
+}
+
+/// The innermost cause of an error, which does not name the URL.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    mask_text(&error.to_string()).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

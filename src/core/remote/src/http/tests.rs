@@ -1,0 +1,217 @@
+use mixer_delivery::{AsyncSink, Batching, Delivery, Items as _, List, Retry, Settings, Tally};
+
+use super::*;
+use crate::tests::{TestServer, TestTls};
+
+fn headers() -> HeaderMap {
+    HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+}
+
+fn options(port: u16) -> HttpOptions {
+    HttpOptions {
+        proxy: ProxySetting::Direct,
+        timeout: Duration::from_secs(60),
+        ..HttpOptions::new(format!("http://127.0.0.1:{port}/api?x=1"))
+    }
+}
+
+async fn post(options: HttpOptions, body: &'static str) -> Reply {
+    HttpTarget::new(options).unwrap().post(&headers(), Bytes::from_static(body.as_bytes())).await
+}
+
+#[tokio::test]
+async fn answers_are_told_apart() {
+    let ok = "HTTP/1.1 202 Accepted\r\ncontent-length: 4\r\n\r\nfine";
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n";
+    let bad = "HTTP/1.1 400 Bad Request\r\ncontent-length: 7\r\n\r\nno such";
+    let moved =
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
+    let mut server = TestServer::start(&[ok, busy, bad, moved, ""], None).await;
+    let target = HttpTarget::new(options(server.port)).unwrap();
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        answers.push(target.post(&headers(), Bytes::from_static(b"[1]")).await);
+    }
+    assert_eq!(answers[0], Reply { answer: Answer::Delivered, body: Bytes::from_static(b"fine") });
+    let why = "HTTP status 503 Service Unavailable".to_owned();
+    assert_eq!(answers[1].answer, Answer::Retry { why, after: Duration::from_secs(7) });
+    assert_eq!(answers[2].answer, Answer::Refused("HTTP status 400 Bad Request".to_owned()));
+    assert_eq!(answers[2].body, "no such");
+    assert_eq!(answers[3].answer, Answer::Refused("HTTP status 307 Temporary Redirect".to_owned()));
+    assert!(matches!(answers[4].answer, Answer::Retry { .. }), "{:?}", answers[4]);
+    let request = server.received.recv().await.unwrap();
+    assert!(
+        request.starts_with("POST /api?x=1 HTTP/1.1\r\n") && request.ends_with("\r\n\r\n[1]"),
+        "{request}"
+    );
+    assert!(request.contains("content-type: application/json\r\n") && !request.contains("authorization"));
+}
+
+#[tokio::test]
+async fn a_backend_that_hangs_or_is_gone_is_tried_again() {
+    let server = TestServer::start(&[], None).await;
+    let limit = Duration::from_millis(50);
+    let hangs = post(HttpOptions { timeout: limit, ..options(server.port) }, "x").await;
+    assert_eq!(hangs.answer, Answer::retry("no answer within 50ms"));
+    let gone = post(options(1), "x").await;
+    assert_eq!(gone.answer, Answer::retry("Connection refused (os error 111)"));
+}
+
+#[tokio::test]
+async fn a_long_answer_is_cut() {
+    let long = format!("HTTP/1.1 500 Oh\r\ncontent-length: 1000000\r\n\r\n{}", "x".repeat(1_000_000));
+    let server = TestServer::start(&[&long], None).await;
+    let reply = post(options(server.port), "x").await;
+    assert!(matches!(reply.answer, Answer::Retry { .. }));
+    assert_eq!(reply.body.len(), MAX_REPLY);
+}
+
+#[tokio::test]
+async fn requests_are_authenticated_with_credentials_that_are_read_again() {
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let denied = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    let write = |text: &str| {
+        std::fs::write(directory.path().join("new"), text).unwrap();
+        std::fs::rename(directory.path().join("new"), &path).unwrap();
+    };
+    write("first\n");
+    let credential = || Credential::from_file(&path).unwrap();
+    let mut server = TestServer::start(&[denied, ok, ok, ok], None).await;
+    let bearer = Authentication::Bearer(credential());
+    let target = HttpTarget::new(HttpOptions { authentication: bearer, ..options(server.port) }).unwrap();
+    let body = || Bytes::from_static(b"x");
+    let denied = target.post(&headers(), body()).await.answer;
+    assert_eq!(denied, Answer::retry("HTTP status 401 Unauthorized"), "the credential may be replaced");
+    write("second");
+    assert_eq!(target.post(&headers(), body()).await.answer, Answer::Delivered);
+    assert!(!format!("{target:?}").contains("second"));
+    let basic = Authentication::Basic { user: "ann".to_owned(), password: credential() };
+    let own = Authentication::Header(HeaderName::from_static("x-api-key"), credential());
+    for authentication in [basic, own] {
+        let reply = post(HttpOptions { authentication, ..options(server.port) }, "x").await;
+        assert_eq!(reply.answer, Answer::Delivered);
+    }
+    for expected in [
+        "authorization: Bearer first\r\n",
+        "authorization: Bearer second\r\n",
+        "authorization: Basic YW5uOnNlY29uZA==\r\n",
+        "x-api-key: second\r\n",
+    ] {
+        let request = server.received.recv().await.unwrap();
+        assert!(request.contains(expected), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn tls_trusts_the_given_root_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let tls = TestTls::new(directory.path());
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let server = TestServer::start(&[ok], Some(&tls)).await;
+    let https = |ca_file: &std::path::Path| HttpOptions {
+        url: format!("https://localhost:{}/", server.port),
+        tls: ClientTlsOptions { ca_file: ca_file.to_owned(), ..ClientTlsOptions::default() },
+        ..options(server.port)
+    };
+    let other = directory.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let distrusted = post(https(&TestTls::new(&other).root), "x").await.answer;
+    assert!(
+        matches!(&distrusted, Answer::Retry { why, .. } if why.contains("certificate")),
+        "{distrusted:?}"
+    );
+    assert_eq!(post(https(&tls.root), "x").await.answer, Answer::Delivered);
+}
+
+#[tokio::test]
+async fn a_proxy_is_used() {
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let mut server = TestServer::start(&[ok], None).await;
+    let proxy = ProxySetting::Url(format!("http://127.0.0.1:{}", server.port));
+    let options = HttpOptions { proxy, ..HttpOptions::new("http://backend.example/spans") };
+    assert_eq!(post(options, "x").await.answer, Answer::Delivered);
+    let request = server.received.recv().await.unwrap();
+    assert!(request.starts_with("POST http://backend.example/spans HTTP/1.1\r\n"), "{request}");
+}
+
+#[test]
+fn what_may_be_secret_is_not_shown() {
+    let mut options = HttpOptions::new("http://ann:hunter2@backend/?token=hunter2");
+    options.proxy = ProxySetting::Url("http://ann:hunter2@proxy/".to_owned());
+    options.headers.insert("x-api-key", HeaderValue::from_static("hunter2"));
+    let shown = format!("{options:?} {:?}", options.proxy);
+    let shown = format!("{shown} {:?}", HttpTarget::new(options).unwrap());
+    assert!(!shown.contains("hunter2") && shown.contains("backend"), "{shown}");
+}
+
+#[test]
+fn invalid_settings_are_refused_without_showing_secrets() {
+    let refused = |options: HttpOptions| HttpTarget::new(options).unwrap_err().to_string();
+    let url = |url: &str| refused(HttpOptions::new(url));
+    assert_eq!(url("spans"), "invalid URL `spans`: relative URL without a base");
+    assert_eq!(url("ftp://x/"), "invalid URL `ftp://x/`: it must be http://HOST or https://HOST");
+    assert!(!url("gopher://ann:hunter2@x/").contains("hunter2"));
+    let proxy = ProxySetting::Url("http://ann:hunter2@[".to_owned());
+    let text = refused(HttpOptions { proxy, ..HttpOptions::new("http://x/") });
+    assert!(text.starts_with("invalid proxy") && !text.contains("hunter2"), "{text}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "two\nlines").unwrap();
+    let authentication = Authentication::Bearer(Credential::from_file(&path).unwrap());
+    let text = refused(HttpOptions { authentication, ..HttpOptions::new("http://x/") });
+    assert_eq!(text, "the credential is no value of a header");
+    let tls = ClientTlsOptions { ca_file: "/none/such".into(), ..ClientTlsOptions::default() };
+    assert!(refused(HttpOptions { tls, ..HttpOptions::new("https://x/") }).contains("/none/such"));
+}
+
+/// An item that is sent as it is.
+struct Line(&'static str);
+
+impl mixer_delivery::Item for Line {
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+struct Lines(HttpTarget);
+
+impl AsyncSink<List<Line>> for Lines {
+    async fn deliver(&mut self, batch: &mut List<Line>, tally: &mut Tally) {
+        let body = batch.as_slice().iter().map(|line| line.0).collect::<String>();
+        let reply = self.0.post(&headers(), body.into()).await;
+        reply.answer.settle(batch.len(), tally);
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_sends_a_batch_until_the_backend_takes_it() {
+    let busy = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    let bad = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let mut server = TestServer::start(&[busy, "", ok, bad], None).await;
+    let settings = Settings {
+        batching: Batching { items: 2, wait: Duration::from_secs(60), ..Batching::default() },
+        retry: Retry {
+            first_pause: Duration::from_millis(1),
+            budget: Duration::from_secs(60),
+            ..Retry::default()
+        },
+        ..Settings::default()
+    };
+    let lines = Lines(HttpTarget::new(options(server.port)).unwrap());
+    let delivery = Delivery::in_task("http test", "", settings, lines);
+    for line in ["a", "b", "c", "d"] {
+        delivery.accept(Line(line)).unwrap();
+    }
+    // The second attempt has no answer.
+    for body in ["ab", "ab", "ab", "cd"] {
+        let request = server.received.recv().await.unwrap();
+        assert!(request.ends_with(body), "{request}");
+    }
+    assert!(delivery.close(Duration::from_secs(60)).await);
+    let status = delivery.status();
+    assert_eq!((status.delivered, status.failed), (2, 2));
+    assert_eq!(delivery.trouble().as_deref(), Some("HTTP status 400 Bad Request"));
+}

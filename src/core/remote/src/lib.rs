@@ -1,0 +1,49 @@
+//! Clients of backends, for sinks of a [delivery](mixer_delivery): what adapters that send over the network share.
+//!
+//! | type | subject |
+//! | --- | --- |
+//! | [`HttpTarget`] | POST requests over HTTP/1.1 and HTTP/2 |
+//! | [`StreamTarget`] | bytes over TCP, also with TLS |
+//! | [`DatagramTarget`] | datagrams over UDP |
+//! | [`Answer`] | whether what was sent is delivered, to be tried again, or refused |
+//! | [`Credential`] | a secret from a file or an environment variable |
+//!
+//! Every wait has a limit, every answer is bounded, and no error shows a credential. A sink passes an answer on to its delivery, which
+//! decides on retries:
+//!
+//! ```ignore
+//! async fn deliver(&mut self, batch: &mut List<Span>, tally: &mut Tally) {
+//!     let reply = self.target.post(&self.headers, encode(batch)).await;
+//!     reply.answer.settle(batch.len(), tally);
+//! }
+//! ```
+
+mod answer;
+mod credential;
+mod datagram;
+mod http;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use answer::Answer;
+pub use credential::{Credential, CredentialError, Secret};
+pub use datagram::DatagramTarget;
+pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply};
+pub use mixer_net::tls::{ClientTlsOptions, TlsError};
+pub use stream::{StreamOptions, StreamTarget};
+
+/// Why a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The URL, the address, a header or the proxy is invalid.
+    #[error("{0}")]
+    Invalid(String),
+    /// A certificate or a key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A credential cannot be read.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
+}

@@ -1,0 +1,183 @@
+//! Bytes over TCP, also with TLS.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use mixer_net::tls::{ClientTls, ClientTlsOptions};
+
+use crate::RemoteError;
+use crate::answer::Answer;
+
+/// How to reach a backend over TCP.
+#[derive(Debug, Clone)]
+pub struct StreamOptions {
+    /// `HOST:PORT`; the name is resolved for every connection.
+    pub address: String,
+    /// The limit of resolving, connecting and the TLS handshake.
+    pub connect_timeout: Duration,
+    /// The limit of writing, and of waiting for an answer.
+    pub timeout: Duration,
+    /// TLS; `None`: plain text.
+    pub tls: Option<ClientTlsOptions>,
+}
+
+impl StreamOptions {
+    /// The defaults for an address: plain text, 5 seconds to connect, 10 for everything else.
+    pub fn new(address: impl Into<String>) -> Self {
+        Self {
+            address: address.into(),
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+            tls: None,
+        }
+    }
+}
+
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
+
+/// A backend that takes bytes over TCP. The connection is kept, and opened again when it fails.
+pub struct StreamTarget {
+    options: StreamOptions,
+    tls: Option<ClientTls>,
+    connection: Option<Box<dyn Connection>>,
+}
+
+impl std::fmt::Debug for StreamTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamTarget").field("address", &self.options.address).finish_non_exhaustive()
+    }
+}
+
+/// The host of `HOST:PORT`, without brackets.
+pub(crate) fn host_of(address: &str) -> Result<&str, RemoteError> {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_valid = !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let invalid = || RemoteError::Invalid(format!("invalid address `{address}`: it must be HOST:PORT"));
+    if is_valid { Ok(host) } else { Err(invalid()) }
+}
+
+impl StreamTarget {
+    /// Checks the address and loads the certificates; opens no connection.
+    ///
+    /// Errors: an invalid address; a certificate that cannot be used.
+    pub fn new(options: StreamOptions) -> Result<Self, RemoteError> {
+        let host = host_of(&options.address)?;
+        let tls = options.tls.as_ref().map(|tls| ClientTls::load(tls, host)).transpose()?.map(|mut tls| {
+            let mut config = (*tls.config).clone();
+            config.alpn_protocols = Vec::new();
+            tls.config = config.into();
+            tls
+        });
+        Ok(Self { options, tls, connection: None })
+    }
+
+    /// Writes all bytes. A backend that ended the connection before is noticed first; one that ends it meanwhile may have taken a
+    /// part, which is sent again with the rest.
+    pub async fn send(&mut self, bytes: &[u8]) -> Answer {
+        match self.write(bytes).await {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                Answer::Delivered
+            }
+            Err(why) => Answer::retry(why),
+        }
+    }
+
+    /// Writes all bytes and reads at most `most` bytes of an answer, until `is_complete` says so.
+    ///
+    /// Errors: why there is none; the request may have been taken all the same.
+    pub async fn exchange(
+        &mut self,
+        bytes: &[u8],
+        most: usize,
+        is_complete: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, String> {
+        let mut connection = self.write(bytes).await?;
+        let mut answer = Vec::new();
+        let reading = async {
+            while !is_complete(&answer) {
+                let room = (most - answer.len()) as u64;
+                let read = (&mut connection).take(room).read_buf(&mut answer).await.map_err(text)?;
+                if read == 0 {
+                    return Err(match room {
+                        0 => format!("the answer has more than {most} bytes"),
+                        _ => "the connection ended before the answer".to_owned(),
+                    });
+                }
+            }
+            Ok(())
+        };
+        self.limited(reading, "no answer").await?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+
+    /// The connection, to be kept if all goes well.
+    async fn write(&mut self, bytes: &[u8]) -> Result<Box<dyn Connection>, String> {
+        let mut kept = self.connection.take();
+        if let Some(connection) = &mut kept
+            && !is_open(&mut **connection).await
+        {
+            kept = None;
+        }
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let writing = async {
+            connection.write_all(bytes).await.map_err(text)?;
+            connection.flush().await.map_err(text)
+        };
+        self.limited(writing, "not written").await?;
+        Ok(connection)
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Connection>, String> {
+        let connecting = async {
+            let stream = TcpStream::connect(&self.options.address).await.map_err(text)?;
+            stream.set_nodelay(true).map_err(text)?;
+            let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
+            let connector = TlsConnector::from(tls.config.clone());
+            let stream = connector.connect(tls.name.clone(), stream).await.map_err(text)?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        };
+        let limit = self.options.connect_timeout;
+        let connected = tokio::time::timeout(limit, connecting).await;
+        connected.unwrap_or_else(|_| Err(format!("not connected within {limit:?}")))
+    }
+
+    async fn limited<T>(
+        &self,
+        what: impl Future<Output = Result<T, String>>,
+        failure: &str,
+    ) -> Result<T, String> {
+        let limit = self.options.timeout;
+        tokio::time::timeout(limit, what).await.unwrap_or_else(|_| Err(format!("{failure} within {limit:?}")))
+    }
+}
+
+fn text(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+/// Whether the peer has not ended a connection that was kept. What it sent meanwhile, such as an answer that nobody waited for, makes it
+/// unusable as well.
+async fn is_open(connection: &mut dyn Connection) -> bool {
+    let mut byte = [0];
+    std::future::poll_fn(|cx| {
+        let mut buffer = ReadBuf::new(&mut byte);
+        Poll::Ready(Pin::new(&mut *connection).poll_read(cx, &mut buffer).is_pending())
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;
