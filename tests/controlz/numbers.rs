@@ -122,9 +122,9 @@ fn deliveries_account_for_every_item() {
     assert!(page.contains("decision log") && page.contains("Connection refused"), "{page}");
     let metrics = http("GET", &stage.server.monitoring_url("/metrics"), "").unwrap().body;
     for sample in [
-        "mixer_delivery_items_total{delivery=\"decision log\",outcome=\"accepted\"} 30",
-        "mixer_delivery_items_total{delivery=\"decision log\",outcome=\"delivered\"} 30",
-        "mixer_delivery_waiting_items{delivery=\"decision log\"} 0",
+        "mixer_delivery_items_total{delivery=\"decision log\",handler=\"\",outcome=\"accepted\"} 30",
+        "mixer_delivery_items_total{delivery=\"decision log\",handler=\"\",outcome=\"delivered\"} 30",
+        "mixer_delivery_waiting_items{delivery=\"decision log\",handler=\"\"} 0",
     ] {
         assert!(metrics.lines().any(|line| line == sample), "{sample} in {metrics}");
     }

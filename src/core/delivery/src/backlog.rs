@@ -117,6 +117,11 @@ impl<B: Items> Backlog<B> {
         self.stored > 0 || self.in_hand > 0
     }
 
+    /// Whether there is something for the courier, or will be.
+    pub(crate) fn has_some(&self) -> bool {
+        self.holds_older() || self.has_loaded()
+    }
+
     /// Whether the keeper has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.keeper == Keeper::Stopped
@@ -151,6 +156,16 @@ impl<B: Items> Backlog<B> {
     /// Nothing of the batch in flight is left with the courier.
     pub(crate) fn settled(&mut self) {
         self.is_settled |= std::mem::take(&mut self.is_in_flight);
+    }
+
+    /// The courier ends with a batch of which `left` items were not delivered. Returns whether the batch is a record, which stays on disk
+    /// as a whole: the next process delivers it again.
+    pub(crate) fn leave_record(&mut self, left: usize) -> bool {
+        if left > 0 && std::mem::take(&mut self.is_in_flight) {
+            self.stored += left as u64;
+            return true;
+        }
+        false
     }
 
     /// The courier ends: what it has stays on disk, or goes there.

@@ -1,5 +1,6 @@
 //! The handle of the producers.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +116,11 @@ impl<B: Items> Delivery<B> {
         Ok(())
     }
 
+    /// Counts items that the sink would not take, whatever happens, such as one that is too large for its protocol. They are dropped.
+    pub fn refuse(&self, items: usize) {
+        self.shared.queue.lock().refuse(items);
+    }
+
     /// Errors: the thread cannot be created; what waits was delivered here instead.
     fn follow(&self, signal: Signal) -> io::Result<()> {
         match (signal, &self.courier) {
@@ -136,9 +142,9 @@ impl<B: Items> Delivery<B> {
 
     /// Delivers what waits, and ends. Returns whether all was delivered, tried or kept on disk within `deadline`.
     ///
-    /// What is on disk stays there for the next process, and so does what waits if the sink fails.
-    /// At the deadline a task drops what is left and counts it; with a disk, it is written there, for which it has one more second. A thread cannot be interrupted: it tries each batch once more, what is
-    /// left is still waiting, and a second call waits for it again.
+    /// What is on disk stays there for the next process, and so does what waits if the sink fails. At the deadline a task drops what is
+    /// left and counts it; with a disk, it is written there, for which there is one more second. A thread cannot be interrupted: it tries
+    /// each batch once more, what is left is still waiting, and a second call waits for it again.
     pub async fn close(&self, deadline: Duration) -> bool {
         self.begin_close();
         let mut ended = self.shared.has_ended.subscribe();
@@ -172,19 +178,24 @@ impl<B: Items> Delivery<B> {
 }
 
 impl<T: Item> Delivery<List<T>> {
-    /// Hands over items one by one, with one lock: those that do not fit are dropped and counted.
-    pub fn accept_each(&self, items: impl IntoIterator<Item = T>) {
+    /// Hands over items one by one, with one lock: those that do not fit are dropped and counted. Returns how many.
+    pub fn accept_each(&self, items: impl IntoIterator<Item = T>) -> usize {
         let mut queue = self.shared.queue.lock();
-        // The first signal tells what to do: the courier is busy then.
-        let mut signal = Signal::None;
+        // At most one for the courier, who is busy then, and one for the keeper of the disk.
+        let (mut of_courier, mut of_keeper) = (Signal::None, Signal::None);
+        let mut dropped = 0;
         for item in items {
             match queue.accept(item) {
-                Ok(Signal::None) | Err(_) => {}
-                Ok(other) => signal = other,
+                Ok(Signal::None) => {}
+                Err(_) => dropped += 1,
+                Ok(Signal::WakeKeeper) => of_keeper = Signal::WakeKeeper,
+                Ok(other) => of_courier = other,
             }
         }
         drop(queue);
-        let _ = self.follow(signal);
+        let _ = self.follow(of_courier);
+        let _ = self.follow(of_keeper);
+        dropped
     }
 
     /// As [`accept`](Self::accept), but waits for room, at most for `limit`. A caller that leaves meanwhile has handed the item over
@@ -206,6 +217,40 @@ impl<T: Item> Delivery<List<T>> {
             return accepted;
         }
         held.accept()
+    }
+}
+
+impl<T: Item> Delivery<List<T>> {
+    /// Hands over items one by one, each as [`accept_when_room`](Self::accept_when_room), all within `limit`. A caller that leaves meanwhile,
+    /// or never waits for the future, has handed all of them over. Returns how many were accepted.
+    pub fn accept_each_when_room(
+        self: &Arc<Self>,
+        items: Vec<T>,
+        limit: Duration,
+    ) -> impl Future<Output = usize> + Send + use<T> {
+        let mut rest = Rest { delivery: Arc::clone(self), items: items.into() };
+        async move {
+            let delivery = Arc::clone(&rest.delivery);
+            let deadline = tokio::time::Instant::now() + limit;
+            let mut accepted = 0;
+            while let Some(item) = rest.items.pop_front() {
+                let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+                accepted += usize::from(delivery.accept_when_room(item, left).await.is_ok());
+            }
+            accepted
+        }
+    }
+}
+
+/// Items of a caller that waits for room, after the one that it waits for.
+struct Rest<T: Item> {
+    delivery: Arc<Delivery<List<T>>>,
+    items: VecDeque<T>,
+}
+
+impl<T: Item> Drop for Rest<T> {
+    fn drop(&mut self) {
+        self.delivery.accept_each(self.items.drain(..));
     }
 }
 

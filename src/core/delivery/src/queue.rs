@@ -125,7 +125,7 @@ pub(crate) struct Queue<B> {
     backlog: Option<Backlog<B>>,
     courier: Courier,
     failures: Failures,
-    /// When the batch in flight is tried again.
+    /// The end of the pause before the next attempt.
     retry_at: Option<Instant>,
     /// Why the last attempt failed.
     trouble: Option<String>,
@@ -219,6 +219,12 @@ impl<B: Items> Queue<B> {
             return Err(NotAccepted::Full);
         }
         Ok(self.add(addition))
+    }
+
+    /// Items that the sink would not take, whatever happens: they fail at once.
+    pub(crate) fn refuse(&mut self, items: usize) {
+        self.counts.accepted += items as u64;
+        self.count_failed(items as u64);
     }
 
     /// As [`accept`](Self::accept), but without room nothing is dropped or counted, and the addition is returned.
@@ -364,17 +370,26 @@ impl<B: Items> Queue<B> {
     /// again.
     pub(crate) fn next(&mut self, now: Instant, batch: &mut B) -> Step {
         self.courier = Courier::Busy;
-        if let Some(step) = self.next_from_disk(now, batch) {
-            return step;
+        if self.leaves_rest() {
+            // The next process goes on with it.
+            self.leave(batch);
+            return Step::End;
         }
-        if !batch.is_empty() {
-            if let Some(at) = self.retry_at.filter(|at| now < *at) {
+        match self.retry_at.filter(|at| now < *at) {
+            Some(at) if !batch.is_empty() || self.has_more() => {
                 self.courier = Courier::Pausing;
                 return Step::WaitUntil(at);
             }
-            self.retry_at = None;
+            // It concerns items that arrive meanwhile.
+            Some(_) => {}
+            None => self.retry_at = None,
+        }
+        if !batch.is_empty() {
             self.failures.begin(now);
             return Step::Deliver;
+        }
+        if let Some(step) = self.next_from_disk(now, batch) {
+            return step;
         }
         if self.waiting.is_empty() {
             self.since = None;
@@ -403,6 +418,11 @@ impl<B: Items> Queue<B> {
         Step::Deliver
     }
 
+    /// Whether there are items beside the batch in flight.
+    fn has_more(&self) -> bool {
+        !self.waiting.is_empty() || self.backlog.as_ref().is_some_and(Backlog::has_some)
+    }
+
     /// As [`next`](Self::next), for a producer that delivers in place of a courier that cannot be started: it waits for nothing. Returns
     /// whether there is a batch; without one the courier has stopped.
     pub(crate) fn next_at_once(&mut self, now: Instant, batch: &mut B) -> bool {
@@ -418,13 +438,19 @@ impl<B: Items> Queue<B> {
     /// The sink returned. Items of the batch that it did not deliver are lost, unless they are tried again: then they stay in the batch.
     pub(crate) fn completed(&mut self, now: Instant, batch: &mut B, tally: &mut Tally) {
         match tally.again.take().filter(|_| !batch.is_empty()) {
-            Some(pause) => match self.failures.failed(now, pause) {
-                Verdict::Again(at) if !self.is_late => self.retry_at = Some(at),
-                _ => {
+            Some(pause) => {
+                if tally.delivered > 0 {
+                    // The backend is within reach.
+                    self.failures.succeeded();
+                }
+                let verdict = self.failures.failed(now, pause);
+                let (Verdict::Again(at) | Verdict::GiveUp(at)) = verdict;
+                self.retry_at = Some(at).filter(|_| !self.is_late);
+                if self.is_late || matches!(verdict, Verdict::GiveUp(_)) {
                     batch.clear();
                     self.failures.next_batch();
                 }
-            },
+            }
             None => {
                 batch.clear();
                 self.failures.succeeded();
@@ -438,6 +464,11 @@ impl<B: Items> Queue<B> {
     /// what its sink had removed is settled. A sink that panics with a complete batch would do so forever, so that batch is lost.
     pub(crate) fn started(&mut self, batch: &mut B, tally: &mut Tally) -> bool {
         self.courier = Courier::Busy;
+        if self.in_flight > 0 {
+            self.trouble = Some("the sink panicked".to_owned());
+        }
+        // What it said about the batch before it panicked is void.
+        (tally.again, tally.trouble) = (None, None);
         if batch.len() >= self.in_flight {
             batch.clear();
         }
@@ -484,12 +515,17 @@ impl<B: Items> Queue<B> {
     pub(crate) fn abandon(&mut self, batch: &mut B, tally: &mut Tally) {
         let delivered = std::mem::take(&mut tally.delivered).min(self.in_flight);
         self.counts.delivered += delivered as u64;
-        if self.backlog.is_some() {
-            if delivered > self.in_flight.saturating_sub(batch.len()) {
-                // The sink does not remove what it delivers, so that nobody knows what is left.
+        if let Some(backlog) = &mut self.backlog {
+            let left = self.in_flight - delivered;
+            if !backlog.leave_record(left) {
+                if delivered > self.in_flight.saturating_sub(batch.len()) {
+                    // The sink does not remove what it delivers, so that nobody knows what is left.
+                    batch.clear();
+                }
+                self.counts.closed += left.saturating_sub(batch.len()) as u64;
+            } else {
                 batch.clear();
             }
-            self.counts.closed += (self.in_flight.saturating_sub(batch.len()) - delivered) as u64;
             self.leave(batch);
             return;
         }

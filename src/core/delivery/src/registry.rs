@@ -34,10 +34,16 @@ pub(crate) trait Reported: Send + Sync {
 }
 
 static LIVE: Mutex<BTreeMap<u64, Weak<dyn Reported>>> = Mutex::new(BTreeMap::new());
-/// The counts of deliveries that are gone, by name: a counter never decreases.
-static GONE: Mutex<BTreeMap<&'static str, Totals>> = Mutex::new(BTreeMap::new());
+/// The counts of deliveries that are gone, by name and detail: a counter never decreases.
+static GONE: Mutex<BTreeMap<Key, Totals>> = Mutex::new(BTreeMap::new());
+/// Details of deliveries that are gone whose counts are kept apart. Beyond that, they are added up without their details, so that a server
+/// whose configuration names ever new handlers does not grow.
+const MAX_GONE: usize = 256;
 
-/// What became of the items of all deliveries with one name.
+/// Name and detail.
+type Key = (&'static str, String);
+
+/// What became of the items of all deliveries with one name and detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Totals {
     accepted: u64,
@@ -54,16 +60,45 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, status: &DeliveryStatus) {
-        self.accepted += status.accepted;
-        self.delivered += status.delivered;
-        self.full += status.full;
-        self.failed += status.failed;
-        self.closed += status.closed;
-        self.waiting += status.waiting();
-        self.queued_bytes += status.queued_bytes;
-        self.spilled_bytes += status.spilled_bytes;
-        self.open_breakers += u32::from(status.is_breaker_open);
+    fn of(status: &DeliveryStatus) -> Self {
+        Self {
+            accepted: status.accepted,
+            delivered: status.delivered,
+            full: status.full,
+            failed: status.failed,
+            closed: status.closed,
+            kept: 0,
+            waiting: status.waiting(),
+            queued_bytes: status.queued_bytes,
+            spilled_bytes: status.spilled_bytes,
+            open_breakers: u32::from(status.is_breaker_open),
+        }
+    }
+
+    /// Of a delivery that is dropped: items that it still had in memory are lost.
+    fn of_gone(last: &DeliveryStatus) -> Self {
+        Self {
+            kept: last.spilled,
+            closed: last.closed + last.waiting() - last.spilled,
+            waiting: 0,
+            queued_bytes: 0,
+            spilled_bytes: 0,
+            open_breakers: 0,
+            ..Self::of(last)
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.delivered += other.delivered;
+        self.full += other.full;
+        self.failed += other.failed;
+        self.closed += other.closed;
+        self.kept += other.kept;
+        self.waiting += other.waiting;
+        self.queued_bytes += other.queued_bytes;
+        self.spilled_bytes += other.spilled_bytes;
+        self.open_breakers += other.open_breakers;
     }
 }
 
@@ -78,17 +113,25 @@ pub(crate) fn add(number: u64, delivery: Weak<dyn Reported>) {
     LIVE.lock().insert(number, delivery);
 }
 
-/// Keeps the counts of a delivery that is dropped. Items that it still had in memory are lost.
-pub(crate) fn remove(number: u64, name: &'static str, last: DeliveryStatus) {
+/// Keeps the counts of a delivery that is dropped.
+pub(crate) fn remove(number: u64, name: &'static str, detail: String, last: &DeliveryStatus) {
     // Both at once: a reader finds the counts in one of the two.
     let mut live = LIVE.lock();
     live.remove(&number);
     let mut gone = GONE.lock();
-    let totals = gone.entry(name).or_default();
-    totals.add(&last);
-    totals.kept += last.spilled;
-    totals.closed += last.waiting() - last.spilled;
-    (totals.waiting, totals.queued_bytes, totals.spilled_bytes, totals.open_breakers) = (0, 0, 0, 0);
+    gone.entry((name, detail)).or_default().add(&Totals::of_gone(last));
+    drop(live);
+    forget_details(&mut gone);
+}
+
+/// Adds counts up without their details if there are too many.
+fn forget_details(gone: &mut BTreeMap<Key, Totals>) {
+    if gone.len() <= MAX_GONE {
+        return;
+    }
+    for ((name, _), totals) in std::mem::take(gone) {
+        gone.entry((name, String::new())).or_default().add(&totals);
+    }
 }
 
 /// The live deliveries, by name.
@@ -100,16 +143,16 @@ pub fn list() -> Vec<DeliveryReport> {
     list
 }
 
-/// What became of all items, past and present, by the name of their delivery.
-fn totals() -> BTreeMap<&'static str, Totals> {
+/// What became of all items, past and present, by the name and detail of their delivery.
+fn totals() -> BTreeMap<Key, Totals> {
     let (mut totals, live) = {
         let live = LIVE.lock();
         let arcs: Vec<Arc<dyn Reported>> = live.values().filter_map(Weak::upgrade).collect();
         (GONE.lock().clone(), arcs)
     };
     for delivery in &live {
-        let DeliveryReport { name, status, .. } = delivery.report();
-        totals.entry(name).or_default().add(&status);
+        let DeliveryReport { name, detail, status, .. } = delivery.report();
+        totals.entry((name, detail)).or_default().add(&Totals::of(&status));
     }
     totals
 }
@@ -120,7 +163,8 @@ pub struct DeliveryCollector(());
 
 impl Collect for DeliveryCollector {
     fn collect(&self, into: &mut Collected) {
-        for (name, totals) in totals() {
+        for ((name, detail), totals) in totals() {
+            let labels = [name, detail.as_str()];
             let outcomes = [
                 ("accepted", totals.accepted),
                 ("delivered", totals.delivered),
@@ -130,12 +174,12 @@ impl Collect for DeliveryCollector {
                 ("kept", totals.kept),
             ];
             for (outcome, items) in outcomes {
-                into.add(Family::DeliveryItems, &[name, outcome], items as f64);
+                into.add(Family::DeliveryItems, &[name, &detail, outcome], items as f64);
             }
-            into.add(Family::DeliveryWaiting, &[name], totals.waiting as f64);
-            into.add(Family::DeliveryQueuedBytes, &[name], totals.queued_bytes as f64);
-            into.add(Family::DeliverySpilledBytes, &[name], totals.spilled_bytes as f64);
-            into.add(Family::DeliveryOpenBreakers, &[name], f64::from(totals.open_breakers));
+            into.add(Family::DeliveryWaiting, &labels, totals.waiting as f64);
+            into.add(Family::DeliveryQueuedBytes, &labels, totals.queued_bytes as f64);
+            into.add(Family::DeliverySpilledBytes, &labels, totals.spilled_bytes as f64);
+            into.add(Family::DeliveryOpenBreakers, &labels, f64::from(totals.open_breakers));
         }
     }
 }
@@ -157,7 +201,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn counts_outlive_their_delivery_and_add_up() {
         let listed = |detail: &str| list().into_iter().find(|d| d.name == "registered" && d.detail == detail);
-        let count = || totals().get("registered").copied().unwrap_or_default();
+        let count = || {
+            let mut sum = Totals::default();
+            totals().iter().filter(|((name, _), _)| *name == "registered").for_each(|(_, one)| sum.add(one));
+            sum
+        };
         let [first, second] =
             ["a", "b"].map(|of| Delivery::in_task("registered", of, Settings::default(), 5));
         first.accept(3_usize).unwrap();
@@ -174,5 +222,19 @@ mod tests {
         let counts = count();
         assert_eq!((counts.accepted, counts.delivered, counts.failed), (3, 2, 1));
         assert_eq!((counts.closed, counts.kept, counts.waiting), (0, 0, 0));
+        let of_first = totals().get(&("registered", "a".to_owned())).copied().unwrap();
+        assert_eq!((of_first.accepted, of_first.delivered, of_first.failed), (2, 1, 1));
+    }
+
+    #[test]
+    fn counts_of_ever_new_handlers_are_added_up() {
+        let mut gone = BTreeMap::new();
+        for number in 0..1000 {
+            let one = Totals { accepted: 1, delivered: 1, ..Totals::default() };
+            gone.insert(("named", number.to_string()), one);
+            forget_details(&mut gone);
+            assert!(gone.len() <= MAX_GONE);
+        }
+        assert_eq!(gone.values().map(|totals| totals.accepted).sum::<u64>(), 1000);
     }
 }

@@ -15,8 +15,9 @@ pub struct Retry {
     pub longest_pause: Duration,
     /// A batch is given up at the first failure after this time since its first attempt. Zero: at its first failure.
     pub budget: Duration,
-    /// Failures in a row after which the circuit breaker opens: until a batch is delivered, there is one attempt every
-    /// `longest_pause`, and the time of the budget stands still between attempts. 0: it never opens.
+    /// Failures in a row after which the circuit breaker opens: until something is delivered, there is one attempt every
+    /// `longest_pause` (shortened as above), also if its batch is given up, and the time of the budget stands still between attempts. 0: it
+    /// never opens.
     pub breaker_failures: u32,
 }
 
@@ -36,8 +37,9 @@ impl Default for Retry {
 pub(crate) enum Verdict {
     /// The batch is tried again at this time.
     Again(Instant),
-    /// The batch is given up.
-    GiveUp,
+    /// The batch is given up, and the next one waits until this time: now, unless the circuit breaker is open or the backend asked for a
+    /// pause.
+    GiveUp(Instant),
 }
 
 /// The failures of a sink, and of the batch in flight.
@@ -62,7 +64,7 @@ impl Failures {
         self.used_since.get_or_insert(now);
     }
 
-    /// The batch was delivered, or a part of it that the sink takes for progress.
+    /// The batch was delivered, or a part of it.
     pub(crate) fn succeeded(&mut self) {
         self.in_a_row = 0;
         self.next_batch();
@@ -78,10 +80,11 @@ impl Failures {
     pub(crate) fn failed(&mut self, now: Instant, least: Duration) -> Verdict {
         self.in_a_row = self.in_a_row.saturating_add(1);
         let used = self.used_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let least = least.min(LONGEST_REQUESTED_PAUSE);
+        let pause = self.pause().max(least);
         if used >= self.budget {
-            return Verdict::GiveUp;
+            return Verdict::GiveUp(now + if self.is_open() { pause } else { least });
         }
-        let pause = self.pause().max(least.min(LONGEST_REQUESTED_PAUSE));
         if self.is_open() {
             self.budget -= used;
             self.used_since = None;
@@ -130,7 +133,10 @@ mod tests {
                 *now = at;
                 Some(pause)
             }
-            Verdict::GiveUp => None,
+            Verdict::GiveUp(at) => {
+                *now = at;
+                None
+            }
         }
     }
 
@@ -184,8 +190,18 @@ mod tests {
         }
         // A slow attempt uses it up.
         failures.begin(now);
-        assert_eq!(failures.failed(now + 600 * MS, Duration::ZERO), Verdict::GiveUp);
+        let verdict = failures.failed(now + 600 * MS, Duration::ZERO);
+        let Verdict::GiveUp(next) = verdict else { panic!("{verdict:?}") };
+        assert!(next >= now + 1100 * MS, "the next batch has no attempt before its time either");
         failures.succeeded();
         assert!(!failures.is_open());
+    }
+
+    #[test]
+    fn a_pause_that_a_backend_asked_for_outlives_the_batch() {
+        let mut failures = failures(Duration::ZERO, 0);
+        let now = Instant::now();
+        assert_eq!(failures.failed(now, 700 * MS), Verdict::GiveUp(now + 700 * MS));
+        assert_eq!(failures.failed(now, Duration::ZERO), Verdict::GiveUp(now));
     }
 }

@@ -110,6 +110,7 @@ impl<B: Items> Reported for Shared<B> {
 
 impl<B: Items> Drop for Shared<B> {
     fn drop(&mut self) {
-        registry::remove(self.registered, self.name.task, self.queue.get_mut().status());
+        let Name { task, detail } = self.name.clone();
+        registry::remove(self.registered, task, detail, &self.queue.get_mut().status());
     }
 }

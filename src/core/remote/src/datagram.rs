@@ -33,11 +33,13 @@ impl DatagramTarget {
 
     /// Sends a datagram. One that is too large for the network is refused.
     pub async fn send(&mut self, datagram: &[u8]) -> Answer {
-        let socket = match self.socket.take().filter(|(_, opened)| opened.elapsed() < RESOLVE_INTERVAL) {
-            Some(kept) => kept,
-            None => match self.open().await {
-                Ok(socket) => (socket, Instant::now()),
-                Err(why) => return Answer::retry(why),
+        let socket = match self.socket.take() {
+            Some(kept) if kept.1.elapsed() < RESOLVE_INTERVAL => kept,
+            kept => match (self.open().await, kept) {
+                (Ok(socket), _) => (socket, Instant::now()),
+                // A name that is not resolved now does not make the address unusable.
+                (Err(_), Some((socket, _))) => (socket, Instant::now()),
+                (Err(why), None) => return Answer::retry(why),
             },
         };
         match socket.0.send(datagram).await {
@@ -57,9 +59,11 @@ impl DatagramTarget {
     async fn open(&self) -> Result<UdpSocket, String> {
         let text = |error: std::io::Error| error.to_string();
         let found = tokio::time::timeout(RESOLVE_TIMEOUT, lookup_host(&self.address)).await;
-        let mut found =
-            found.map_err(|_| format!("not resolved within {RESOLVE_TIMEOUT:?}"))?.map_err(text)?;
-        let to = found.next().ok_or_else(|| "the name has no address".to_owned())?;
+        let found = found.map_err(|_| format!("not resolved within {RESOLVE_TIMEOUT:?}"))?.map_err(text)?;
+        let found: Vec<SocketAddr> = found.collect();
+        // A datagram to a wrong address is lost without notice. Most daemons listen on IPv4, and Go's clients prefer it.
+        let to = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
+        let to = to.ok_or_else(|| "the name has no address".to_owned())?;
         let from: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -9,11 +9,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use reqwest::Url;
 
 use mixer_base::secrets::mask_text;
-use mixer_net::tls::{ClientTls, ClientTlsOptions, install_crypto_provider};
+use mixer_net::tls::{ClientTlsOptions, install_crypto_provider};
+use parking_lot::Mutex;
 
 use crate::RemoteError;
 use crate::answer::Answer;
 use crate::credential::Credential;
+use crate::tls::ReloadedTls;
 
 /// Most bytes of an answer that are read.
 const MAX_REPLY: usize = 64 << 10;
@@ -130,12 +132,61 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// A backend that takes POST requests. Connections are kept between requests.
+/// A backend that takes POST requests. Connections are kept between requests, until their certificates are replaced.
 pub struct HttpTarget {
-    client: reqwest::Client,
+    client: Mutex<Client>,
     url: Url,
     authentication: Authentication,
     timeout: Duration,
+}
+
+/// An HTTP client, and what it is made of.
+struct Client {
+    current: reqwest::Client,
+    /// For `https`.
+    tls: Option<ReloadedTls>,
+    recipe: Recipe,
+}
+
+struct Recipe {
+    timeout: Duration,
+    connect_timeout: Duration,
+    proxy: Option<reqwest::Proxy>,
+    is_direct: bool,
+    headers: HeaderMap,
+}
+
+impl Recipe {
+    fn build(&self, tls: Option<&ReloadedTls>) -> Result<reqwest::Client, RemoteError> {
+        let mut builder = reqwest::Client::builder()
+            .timeout(self.timeout)
+            .connect_timeout(self.connect_timeout)
+            // A request that is redirected would send its credential elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .default_headers(self.headers.clone());
+        if self.is_direct {
+            builder = builder.no_proxy();
+        }
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.clone());
+        }
+        if let Some(tls) = tls {
+            builder = builder.tls_backend_preconfigured((*tls.current().config).clone());
+        }
+        builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))
+    }
+}
+
+impl Client {
+    /// The client, with the certificates that are there now. Clients that are replaced end once their requests do.
+    fn current(&mut self) -> reqwest::Client {
+        if self.tls.as_mut().is_some_and(ReloadedTls::refresh)
+            && let Ok(new) = self.recipe.build(self.tls.as_ref())
+        {
+            self.current = new;
+        }
+        self.current.clone()
+    }
 }
 
 impl fmt::Debug for HttpTarget {
@@ -154,32 +205,29 @@ impl HttpTarget {
             RemoteError::Invalid(format!("invalid {what} `{}`: {why}", mask_text(text)))
         };
         let url = Url::parse(&options.url).map_err(|error| invalid("URL", &options.url, &error))?;
-        let mut builder = reqwest::Client::builder()
-            .timeout(options.timeout)
-            .connect_timeout(options.connect_timeout)
-            // A request that is redirected would send its credential elsewhere.
-            .redirect(reqwest::redirect::Policy::none())
-            .default_headers(options.headers);
-        builder = match &options.proxy {
-            ProxySetting::Environment => builder,
-            ProxySetting::Direct => builder.no_proxy(),
+        let proxy = match &options.proxy {
+            ProxySetting::Environment | ProxySetting::Direct => None,
             ProxySetting::Url(proxy) => {
-                let all = reqwest::Proxy::all(proxy).map_err(|error| invalid("proxy", proxy, &error))?;
-                builder.proxy(all)
+                Some(reqwest::Proxy::all(proxy).map_err(|error| invalid("proxy", proxy, &error))?)
             }
         };
-        match (url.scheme(), url.host_str()) {
+        let tls = match (url.scheme(), url.host_str()) {
             ("https", Some(host)) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                let mut config = (*ClientTls::load(&options.tls, host)?.config).clone();
-                config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-                builder = builder.tls_backend_preconfigured(config);
+                Some(ReloadedTls::load(&options.tls, host, &[b"h2", b"http/1.1"])?)
             }
-            ("http", Some(_)) => {}
+            ("http", Some(_)) => None,
             _ => return Err(invalid("URL", &options.url, &"it must be http://HOST or https://HOST")),
-        }
-        let client =
-            builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))?;
+        };
+        let recipe = Recipe {
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout,
+            proxy,
+            is_direct: options.proxy == ProxySetting::Direct,
+            headers: options.headers,
+        };
+        let current = recipe.build(tls.as_ref())?;
+        let client = Mutex::new(Client { current, tls, recipe });
         let target = Self { client, url, authentication: options.authentication, timeout: options.timeout };
         target.authentication.header()?;
         Ok(target)
@@ -188,7 +236,8 @@ impl HttpTarget {
     /// Sends a request and reads the answer. `headers` has at least its content type.
     pub async fn post(&self, headers: &HeaderMap, body: Bytes) -> Reply {
         let none = |answer| Reply { answer, body: Bytes::new() };
-        let mut request = self.client.post(self.url.clone()).headers(headers.clone()).body(body);
+        let client = self.client.lock().current();
+        let mut request = client.post(self.url.clone()).headers(headers.clone()).body(body);
         match self.authentication.header() {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),

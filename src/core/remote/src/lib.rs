@@ -25,6 +25,7 @@ mod http;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use answer::Answer;
 pub use credential::{Credential, CredentialError, Secret};

@@ -8,10 +8,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use mixer_net::tls::{ClientTls, ClientTlsOptions};
+use mixer_net::tls::ClientTlsOptions;
 
 use crate::RemoteError;
 use crate::answer::Answer;
+use crate::tls::ReloadedTls;
 
 /// How to reach a backend over TCP.
 #[derive(Debug, Clone)]
@@ -42,10 +43,10 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 
-/// A backend that takes bytes over TCP. The connection is kept, and opened again when it fails.
+/// A backend that takes bytes over TCP. The connection is kept, and opened again when it fails, with the certificates that are there then.
 pub struct StreamTarget {
     options: StreamOptions,
-    tls: Option<ClientTls>,
+    tls: Option<ReloadedTls>,
     connection: Option<Box<dyn Connection>>,
 }
 
@@ -70,12 +71,7 @@ impl StreamTarget {
     /// Errors: an invalid address; a certificate that cannot be used.
     pub fn new(options: StreamOptions) -> Result<Self, RemoteError> {
         let host = host_of(&options.address)?;
-        let tls = options.tls.as_ref().map(|tls| ClientTls::load(tls, host)).transpose()?.map(|mut tls| {
-            let mut config = (*tls.config).clone();
-            config.alpn_protocols = Vec::new();
-            tls.config = config.into();
-            tls
-        });
+        let tls = options.tls.as_ref().map(|tls| ReloadedTls::load(tls, host, &[])).transpose()?;
         Ok(Self { options, tls, connection: None })
     }
 
@@ -115,9 +111,14 @@ impl StreamTarget {
             }
             Ok(())
         };
-        self.limited(reading, "no answer").await?;
+        limited(self.options.timeout, reading, "no answer").await?;
         self.connection = Some(connection);
         Ok(answer)
+    }
+
+    /// Ends the connection, whose state is not known any more.
+    pub fn disconnect(&mut self) {
+        self.connection = None;
     }
 
     /// The connection, to be kept if all goes well.
@@ -136,15 +137,19 @@ impl StreamTarget {
             connection.write_all(bytes).await.map_err(text)?;
             connection.flush().await.map_err(text)
         };
-        self.limited(writing, "not written").await?;
+        limited(self.options.timeout, writing, "not written").await?;
         Ok(connection)
     }
 
-    async fn connect(&self) -> Result<Box<dyn Connection>, String> {
+    async fn connect(&mut self) -> Result<Box<dyn Connection>, String> {
+        let tls = self.tls.as_mut().map(|tls| {
+            tls.refresh();
+            tls.current()
+        });
         let connecting = async {
             let stream = TcpStream::connect(&self.options.address).await.map_err(text)?;
             stream.set_nodelay(true).map_err(text)?;
-            let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
+            let Some(tls) = tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
             let connector = TlsConnector::from(tls.config.clone());
             let stream = connector.connect(tls.name.clone(), stream).await.map_err(text)?;
             Ok(Box::new(stream) as Box<dyn Connection>)
@@ -153,15 +158,15 @@ impl StreamTarget {
         let connected = tokio::time::timeout(limit, connecting).await;
         connected.unwrap_or_else(|_| Err(format!("not connected within {limit:?}")))
     }
+}
 
-    async fn limited<T>(
-        &self,
-        what: impl Future<Output = Result<T, String>>,
-        failure: &str,
-    ) -> Result<T, String> {
-        let limit = self.options.timeout;
-        tokio::time::timeout(limit, what).await.unwrap_or_else(|_| Err(format!("{failure} within {limit:?}")))
-    }
+/// As far as it takes no longer than `limit`.
+async fn limited<T>(
+    limit: Duration,
+    what: impl Future<Output = Result<T, String>>,
+    failure: &str,
+) -> Result<T, String> {
+    tokio::time::timeout(limit, what).await.unwrap_or_else(|_| Err(format!("{failure} within {limit:?}")))
 }
 
 fn text(error: std::io::Error) -> String {

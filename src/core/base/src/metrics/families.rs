@@ -158,14 +158,15 @@ families! {
     DecisionsWritten: Counter "mixer_decision_log_written_total"
         "Decisions written to the decision log or the recording." [&["file"]];
     DeliveryItems: Counter "mixer_delivery_items_total"
-        "Items handed over to a delivery (accepted), and what became of them." [&["delivery", "outcome"]];
+        "Items handed over to a delivery (accepted), and what became of them."
+        [&["delivery", "handler", "outcome"]];
     DeliveryOpenBreakers: Gauge "mixer_delivery_open_breakers"
-        "Deliveries whose circuit breaker is open." [&["delivery"]];
-    DeliveryQueuedBytes: Gauge "mixer_delivery_queued_bytes" "Bytes in the queues of deliveries." [&["delivery"]];
+        "Deliveries whose circuit breaker is open." [&["delivery", "handler"]];
+    DeliveryQueuedBytes: Gauge "mixer_delivery_queued_bytes" "Bytes in the queues of deliveries." [&["delivery", "handler"]];
     DeliverySpilledBytes: Gauge "mixer_delivery_spilled_bytes"
-        "Bytes that deliveries keep on disk." [&["delivery"]];
+        "Bytes that deliveries keep on disk." [&["delivery", "handler"]];
     DeliveryWaiting: Gauge "mixer_delivery_waiting_items"
-        "Items of which it is not known yet what becomes of them." [&["delivery"]];
+        "Items of which it is not known yet what becomes of them." [&["delivery", "handler"]];
     Diagnostics: Gauge "mixer_diagnostics_total"
         "The number of problems found in the current config, by severity." [&["severity"]];
     DispatcherDestinations: Histogram "mixer_dispatcher_destinations_per_request"

@@ -399,3 +399,100 @@ async fn items_that_are_handed_over_together_are_accepted_one_by_one() {
     assert_eq!(delivery.status().closed, 1);
     assert_adds_up(&delivery);
 }
+
+/// Asks for another attempt and panics, the first time.
+struct Contradictory(bool);
+
+impl AsyncSink<List<Parcel>> for Contradictory {
+    async fn deliver(&mut self, batch: &mut List<Parcel>, tally: &mut Tally) {
+        if !std::mem::replace(&mut self.0, true) {
+            tally.try_again("out of reach");
+            panic!("the sink fails");
+        }
+        tally.delivered(batch.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_sink_said_before_it_panicked_does_not_concern_the_next_batch() {
+    let settings = Settings {
+        retry: Retry { budget: Duration::from_secs(3600), ..Retry::default() },
+        ..Settings::default()
+    };
+    let delivery = Delivery::in_task("contradictory", "", settings, Contradictory(false));
+    delivery.accept(Parcel(0, 1)).unwrap();
+    pass(50).await;
+    delivery.accept(Parcel(1, 1)).unwrap();
+    pass(10_000).await;
+    let status = delivery.status();
+    assert_eq!((status.failed, status.delivered, status.failures_in_a_row), (1, 1, 0));
+    assert!(delivery.close(Duration::from_secs(1)).await);
+    assert_adds_up(&delivery);
+}
+
+/// Counts its attempts, none of which delivers.
+struct Counted(Arc<std::sync::atomic::AtomicUsize>, Arc<std::sync::atomic::AtomicBool>);
+
+impl AsyncSink<List<Parcel>> for Counted {
+    async fn deliver(&mut self, batch: &mut List<Parcel>, tally: &mut Tally) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match self.1.load(std::sync::atomic::Ordering::Relaxed) {
+            true => tally.delivered(batch.len()),
+            false => tally.try_again("no answer"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_holds_the_next_batch_back_as_well() {
+    let (attempts, works) = (Arc::default(), Arc::default());
+    let settings = Settings {
+        batching: Batching { items: 1, ..Batching::default() },
+        // Every batch is given up at its first failure.
+        retry: Retry { breaker_failures: 3, ..Retry::default() },
+        ..Settings::default()
+    };
+    let sink = Counted(Arc::clone(&attempts), Arc::clone(&works));
+    let delivery = Delivery::in_task("held back", "", settings, sink);
+    (0..50).for_each(|item| delivery.accept(Parcel(item, 1)).unwrap());
+    pass(14_000).await;
+    assert_eq!(attempts.load(std::sync::atomic::Ordering::Relaxed), 3);
+    assert_eq!((delivery.status().failed, delivery.status().queued), (3, 47));
+    pass(10 * 30_000).await;
+    let later = attempts.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((13..=24).contains(&later), "{later}: one attempt every 15 to 30 seconds");
+    works.store(true, std::sync::atomic::Ordering::Relaxed);
+    pass(30_000).await;
+    let status = delivery.status();
+    assert_eq!((status.waiting(), status.delivered), (0, 50 - later as u64));
+    assert!(!status.is_breaker_open && delivery.close(Duration::from_secs(1)).await);
+    assert_adds_up(&delivery);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_items_of_a_caller_that_leaves_while_it_holds_are_counted() {
+    let (delivery, works) = unreachable(WhenFull::DropNewest);
+    let delivery = Arc::new(delivery);
+    delivery.accept(Parcel(0, 1)).unwrap();
+    pass(10).await;
+    let items = |numbers: std::ops::Range<usize>| numbers.map(|item| Parcel(item, 1)).collect::<Vec<_>>();
+    let second = Duration::from_secs(1);
+    let left = delivery.accept_each_when_room(items(1..10), Duration::from_secs(3600));
+    assert!(tokio::time::timeout(second, left).await.is_err());
+    // Four of them had room; the one that was waited for and those after it had none.
+    assert_eq!((delivery.status().accepted, delivery.status().full), (10, 5));
+    assert_eq!(delivery.accept_each_when_room(items(10..12), second).await, 0);
+    drop(delivery.accept_each_when_room(items(30..35), second));
+    assert_eq!(delivery.status().full, 12, "a future that nobody waited for");
+    let held = delivery.accept_each_when_room(items(12..30), Duration::from_secs(3600));
+    let mends = async {
+        pass(1000).await;
+        works.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    assert_eq!(tokio::join!(held, mends).0, 18);
+    delivery.refuse(3);
+    assert!(delivery.close(Duration::from_secs(60)).await);
+    let status = delivery.status();
+    assert_eq!((status.delivered, status.full, status.failed), (23, 12, 3));
+    assert_adds_up(&delivery);
+}

@@ -57,18 +57,16 @@ impl<B: Items> Queue<B> {
         Signal::None
     }
 
-    /// What the courier does about the disk, which comes before what waits; `None`: nothing.
+    /// Whether the courier ends now, and what it has is kept on disk: the delivery closes, and what is left would not be delivered soon.
+    pub(super) fn leaves_rest(&self) -> bool {
+        let Some(backlog) = self.backlog.as_ref().filter(|_| self.is_closing) else { return false };
+        backlog.has_some() || self.failures.in_a_row() > 0
+    }
+
+    /// What the courier, whose batch is empty, does about the disk, which comes before what waits; `None`: nothing.
     pub(super) fn next_from_disk(&mut self, now: Instant, batch: &mut B) -> Option<Step> {
         let backlog = self.backlog.as_mut()?;
-        let is_older = backlog.holds_older() || backlog.has_loaded();
-        if self.is_closing && (is_older || self.failures.in_a_row() > 0) {
-            // The next process goes on with it.
-            self.leave(batch);
-            return Some(Step::End);
-        }
-        if !batch.is_empty() {
-            return None;
-        }
+        let is_older = backlog.has_some();
         if let Some(loaded) = backlog.take_loaded() {
             *batch = loaded;
             self.in_flight = batch.len();

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +66,15 @@ enum Event {
     Sink(u64, Conduct),
     /// From now on the disk takes so long for a step, works or not, and takes so many items.
     Disk(u64, bool, usize),
+    /// An item of a caller that would rather wait than have it dropped.
+    Hold(usize),
+    /// The next record that is read is damaged.
+    Damage,
+    /// The process is killed, and another one goes on with what is on disk.
+    Kill,
     Close,
+    /// The deadline of closing, at which the task of the courier ends at once.
+    Deadline,
 }
 
 fn conduct() -> impl Strategy<Value = Conduct> {
@@ -85,7 +93,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         8 => (0..50_u64).prop_map(Event::Pass),
         3 => (0..80_u64, conduct()).prop_map(|(takes, conduct)| Event::Sink(takes, conduct)),
         2 => (0..30_u64, any::<bool>(), 0..60_usize).prop_map(|(takes, works, room)| Event::Disk(takes, works, room)),
+        2 => (0..40_usize).prop_map(Event::Hold),
+        1 => Just(Event::Damage),
+        1 => Just(Event::Kill),
         1 => Just(Event::Close),
+        1 => Just(Event::Deadline),
     ];
     prop::collection::vec(event, 1..120)
 }
@@ -120,6 +132,8 @@ struct Disk {
     room: usize,
     hand: List<Parcel>,
     doing: Keeping,
+    /// Whether the next record that is read is damaged.
+    is_damaged: bool,
 }
 
 /// What the keeper of the model does.
@@ -133,6 +147,22 @@ enum Keeping {
 }
 
 impl Disk {
+    fn new(room: usize) -> Self {
+        Self {
+            records: VecDeque::new(),
+            takes: Duration::ZERO,
+            works: true,
+            room,
+            hand: List::default(),
+            doing: Keeping::Sleeping,
+            is_damaged: false,
+        }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.records.iter().flatten().map(|parcel| parcel.0)
+    }
+
     fn items(&self) -> usize {
         self.records.iter().map(Vec::len).sum()
     }
@@ -161,7 +191,15 @@ struct Stage {
     sink: (Duration, Conduct),
     disk: Option<Disk>,
     is_closing: bool,
+    /// Whether the courier is started by items that arrive after it has ended.
+    restarts: bool,
+    /// The first number of this process, and the next one.
+    first_number: u64,
     next_number: u64,
+    /// Items that an earlier process left on disk.
+    recovered: u64,
+    /// Their numbers: none of them may be lost, unless the sink or the disk loses it.
+    promised: Vec<u64>,
     /// Numbers of items by what became of them, as the sink saw it.
     delivered: Vec<u64>,
     lost: Vec<u64>,
@@ -175,19 +213,38 @@ struct Stage {
 impl Stage {
     /// With a disk that has room for so many items.
     fn with_disk(settings: Settings, room: usize) -> Self {
+        Self::on_disk(settings, Disk::new(room), 0)
+    }
+
+    /// A process that finds this on disk. Its first item has this number.
+    fn on_disk(settings: Settings, disk: Disk, first_number: u64) -> Self {
         let mut stage = Self::new(settings.clone(), true);
         stage.queue = Queue::new(settings, false).with_backlog();
-        stage.disk = Some(Disk {
-            records: VecDeque::new(),
-            takes: Duration::ZERO,
-            works: true,
-            room,
-            hand: List::default(),
-            doing: Keeping::Sleeping,
-        });
+        stage.restarts = false;
+        (stage.first_number, stage.next_number) = (first_number, first_number);
+        stage.recovered = disk.items() as u64;
+        stage.promised = disk.numbers().collect();
+        if stage.recovered > 0 {
+            // Nobody waits yet.
+            let _ = stage.queue.recovered(stage.recovered, stage.recovered);
+        }
+        stage.disk = Some(disk);
         stage.start();
         stage.keep();
         stage
+    }
+
+    /// The process is killed: what is in memory is lost.
+    fn kill(&mut self) {
+        let Some(disk) = self.disk.take() else { return };
+        let disk =
+            Disk { records: disk.records, works: disk.works, takes: disk.takes, ..Disk::new(disk.room) };
+        let memory = self.settings.memory.as_ref().map(|share| Arc::new(Share::new(share.limit())));
+        let now = self.now;
+        let sink = self.sink;
+        let mut next = Self::on_disk(Settings { memory, ..self.settings.clone() }, disk, self.next_number);
+        (next.now, next.sink) = (now, sink);
+        *self = next;
     }
 
     fn new(settings: Settings, restarts: bool) -> Self {
@@ -201,7 +258,11 @@ impl Stage {
             sink: (Duration::ZERO, Conduct::Delivers),
             disk: None,
             is_closing: false,
+            restarts,
+            first_number: 0,
             next_number: 0,
+            recovered: 0,
+            promised: Vec::new(),
             delivered: Vec::new(),
             lost: Vec::new(),
             dropped: Vec::new(),
@@ -282,6 +343,11 @@ impl Stage {
                 self.queue.disk_failed(self.now, "broken".to_owned());
                 Signal::None
             }
+            DiskStep::Load if std::mem::take(&mut disk.is_damaged) => {
+                let record = disk.records.pop_front().unwrap();
+                self.lost.extend(record.iter().map(|parcel| parcel.0));
+                self.queue.unreadable(record.len() as u64, disk.items() as u64, "damaged".to_owned())
+            }
             DiskStep::Load => {
                 let mut batch = List::default();
                 disk.records.front().unwrap().iter().for_each(|parcel| batch.push(*parcel));
@@ -293,10 +359,67 @@ impl Stage {
             }
             DiskStep::Sleep | DiskStep::WaitUntil(_) | DiskStep::End => unreachable!(),
         };
-        let closed = self.queue.status().full + self.queue.status().closed - self.dropped.len() as u64;
-        // What cannot be written while it closes is dropped; which items is not followed here.
-        self.dropped.extend((0..closed).map(|_| u64::MAX));
+        self.drop_unfollowed();
         self.follow(signal);
+        self.keep();
+    }
+
+    /// What cannot be written while it closes is dropped, and what the sink has at the deadline; which items is not followed here.
+    fn drop_unfollowed(&mut self) {
+        let closed = self.queue.status().full + self.queue.status().closed - self.dropped.len() as u64;
+        self.dropped.extend((0..closed).map(|_| u64::MAX));
+    }
+
+    fn hold(&mut self, size: usize) {
+        let before = self.queue.status();
+        match self.queue.accept_if_room(Parcel(self.next_number, size)) {
+            Err(_) => assert_eq!(self.queue.status(), before),
+            Ok(accepted) => {
+                let number = self.next_number;
+                self.next_number += 1;
+                match accepted {
+                    Ok(signal) => {
+                        self.waiting.push_back(number);
+                        self.follow(signal);
+                    }
+                    Err(why) => {
+                        assert_eq!(why, NotAccepted::Closed);
+                        self.dropped.push(number);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The deadline of a courier in a task. A sink that it interrupts has done a part of its work.
+    fn deadline(&mut self) {
+        if self.restarts {
+            return;
+        }
+        self.close();
+        if matches!(self.doing, Doing::Delivering(_)) {
+            let numbers: Vec<u64> = self.batch.as_slice().iter().map(|parcel| parcel.0).collect();
+            let (removed, delivered) = match self.sink.1 {
+                Conduct::TriesAgain(removed, delivered) | Conduct::Panics(removed, delivered) => {
+                    (removed, delivered.min(removed))
+                }
+                Conduct::Half(part) => (0, part),
+                Conduct::Delivers | Conduct::Fails => (0, 0),
+            };
+            let delivered = delivered.min(numbers.len());
+            for _ in 0..removed {
+                self.batch.pop();
+            }
+            self.tally.delivered(delivered);
+            self.delivered.extend(&numbers[..delivered]);
+        }
+        self.queue.abandon(&mut self.batch, &mut self.tally);
+        assert!(self.batch.is_empty());
+        self.doing = Doing::Nothing;
+        if self.disk.is_none() {
+            self.waiting.clear();
+        }
+        self.drop_unfollowed();
         self.keep();
     }
 
@@ -354,6 +477,7 @@ impl Stage {
         }
         let waiting = (self.queue.waiting.len(), self.queue.waiting.bytes());
         let Batching { items, bytes, wait } = self.settings.batching;
+        let pause = self.queue.retry_at.filter(|at| self.now < *at);
         let seen = self.seen.take().filter(|_| waiting.0 > 0).unwrap_or(self.now);
         let is_due = self.disk.is_some()
             || waiting.0 > 0
@@ -368,6 +492,11 @@ impl Stage {
                 assert!(is_from_disk || self.batch.iter().map(|parcel| parcel.0).eq(taken));
                 self.keep();
                 Doing::Delivering(self.now + self.sink.0)
+            }
+            Step::WaitUntil(until) if pause == Some(until) => {
+                assert!(self.disk.is_some() || waiting.0 > 0);
+                self.seen = Some(seen).filter(|_| waiting.0 > 0 && self.queue.since.is_some());
+                Doing::Pausing(until)
             }
             Step::WaitUntil(until) => {
                 assert!(self.disk.is_some() || !is_due && until > self.now && until == seen + wait);
@@ -469,7 +598,15 @@ impl Stage {
                     (disk.takes, disk.works, disk.room) = (Duration::from_millis(takes), works, room);
                 }
             }
+            Event::Hold(size) => self.hold(size),
+            Event::Damage => {
+                if let Some(disk) = &mut self.disk {
+                    disk.is_damaged = true;
+                }
+            }
+            Event::Kill => self.kill(),
             Event::Close => self.close(),
+            Event::Deadline => self.deadline(),
         }
         self.check();
     }
@@ -484,12 +621,13 @@ impl Stage {
     fn check(&self) {
         let status = self.queue.status();
         assert!(status.adds_up(), "{status:?}");
-        assert_eq!(status.accepted, self.next_number);
+        assert_eq!(status.accepted, self.recovered + self.next_number - self.first_number);
         assert_eq!(status.delivered, self.delivered.len() as u64);
         assert_eq!(status.failed, self.lost.len() as u64);
         assert_eq!(status.full + status.closed, self.dropped.len() as u64);
         assert_eq!(status.queued, self.waiting.len());
-        assert!(self.delivered.is_sorted(), "items are delivered once, in order: {:?}", self.delivered);
+        let is_ordered = !self.promised.is_sorted() || self.delivered.is_sorted();
+        assert!(is_ordered, "items are delivered once, in order: {:?}", self.delivered);
         let bounds = self.settings.bounds;
         if !bounds.takes_larger {
             assert!(status.queued <= bounds.items && status.queued_bytes <= bounds.bytes, "{status:?}");
@@ -503,7 +641,7 @@ impl Stage {
 }
 
 proptest! {
-    /// Random schedules of arrivals, slow, failing, half failing and panicking sinks, restarts and closing.
+    /// Random schedules of arrivals, callers that hold, slow, failing, half failing and panicking sinks, restarts, closing and its deadline.
     #[test]
     fn every_item_is_counted_once_and_the_bounds_hold(
         settings in settings(),
@@ -521,7 +659,7 @@ proptest! {
         stage.check();
     }
 
-    /// The same with a disk that is slow, broken or full: nothing is delivered twice or out of order, and what is not delivered when
+    /// The same with a disk that is slow, broken, full or damaged, and processes that are killed: nothing is delivered twice or out of order, and what is not delivered when
     /// the delivery ends is on disk.
     #[test]
     fn what_is_kept_on_disk_is_counted_once_and_delivered_in_its_order(
@@ -544,6 +682,12 @@ proptest! {
         prop_assert!(stage.queue.is_ended(), "{:?}", status);
         prop_assert!(on_disk(&stage) >= status.spilled && status.waiting() == status.spilled, "{:?}", status);
         stage.check();
+        // What was on disk when the last process started was delivered, or is still there.
+        let disk = stage.disk.as_ref().unwrap();
+        let known: HashSet<u64> = stage.delivered.iter().chain(&stage.lost).copied().chain(disk.numbers()).collect();
+        for number in &stage.promised {
+            prop_assert!(known.contains(number), "{} is lost: {:?}", number, status);
+        }
         if let Some(share) = &stage.settings.memory {
             prop_assert_eq!(share.used(), 0);
         }

@@ -140,6 +140,21 @@ async fn without_an_outage_nothing_is_written() {
 }
 
 #[tokio::test]
+async fn items_that_are_handed_over_together_wake_courier_and_keeper() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    backend.works(true);
+    let delivery = open(directory.path(), &backend);
+    // More than half of what the queue holds.
+    for turn in 0..20 {
+        delivery.accept_each((turn * 900..(turn + 1) * 900).map(Entry));
+        until("it is delivered", || delivery.status().waiting() == 0).await;
+    }
+    assert!(delivery.close(PATIENCE).await);
+    assert_eq!(*backend.kept.lock(), (0..18_000).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn what_waits_at_the_end_is_delivered_by_the_next_process() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Backend::default();

@@ -17,6 +17,9 @@ use crate::snapshot::HandlerConfig;
 use crate::template::Variety;
 use mixer_base::pool::{Pool, PoolStatus};
 
+/// The longest time that a handler has after its own deadline.
+const TO_GIVE_UP: Duration = Duration::from_secs(2);
+
 /// A built handler. A panic in a call becomes an error of that call.
 pub struct LiveHandler {
     /// Its configuration. The position may be that of an earlier version of the file if the text is unchanged.
@@ -127,8 +130,10 @@ impl LiveHandler {
 
     /// Closes the handler, then cancels its tasks. Errors: the handler's own error, or the tasks that did not end.
     pub(super) async fn close(&self, deadline: Duration) -> Result<(), String> {
+        // A handler that gives up at its deadline still counts what it has left, or writes it to a disk.
+        let own = deadline - (deadline / 5).min(TO_GIVE_UP);
         // The call itself may panic as well as the future that it returns.
-        let closing = AssertUnwindSafe(async { self.handler.close(deadline).await }).catch_unwind();
+        let closing = AssertUnwindSafe(async { self.handler.close(own).await }).catch_unwind();
         let closed = match tokio::time::timeout(deadline, closing).await {
             Ok(Ok(result)) => result.map_err(|e| e.message),
             Ok(Err(panic)) => Err(format!("panic: {}", panic_text(&*panic))),

@@ -126,6 +126,29 @@ async fn tls_trusts_the_given_root_only() {
 }
 
 #[tokio::test]
+async fn a_root_that_is_replaced_is_loaded_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let (tls, wrong) = (TestTls::new(directory.path()), TestTls::new(&other));
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let server = TestServer::start(&[ok, ok], Some(&tls)).await;
+    let target = HttpTarget::new(HttpOptions {
+        url: format!("https://localhost:{}/", server.port),
+        tls: ClientTlsOptions { ca_file: wrong.root.clone(), ..ClientTlsOptions::default() },
+        ..options(server.port)
+    });
+    let target = target.unwrap();
+    let post = async || target.post(&headers(), Bytes::from_static(b"x")).await.answer;
+    assert!(matches!(post().await, Answer::Retry { .. }));
+    std::fs::rename(&tls.root, &wrong.root).unwrap();
+    assert_eq!(post().await, Answer::Delivered);
+    // A file that cannot be used changes nothing.
+    std::fs::write(&wrong.root, "no certificate").unwrap();
+    assert_eq!(post().await, Answer::Delivered);
+}
+
+#[tokio::test]
 async fn a_proxy_is_used() {
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let mut server = TestServer::start(&[ok], None).await;

@@ -81,3 +81,29 @@ async fn tls_trusts_the_given_root_only() {
     assert_eq!(trusting.exchange(b"b\n", 100, is_line).await.unwrap(), b"ok\n");
     assert_eq!(server.received.recv().await.unwrap(), "b\n");
 }
+
+#[tokio::test]
+async fn a_root_that_is_replaced_is_loaded_for_the_next_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let (tls, wrong) = (TestTls::new(directory.path()), TestTls::new(&other));
+    let server = TestServer::start(&["ok\n"], Some(&tls)).await;
+    let options = StreamOptions {
+        tls: Some(ClientTlsOptions { ca_file: wrong.root.clone(), ..ClientTlsOptions::default() }),
+        ..StreamOptions::new(format!("localhost:{}", server.port))
+    };
+    let mut target = StreamTarget::new(options).unwrap();
+    assert!(target.exchange(b"a\n", 100, is_line).await.is_err());
+    std::fs::rename(&tls.root, &wrong.root).unwrap();
+    assert_eq!(target.exchange(b"a\n", 100, is_line).await.unwrap(), b"ok\n");
+}
+
+/// Sinks of deliveries are tasks that any thread runs.
+#[test]
+fn a_target_can_be_used_by_a_task() {
+    fn is_send<T: Send>(_: &T) {}
+    let mut target = target(1);
+    is_send(&target.send(b"a"));
+    is_send(&target.exchange(b"a", 1, is_line));
+}
