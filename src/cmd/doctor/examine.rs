@@ -1,6 +1,7 @@
 //! The checks of `doctor`.
 
 mod configuration;
+mod deliveries;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     files(options, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;
+    if running(options.monitoring_port).await {
+        findings.extend(deliveries::examine(options).await);
+    }
     findings
 }
 
