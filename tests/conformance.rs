@@ -10,6 +10,8 @@
 
 #[path = "conformance/adapters.rs"]
 mod adapters;
+#[path = "conformance/adapters_remote.rs"]
+mod adapters_remote;
 #[path = "conformance/attributes.rs"]
 mod attributes;
 #[path = "conformance/case.rs"]
@@ -43,6 +45,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("attributes", &[attributes::run, wire::run_rpc]),
     ("envoy", &[envoy::run]),
     ("adapters", &[adapters::run, wire::run_adapters]),
+    ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
 ];

@@ -27,6 +27,8 @@ mod lists;
 mod log;
 #[path = "server/on_config_error.rs"]
 mod on_config_error;
+#[path = "server/peers.rs"]
+mod peers;
 #[path = "server/prometheus.rs"]
 mod prometheus;
 #[path = "server/readiness.rs"]
@@ -37,6 +39,8 @@ mod reload;
 mod sample;
 #[path = "server/security.rs"]
 mod security;
+#[path = "server/senders.rs"]
+mod senders;
 #[path = "server/settings.rs"]
 mod settings;
 #[path = "server/signals.rs"]

@@ -49,6 +49,35 @@ apiVersion: config.istio.io/v1alpha2
 kind: rule
 metadata: {name: count, namespace: istio-system}
 spec: {actions: [{handler: metrics, instances: [calls]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: statsd, namespace: istio-system}
+spec: {compiledAdapter: statsd, params: {address: 'localhost:1', metrics: {calls.instance.istio-system: {type: COUNTER}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: dogstatsd, namespace: istio-system}
+spec: {compiledAdapter: dogstatsd, params: {address: 'localhost:1', metrics: {calls.instance.istio-system: {type: COUNTER}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: fluentd, namespace: istio-system}
+spec: {compiledAdapter: fluentd, params: {address: 'localhost:1', spillDirectory: 'FILE.spill'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: sent, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: send, namespace: istio-system}
+spec:
+  actions:
+  - {handler: statsd, instances: [calls]}
+  - {handler: dogstatsd, instances: [calls]}
+  - {handler: fluentd, instances: [sent]}
 ";
 
 /// The rows of the table of tasks: name and what follows a failure.

@@ -2,16 +2,25 @@
 //!
 //! Only the inventory is meant for the server. Modules are public for benchmarks and tests.
 
+mod address;
 mod any;
 mod bypass;
 mod causes;
+#[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
+mod datagrams;
 pub mod denier;
+mod dogstatsd;
 mod drill;
+mod fluentd;
+#[cfg_attr(not(feature = "adapter-statsd"), expect(dead_code, reason = "templates are only checked"))]
+mod go_template;
+mod lines;
 mod list;
 mod memquota;
 mod noop;
 mod options;
 pub mod prometheus;
+mod statsd;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
@@ -23,19 +32,65 @@ pub use options::AdapterOptions;
 pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<bypass::Bypass>::new(),
     &Erase::<denier::Denier>::new(),
+    &Erase::<dogstatsd::DogStatsd>::new(),
     &Erase::<drill::Drill>::new(),
+    &Erase::<fluentd::Fluentd>::new(),
     &Erase::<list::ListChecker>::new(),
     &Erase::<memquota::Memquota>::new(),
     &Erase::<noop::Noop>::new(),
     &Erase::<prometheus::Prometheus>::new(),
+    &Erase::<statsd::Statsd>::new(),
     &Erase::<stdio::Stdio>::new(),
 ]);
+
+/// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
+#[cfg(not(all(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd")))]
+mod left_out {
+    use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+    use mixer_engine::adapter::{BuildError, NOT_BUILT};
+
+    fn text(adapter: &str) -> String {
+        format!("adapter `{adapter}` is not in this build (feature `adapter-{adapter}`)")
+    }
+
+    /// Says so when the configuration is checked.
+    pub(crate) fn diagnose(adapter: &str, problems: &mut Diagnostics) {
+        let text = format!("the handler will not be built: {}", text(adapter));
+        problems.push(Diagnostic::error(NOT_BUILT, FieldPath::root(), text));
+    }
+
+    /// Why a handler is not built.
+    pub(crate) fn refusal(adapter: &str) -> BuildError {
+        BuildError::Refused(text(adapter))
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::INVENTORY;
     use crate::testing::test_env;
     use mixer_config::FieldPath;
+
+    /// Whether an adapter is in this build.
+    fn is_built(adapter: &str) -> bool {
+        match adapter {
+            "dogstatsd" => cfg!(feature = "adapter-dogstatsd"),
+            "fluentd" => cfg!(feature = "adapter-fluentd"),
+            "statsd" => cfg!(feature = "adapter-statsd"),
+            _ => true,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_adapter_that_was_left_out_is_named() {
+        for adapter in INVENTORY.iter().filter(|adapter| !is_built(adapter.info().name)) {
+            let name = adapter.info().name;
+            let (params, _) = adapter.decode(None, FieldPath::root());
+            let error = adapter.build(&params, Vec::new(), test_env("h.istio-system")).await.err().unwrap();
+            let expected = format!("adapter `{name}` is not in this build (feature `adapter-{name}`)");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 
     #[test]
     fn the_inventory_is_consistent() {
@@ -44,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_handler_implements_what_its_adapter_claims() {
-        for adapter in INVENTORY.iter() {
+        for adapter in INVENTORY.iter().filter(|adapter| is_built(adapter.info().name)) {
             let (params, errors) = adapter.decode(None, FieldPath::root());
             assert!(errors.is_empty());
             // The build itself refuses a handler that lacks a trait.

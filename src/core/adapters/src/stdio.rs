@@ -15,7 +15,6 @@
 //!
 //! Lines and files are those of Istio Mixer 1.3.
 
-mod batch;
 mod line;
 mod queue;
 mod sink;
@@ -26,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use batch::Batch;
+use crate::lines::Lines;
 use line::{LineFormat, LineTemplate};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
@@ -169,11 +168,11 @@ enum LineOutput {
 }
 
 thread_local! {
-    static BATCH: RefCell<Batch> = RefCell::default();
+    static BATCH: RefCell<Lines> = RefCell::default();
 }
 
 impl StdioHandler {
-    fn write(&self, batch: &mut Batch, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
+    fn write(&self, batch: &mut Lines, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
         batch.clear();
         batch.shrink();
         let now = self.clock.now();
@@ -238,7 +237,7 @@ impl HandleReport for StdioHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
         Reply::Ready(BATCH.with(|batch| match batch.try_borrow_mut() {
             Ok(mut batch) => self.write(&mut batch, instances),
-            Err(_) => self.write(&mut Batch::default(), instances),
+            Err(_) => self.write(&mut Lines::default(), instances),
         }))
     }
 }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::Batch;
 use super::sink::Sink;
+use crate::lines::Lines;
 use mixer_base::budget::Share;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
@@ -31,7 +31,7 @@ pub(super) struct Losses {
 
 /// A bounded queue of lines.
 pub(super) struct WriteQueue {
-    delivery: Delivery<Batch>,
+    delivery: Delivery<Lines>,
     handler: Arc<str>,
     bound: usize,
     losses: Losses,
@@ -68,7 +68,7 @@ impl WriteQueue {
     }
 
     /// Queues all lines of a batch, or drops them all. Cost: a copy, a lock, and a wake-up if the writer sleeps.
-    pub(super) fn push(&self, batch: &Batch) {
+    pub(super) fn push(&self, batch: &Lines) {
         if self.delivery.accept(batch).is_err()
             && let Some(suppressed) = self.warnings.admit()
         {
@@ -105,8 +105,8 @@ struct Writer {
     warnings: Arc<RateLimit>,
 }
 
-impl BlockingSink<Batch> for Writer {
-    fn deliver(&mut self, batch: &mut Batch, tally: &mut Tally) {
+impl BlockingSink<Lines> for Writer {
+    fn deliver(&mut self, batch: &mut Lines, tally: &mut Tally) {
         let mut errors = Vec::new();
         let lost = self.sink.write(batch, &mut errors);
         tally.delivered(batch.len().saturating_sub(usize::try_from(lost).unwrap_or(usize::MAX)));

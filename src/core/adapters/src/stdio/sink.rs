@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::batch::Batch;
 use super::{LogStream, Params};
+use crate::lines::Lines;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 use mixer_delivery::Items as _;
 use mixer_engine::adapter::Env;
@@ -65,7 +65,7 @@ impl Sink {
     }
 
     /// Writes all lines. Returns the number of lost lines and adds the errors.
-    pub(super) fn write(&self, batch: &Batch, errors: &mut Vec<String>) -> u64 {
+    pub(super) fn write(&self, batch: &Lines, errors: &mut Vec<String>) -> u64 {
         let (result, name) = match self {
             Sink::Stdout => {
                 (write_chunks(batch, |chunk| write_now(io::stdout().lock(), chunk)), "/dev/stdout".into())
@@ -90,7 +90,7 @@ impl Sink {
 
 /// Writes chunk by chunk until one fails. Errors: why, and how many lines are lost.
 fn write_chunks(
-    batch: &Batch,
+    batch: &Lines,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), (io::Error, u64)> {
     let mut left = batch.len();
@@ -102,7 +102,7 @@ fn write_chunks(
 }
 
 /// Writes line by line, because each line can be too long or start a new file.
-fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String>) -> u64 {
+fn write_rotated(file: &mut RotatingFile, batch: &Lines, errors: &mut Vec<String>) -> u64 {
     for line in batch.lines() {
         errors.extend(file.push(line).err().map(|error| os_text(&error)));
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_loses_its_chunk_and_those_after_it() {
-        let mut batch = Batch::default();
+        let mut batch = Lines::default();
         for length in [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10] {
             batch.buffer().extend(std::iter::repeat_n(b'x', length));
             batch.end_line();

@@ -1,4 +1,4 @@
-//! The lines of one or more reports.
+//! The lines of one or more reports: of a file, or of datagrams.
 
 use mixer_base::rotate::CHEAP_WRITE;
 use mixer_delivery::{Addition, Items};
@@ -24,24 +24,25 @@ impl Growth {
 
 /// Lines in one buffer.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Lines {
     bytes: Vec<u8>,
     /// Where each line ends.
     ends: Vec<usize>,
 }
 
-impl Batch {
+impl Lines {
     /// The buffer to append a line to.
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    pub(super) fn end_line(&mut self) {
+    /// Ends a line.
+    pub(crate) fn end_line(&mut self) {
         self.ends.push(self.bytes.len());
     }
 
     /// The memory that [`append`](Self::append) needs besides what the batch has; by at least half of that, so that appending stays linear.
-    fn growth(&self, other: &Batch) -> Growth {
+    fn growth(&self, other: &Lines) -> Growth {
         let of = |length: usize, more: usize, capacity: usize| match (length + more).checked_sub(capacity) {
             None | Some(0) => 0,
             Some(missing) => missing.max(capacity / 2),
@@ -59,14 +60,24 @@ impl Batch {
     }
 
     /// Appends the lines of another batch.
-    fn append(&mut self, other: &Batch) {
+    fn append(&mut self, other: &Lines) {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         self.ends.extend(other.ends.iter().map(|end| before + end));
     }
 
+    /// Removes the first lines.
+    #[cfg(any(test, feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
+    pub(crate) fn remove_first(&mut self, lines: usize) {
+        let lines = lines.min(self.ends.len());
+        let Some(end) = lines.checked_sub(1).and_then(|last| self.ends.get(last).copied()) else { return };
+        self.bytes.drain(..end);
+        self.ends.drain(..lines);
+        self.ends.iter_mut().for_each(|of| *of -= end);
+    }
+
     /// Whole lines in chunks of at most [`CHEAP_WRITE`] bytes, or of one line if it is longer, each with its number of lines.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let (mut start, mut first) = (0, 0);
         std::iter::from_fn(move || {
             let rest = self.ends.get(first..).unwrap_or_default();
@@ -79,15 +90,15 @@ impl Batch {
         })
     }
 
-    /// Each line with its line feed.
-    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+    /// Each line, as it was appended.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
     }
 }
 
 /// Lines are counted one by one, and written all at once.
-impl Items for Batch {
+impl Items for Lines {
     fn len(&self) -> usize {
         self.ends.len()
     }
@@ -116,7 +127,7 @@ impl Items for Batch {
 }
 
 /// The lines of a report, which stay in its buffer as well.
-impl Addition<Batch> for &Batch {
+impl Addition<Lines> for &Lines {
     fn items(&self) -> usize {
         self.len()
     }
@@ -125,11 +136,11 @@ impl Addition<Batch> for &Batch {
         self.bytes.len()
     }
 
-    fn growth(&self, batch: &Batch) -> usize {
+    fn growth(&self, batch: &Lines) -> usize {
         batch.growth(self).size()
     }
 
-    fn add_to(self, batch: &mut Batch) {
+    fn add_to(self, batch: &mut Lines) {
         let growth = batch.growth(self);
         batch.grow(growth);
         batch.append(self);
@@ -142,7 +153,7 @@ mod tests {
 
     #[test]
     fn chunks_are_whole_lines() {
-        let mut batch = Batch::default();
+        let mut batch = Lines::default();
         let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
         for length in lengths {
             batch.buffer().extend(std::iter::repeat_n(b'x', length));
@@ -150,6 +161,21 @@ mod tests {
         }
         let chunks: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();
         assert_eq!(chunks, [(CHEAP_WRITE, 2), (1, 1), (CHEAP_WRITE, 1), (CHEAP_WRITE + 5, 1), (20, 2)]);
-        assert_eq!(Batch::default().chunks().count(), 0);
+        assert_eq!(Lines::default().chunks().count(), 0);
+    }
+
+    #[test]
+    fn the_first_lines_can_be_removed() {
+        for removed in 0..5 {
+            let mut lines = Lines::default();
+            for line in ["a", "bcd", "", "ef"] {
+                lines.buffer().extend_from_slice(line.as_bytes());
+                lines.end_line();
+            }
+            lines.remove_first(removed);
+            let left: Vec<&[u8]> = lines.lines().collect();
+            let expected: Vec<&[u8]> = [&b"a"[..], b"bcd", b"", b"ef"].into_iter().skip(removed).collect();
+            assert_eq!((left, lines.bytes()), (expected.clone(), expected.concat().len()), "{removed}");
+        }
     }
 }

@@ -1,0 +1,49 @@
+//! Addresses of backends in parameters.
+
+/// Host and port of `HOST:PORT`; an IPv6 address is in brackets. Errors: Go's text, without the address.
+pub(crate) fn split(address: &str) -> Result<(&str, &str), &'static str> {
+    let missing = Err("missing port in address");
+    let Some((host, port)) = address.rsplit_once(':') else { return missing };
+    match host.strip_prefix('[') {
+        Some(inner) => match inner.strip_suffix(']') {
+            Some(host) => Ok((host, port)),
+            // The colon was one of the address.
+            None if port.ends_with(']') => missing,
+            None => Err("missing ']' in address"),
+        },
+        None if host.contains(':') => Err("too many colons in address"),
+        None => Ok((host, port)),
+    }
+}
+
+/// The address as a client needs it: an address without a host is one of this machine.
+#[cfg_attr(
+    not(any(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd")),
+    expect(dead_code, reason = "without adapters that send")
+)]
+pub(crate) fn dialed(address: &str) -> String {
+    if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn addresses_are_split_as_go_does() {
+        for (address, parts) in [
+            ("localhost:8125", Ok(("localhost", "8125"))),
+            (":8125", Ok(("", "8125"))),
+            ("x:", Ok(("x", ""))),
+            ("[::1]:80", Ok(("::1", "80"))),
+            ("", Err("missing port in address")),
+            ("x", Err("missing port in address")),
+            ("[::1]", Err("missing port in address")),
+            ("::1", Err("too many colons in address")),
+            ("a:b:c", Err("too many colons in address")),
+            ("[::1:80", Err("missing ']' in address")),
+        ] {
+            assert_eq!(split(address), parts, "{address}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Sends log entries to a server of the forward protocol, such as Fluentd or Fluent Bit.
+//!
+//! Reports encode their entries, hand them to a delivery and are done. The delivery sends them in batches, connects again when the
+//! connection fails, and never gives a batch up: while the server is away, entries wait in the queue, and with `spillDirectory` on disk.
+//!
+//! Without `acknowledge`, entries are sent as Istio Mixer 1.3 does, and count as delivered once they are written: those on their way when a
+//! connection ends are lost. With it, each chunk is sent again until the server has acknowledged it.
+
+#[cfg(feature = "adapter-fluentd")]
+mod entry;
+#[cfg(feature = "adapter-fluentd")]
+mod forward;
+#[cfg(feature = "adapter-fluentd")]
+mod handler;
+
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+
+use crate::address;
+
+mixer_config::message_enum! {
+    /// What happens to entries for which there is no room.
+    pub enum WhenFull: "adapter.fluentd.config.Params_WhenFull" {
+        /// They are dropped, and their report fails.
+        0 "DROP_NEWEST" DropNewest;
+        /// Those that waited longest are dropped for them.
+        1 "DROP_OLDEST" DropOldest;
+        /// Their report waits for room, at most for `holdTimeout`.
+        2 "HOLD" Hold;
+    }
+}
+
+mixer_config::message! {
+    /// TLS of the connection.
+    pub struct Tls: "adapter.fluentd.config.Params_Tls" {
+        /// File with the trusted roots, PEM; empty: those of the system.
+        1 ca_file: String = String::new();
+        /// File with the client certificate, PEM; empty: none.
+        2 cert_file: String = String::new();
+        /// File with its key, PEM.
+        3 key_file: String = String::new();
+        /// Expected name of the server; empty: the host of the address.
+        4 server_name: String = String::new();
+    }
+}
+
+mixer_config::message! {
+    /// Parameters of the fluentd adapter.
+    pub struct Params: "adapter.fluentd.config.Params" {
+        /// Address of the server, `HOST:PORT`.
+        1 address: String = "localhost:24224".to_owned();
+        /// Durations as whole milliseconds instead of text.
+        2 integer_duration: bool = false;
+        /// Entries that are sent at once, without waiting for more; 0 means 1024.
+        3 instance_buffer_size: i64 = 1024;
+        /// Bytes of a batch at most; larger entries are dropped. 0 means 8 MiB.
+        4 max_batch_size_bytes: i64 = 8 << 20;
+        /// How long an entry waits for others; 0 means a minute.
+        5 push_interval_duration: SignedDuration = SignedDuration::from_secs(60);
+        /// The limit of writing a batch, and of waiting for its acknowledgement; 0 means a minute.
+        6 push_timeout_duration: SignedDuration = SignedDuration::from_secs(60);
+        /// Whether the server acknowledges each chunk. Not in Istio Mixer, as all that follow.
+        1000 acknowledge: bool = false;
+        /// TLS; absent: plain text.
+        1001 tls: Option<Tls> = None;
+        /// Size of the queue in KiB.
+        1002 queue_kilobytes: u32 = 16 << 10;
+        /// What happens to entries for which there is no room.
+        1003 when_full: WhenFull = WhenFull::DropNewest;
+        /// How long a report waits for room, with `HOLD`.
+        1004 hold_timeout: SignedDuration = SignedDuration::from_secs(1);
+        /// A directory of its own, in which entries are kept while the server is away; empty: none.
+        1005 spill_directory: String = String::new();
+        /// Most MiB in that directory.
+        1006 spill_megabytes: u32 = 1024;
+    }
+}
+
+/// The adapter.
+pub(crate) struct Fluentd;
+
+impl Adapter for Fluentd {
+    const INFO: AdapterInfo = AdapterInfo {
+        name: "fluentd",
+        about: "Sends logentries to a fluentd instance",
+        templates: &["logentry"],
+    };
+    type Params = Params;
+
+    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        let mut problem = |path: &str, field: &str, text: &str| {
+            let path = FieldPath::root().field(path);
+            problems.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
+        };
+        let mut unusable = None;
+        if params.address.is_empty() {
+            problem("address", "address", "Address is empty");
+        } else {
+            match address::split(&params.address) {
+                Err(why) => {
+                    let text = format!("Address is malformed: address {}: {why}", params.address);
+                    problem("address", "address", &text);
+                }
+                // compat(1.3): found when the handler is built.
+                Ok((_, port)) if port.parse::<u16>().is_err() => {
+                    unusable = Some(format!("strconv.Atoi: parsing {port:?}: invalid syntax"));
+                }
+                Ok(_) => {}
+            }
+        }
+        let positive = "Value must be a positive number";
+        if params.max_batch_size_bytes < 0 {
+            problem("maxBatchSizeBytes", "maxBatchBytes", positive);
+        }
+        if params.instance_buffer_size < 0 {
+            problem("instanceBufferSize", "instanceBufferSize", positive);
+        }
+        for (field, duration) in [
+            ("pushIntervalDuration", params.push_interval_duration),
+            ("pushTimeoutDuration", params.push_timeout_duration),
+            ("holdTimeout", params.hold_timeout),
+        ] {
+            if duration < SignedDuration::ZERO {
+                problem(field, field, "Duration must be positive");
+            }
+        }
+        if let Some(tls) = &params.tls
+            && tls.cert_file.is_empty() != tls.key_file.is_empty()
+        {
+            problem("tls", "tls", "a certificate and its key belong together");
+        }
+        if let Some(why) = unusable {
+            let text = format!("the handler will not be built: {why}");
+            problems.push(Diagnostic::error(NOT_BUILT, FieldPath::root().field("address"), text));
+        }
+        #[cfg(not(feature = "adapter-fluentd"))]
+        crate::left_out::diagnose("fluentd", problems);
+    }
+
+    #[cfg(feature = "adapter-fluentd")]
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        Ok(Box::new(handler::FluentdHandler::start(&params, &instances, &env)?))
+    }
+
+    #[cfg(not(feature = "adapter-fluentd"))]
+    async fn build(_: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
+        Err(crate::left_out::refusal("fluentd"))
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "adapter-fluentd")]
+mod tests;

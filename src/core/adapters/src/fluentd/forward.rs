@@ -1,0 +1,179 @@
+//! The forward protocol: <https://github.com/fluent/fluentd/wiki/Forward-Protocol-Specification-v1>.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmp::encode as msgpack;
+
+use mixer_delivery::{AsyncSink, Items as _, List, Tally};
+use mixer_remote::StreamTarget;
+
+use super::entry::{Entry, length, push_text};
+
+/// Bytes of an acknowledgement at most.
+const MAX_ACKNOWLEDGEMENT: usize = 256;
+/// Chunks that are on their way at once at most.
+const MAX_CHUNKS: usize = 256;
+
+/// Sends entries.
+pub(super) struct Forwarder {
+    pub(super) target: StreamTarget,
+    /// Whether the server acknowledges chunks.
+    pub(super) acknowledge: bool,
+}
+
+impl AsyncSink<List<Entry>> for Forwarder {
+    async fn deliver(&mut self, batch: &mut List<Entry>, tally: &mut Tally) {
+        if !self.acknowledge {
+            let bytes = messages(batch.as_slice());
+            return self.target.send(&bytes).await.settle(batch.len(), tally);
+        }
+        while !batch.is_empty() {
+            let (bytes, chunks) = chunks(batch.as_slice());
+            let is_complete = |answer: &[u8]| match acknowledgements(answer) {
+                Ok(found) => found.len() >= chunks.len(),
+                // More bytes would not help.
+                Err(Unreadable) => true,
+            };
+            let most = chunks.len() * MAX_ACKNOWLEDGEMENT;
+            let answer = match self.target.exchange(&bytes, most, is_complete).await {
+                Ok(answer) => answer,
+                Err(why) => return tally.try_again(why),
+            };
+            let found = acknowledgements(&answer).unwrap_or_default();
+            let mut acknowledged = 0;
+            for (chunk, found) in chunks.iter().zip(&found) {
+                if chunk.id.as_bytes() != *found {
+                    break;
+                }
+                acknowledged += chunk.entries;
+            }
+            for _ in 0..acknowledged {
+                batch.pop();
+            }
+            tally.delivered(acknowledged);
+            if acknowledged < chunks.iter().map(|chunk| chunk.entries).sum() {
+                self.target.disconnect();
+                return tally.try_again("the answer is not the acknowledgement of the chunk");
+            }
+        }
+    }
+}
+
+/// One message an entry, without acknowledgement: `[tag, time, record, nil]`.
+fn messages(entries: &[Entry]) -> Vec<u8> {
+    let mut out =
+        Vec::with_capacity(entries.iter().map(|entry| entry.record.len() + entry.tag.len() + 16).sum());
+    for entry in entries {
+        // Writing to a Vec cannot fail.
+        let _ = msgpack::write_array_len(&mut out, 4);
+        push_text(&mut out, &entry.tag);
+        let _ = msgpack::write_sint(&mut out, entry.time);
+        out.extend_from_slice(&entry.record);
+        let _ = msgpack::write_nil(&mut out);
+    }
+    out
+}
+
+/// Entries with one tag that are acknowledged together.
+struct Chunk {
+    id: String,
+    entries: usize,
+}
+
+/// The first entries, as one message for all that follow each other with one tag: `[tag, [[time, record], …], {size, chunk}]`.
+fn chunks(entries: &[Entry]) -> (Vec<u8>, Vec<Chunk>) {
+    let mut out = Vec::new();
+    let mut chunks = Vec::new();
+    for run in entries.chunk_by(|a, b| a.tag == b.tag).take(MAX_CHUNKS) {
+        let Some(first) = run.first() else { continue };
+        let id = STANDARD.encode(fastrand::u128(..).to_le_bytes());
+        // Writing to a Vec cannot fail.
+        let _ = msgpack::write_array_len(&mut out, 3);
+        push_text(&mut out, &first.tag);
+        let _ = msgpack::write_array_len(&mut out, length(run.len()));
+        for entry in run {
+            let _ = msgpack::write_array_len(&mut out, 2);
+            let _ = msgpack::write_sint(&mut out, entry.time);
+            out.extend_from_slice(&entry.record);
+        }
+        let _ = msgpack::write_map_len(&mut out, 2);
+        push_text(&mut out, b"size");
+        let _ = msgpack::write_uint(&mut out, run.len() as u64);
+        push_text(&mut out, b"chunk");
+        push_text(&mut out, id.as_bytes());
+        chunks.push(Chunk { id, entries: run.len() });
+    }
+    (out, chunks)
+}
+
+/// An answer that is no acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unreadable;
+
+/// The ids of the complete acknowledgements at the beginning: `{"ack": id}` each. Errors: something else.
+fn acknowledgements(mut answer: &[u8]) -> Result<Vec<&[u8]>, Unreadable> {
+    let mut ids = Vec::new();
+    loop {
+        let mut rest = answer;
+        let Some(marker) = take(&mut rest, 1) else { return Ok(ids) };
+        if marker != [0x81] {
+            return Err(Unreadable);
+        }
+        let Some(key) = text(&mut rest)? else { return Ok(ids) };
+        if key != b"ack" {
+            return Err(Unreadable);
+        }
+        let Some(id) = text(&mut rest)? else { return Ok(ids) };
+        ids.push(id);
+        answer = rest;
+    }
+}
+
+/// The string at the beginning; `None` if it is incomplete.
+fn text<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Unreadable> {
+    let Some([marker]) = take(bytes, 1) else { return Ok(None) };
+    let length = match marker {
+        0xa0..=0xbf => Some(usize::from(marker & 0x1f)),
+        0xd9 => take(bytes, 1).and_then(|length| length.first().copied()).map(usize::from),
+        _ => return Err(Unreadable),
+    };
+    Ok(length.and_then(|length| take(bytes, length)))
+}
+
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(count)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_read_as_they_arrive() {
+        let mut answer = b"\x81\xa3ack\xa4abc=".to_vec();
+        answer.extend(b"\x81\xa3ack\xd9\x21");
+        answer.extend([b'x'; 33]);
+        assert_eq!(acknowledgements(&answer), Ok(vec![&b"abc="[..], &[b'x'; 33]]));
+        for cut in 0..answer.len() {
+            let found = acknowledgements(&answer[..cut]).unwrap();
+            assert_eq!(found.len(), usize::from(cut >= 10), "{cut} bytes");
+        }
+        for other in [&b"\x80"[..], b"\x81\xa3nak", b"\x81\x01", b"HTTP/1.1 400", b"\x81\xa3ack\xc0"] {
+            assert_eq!(acknowledgements(other), Err(Unreadable), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn entries_with_one_tag_are_one_chunk() {
+        let entry = |tag: &str| Entry { time: 1, tag: tag.as_bytes().into(), record: Box::new([0x80]) };
+        let entries: Vec<Entry> = ["a", "a", "b", "a"].into_iter().map(entry).collect();
+        let (_, found) = chunks(&entries);
+        assert_eq!(found.iter().map(|chunk| chunk.entries).collect::<Vec<_>>(), [2, 1, 1]);
+        assert!(found.iter().all(|chunk| chunk.id.len() == 24));
+        assert_ne!(found[0].id, found[1].id);
+        let many: Vec<Entry> = (0..1000).map(|number| entry(&number.to_string())).collect();
+        assert_eq!(chunks(&many).1.len(), MAX_CHUNKS);
+    }
+}

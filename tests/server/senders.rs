@@ -1,0 +1,309 @@
+//! Adapters that send: strict receivers in the place of StatsD, DogStatsD and a server of the forward protocol.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
+use crate::support::rpc::{Client, mixer};
+use crate::support::{DEADLINE, Server, http, msgpack, run_mixer, wait_for};
+
+const WORDS: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    request.size: {valueType: INT64}
+    request.path: {valueType: STRING}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: hits, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: "1", dimensions: {path: request.path | "/"}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: entry, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '"info"', variables: {number: request.size | 0}}}
+"#;
+
+/// A handler that gets all instances of one name.
+pub(crate) fn handler(name: &str, instance: &str, adapter: &str, params: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: {name}, instances: [{instance}]}}]}}\n"
+    )
+}
+
+pub(crate) fn start(directory: &Path, handlers: &str) -> Server {
+    std::fs::write(directory.join("config.yaml"), format!("{WORDS}{handlers}")).unwrap();
+    Server::on(directory).native().start()
+}
+
+/// Reports entries with these numbers, fifty a call.
+pub(crate) fn report(server: &Server, numbers: std::ops::Range<i64>, path: &str) {
+    let mut client = Client::new(&server.address()).unwrap();
+    let numbers: Vec<i64> = numbers.collect();
+    for call in numbers.chunks(50) {
+        let mut request = mixer::ReportRequest {
+            repeated_attributes_semantics: 1,
+            global_word_count: 222,
+            ..Default::default()
+        };
+        for number in call {
+            let mut attributes = Attributes::new();
+            attributes.insert("request.size".to_owned(), Attribute::Int64(*number));
+            attributes.insert("request.path".to_owned(), Attribute::Text(path.to_owned()));
+            request.attributes.push(encode_alone(&attributes, Words::of_message()));
+        }
+        client.report(&request, None).unwrap();
+    }
+}
+
+/// A delivery in ControlZ.
+fn delivery(server: &Server, name: &str) -> Value {
+    let url = format!("http://127.0.0.1:{}/deliveryj/", server.ports.ctrlz);
+    let list: Value = serde_json::from_str(&http("GET", &url, "").unwrap().body).unwrap();
+    list.as_array().unwrap().iter().find(|of| of["name"] == name).cloned().unwrap_or_default()
+}
+
+pub(crate) fn count(delivery: &Value, key: &str) -> u64 {
+    delivery[key].as_u64().unwrap_or_else(|| panic!("no {key} in {delivery}"))
+}
+
+/// Waits until a delivery is in a state.
+pub(crate) fn until(server: &Server, name: &str, what: &str, state: impl Fn(&Value) -> bool) -> Value {
+    let found = wait_for(DEADLINE, || Some(delivery(server, name)).filter(&state));
+    found.unwrap_or_else(|| panic!("{what}: {}\n{}", delivery(server, name), server.log()))
+}
+
+/// A metric of a datagram: name, value, type, and the tags. Panics if it is none.
+fn metric(line: &str) -> (String, f64, String, BTreeSet<String>) {
+    let (name, rest) = line.split_once(':').unwrap_or_else(|| panic!("no metric: {line:?}"));
+    let mut parts = rest.split('|');
+    let value: f64 =
+        parts.next().and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no value: {line:?}"));
+    let kind = parts.next().unwrap_or_default();
+    assert!(matches!(kind, "c" | "g" | "ms" | "h"), "no type: {line:?}");
+    let tags = parts
+        .next()
+        .map(|tags| tags.strip_prefix('#').expect("tags").split(',').map(str::to_owned).collect());
+    assert!(parts.next().is_none() && !name.is_empty(), "more than a metric: {line:?}");
+    (name.to_owned(), value, kind.to_owned(), tags.unwrap_or_default())
+}
+
+#[test]
+fn metrics_arrive_at_strict_receivers_also_those_that_wait_at_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let [statsd, dogstatsd] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let address = |socket: &UdpSocket| socket.local_addr().unwrap().to_string();
+    // Nothing is sent before the end, unless there is much of it.
+    let of_statsd = format!(
+        "address: '{}', prefix: mesh, flushDuration: 1h, metrics: {{hits.instance.istio-system: \
+         {{type: COUNTER, nameTemplate: 'hits{{{{.path}}}}'}}}}",
+        address(&statsd)
+    );
+    let of_dogstatsd = format!(
+        "address: '{}', bufferLength: 10, globalTags: {{env: lab}}, metrics: {{hits.instance.istio-system: {{type: COUNTER, name: hits}}}}",
+        address(&dogstatsd)
+    );
+    let handlers =
+        handler("statsd", "hits", "statsd", &of_statsd) + &handler("dog", "hits", "dogstatsd", &of_dogstatsd);
+    let mut server = start(directory.path(), &handlers);
+    report(&server, 0..100, "/a b");
+    until(&server, "dogstatsd sender", "metrics are sent", |of| count(of, "delivered") == 100);
+    let waiting = delivery(&server, "statsd sender");
+    assert_eq!((count(&waiting, "accepted"), count(&waiting, "queued")), (100, 100), "{waiting}");
+    let metrics = http("GET", &server.monitoring_url("/metrics"), "").unwrap().body;
+    let sample = "mixer_delivery_items_total{delivery=\"dogstatsd sender\",handler=\"dog.istio-system\",outcome=\"delivered\"} 100";
+    assert!(metrics.lines().any(|line| line == sample), "{sample} in {metrics}");
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let mut buffer = [0; 2000];
+    let mut total = 0.0;
+    while total < 100.0 {
+        statsd.set_read_timeout(Some(DEADLINE)).unwrap();
+        let length = statsd.recv(&mut buffer).unwrap();
+        let datagram = String::from_utf8(buffer[..length].to_vec()).unwrap();
+        assert!(length <= 510, "{datagram}");
+        for line in datagram.split('\n') {
+            let (name, value, kind, tags) = metric(line);
+            assert_eq!((name.as_str(), kind.as_str(), tags.len()), ("mesh.hits/a b", "c", 0));
+            total += value;
+        }
+    }
+    assert_eq!(total, 100.0);
+    let mut total = 0.0;
+    while total < 100.0 {
+        dogstatsd.set_read_timeout(Some(DEADLINE)).unwrap();
+        let length = dogstatsd.recv(&mut buffer).unwrap();
+        let datagram = String::from_utf8(buffer[..length].to_vec()).unwrap();
+        assert!(datagram.split('\n').count() <= 10, "{datagram}");
+        for line in datagram.split('\n') {
+            let (name, value, kind, tags) = metric(line);
+            assert_eq!((name.as_str(), kind.as_str()), ("istio.hits", "c"));
+            assert_eq!(tags, ["env:lab", "path:/a b"].map(str::to_owned).into());
+            total += value;
+        }
+    }
+}
+
+/// A strict server of the forward protocol with acknowledgements.
+struct FluentServer {
+    listener: TcpListener,
+    /// Numbers of the entries that it has acknowledged.
+    numbers: Vec<i64>,
+}
+
+impl FluentServer {
+    fn on(listener: TcpListener) -> Self {
+        listener.set_nonblocking(true).unwrap();
+        Self { listener, numbers: Vec::new() }
+    }
+
+    fn accept(&self) -> TcpStream {
+        let accepted = wait_for(DEADLINE, || self.listener.accept().ok());
+        let (stream, _) = accepted.expect("a connection");
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        stream
+    }
+
+    /// The next chunk: its numbers and its id; `None` when the connection ends or at the deadline. Panics if it is not as the protocol says.
+    fn chunk(stream: &mut TcpStream, pending: &mut Vec<u8>) -> Option<(Vec<i64>, String)> {
+        let started = Instant::now();
+        let mut buffer = [0; 1 << 16];
+        loop {
+            let length = msgpack::length_of_first(pending).unwrap_or_else(|error| panic!("{error}"));
+            if let Some(length) = length {
+                let bytes: Vec<u8> = pending.drain(..length).collect();
+                return Some(Self::read(&msgpack::values(&bytes).unwrap()[0]));
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(length) => pending.extend_from_slice(&buffer[..length]),
+                Err(_) if started.elapsed() > DEADLINE => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn read(message: &Value) -> (Vec<i64>, String) {
+        let [tag, entries, options] = message.as_array().expect("an array").as_slice() else {
+            panic!("a message of the forward mode has three parts: {message}")
+        };
+        assert_eq!(tag, "entry.instance.istio-system");
+        let entries = entries.as_array().expect("entries");
+        let numbers = entries.iter().map(|entry| {
+            let [time, record] = entry.as_array().expect("an entry").as_slice() else { panic!("{entry}") };
+            assert!(time.is_i64(), "{entry}");
+            assert_eq!(record.as_object().map(serde_json::Map::len), Some(2), "{entry}");
+            assert_eq!(record["severity"], "info");
+            record["number"].as_i64().expect("a number")
+        });
+        let numbers: Vec<i64> = numbers.collect();
+        assert_eq!(options["size"], numbers.len());
+        (numbers, options["chunk"].as_str().expect("an id").to_owned())
+    }
+
+    /// Acknowledges chunks until so many entries have arrived.
+    fn serve(&mut self, stream: &mut TcpStream, pending: &mut Vec<u8>, entries: usize) {
+        while self.numbers.len() < entries {
+            let Some((numbers, id)) = Self::chunk(stream, pending) else {
+                panic!("{} of {entries} entries", self.numbers.len())
+            };
+            self.numbers.extend(numbers);
+            let mut answer = b"\x81\xa3ack".to_vec();
+            answer.push(0xa0 | id.len() as u8);
+            answer.extend(id.as_bytes());
+            stream.write_all(&answer).unwrap();
+        }
+    }
+}
+
+fn fluentd(port: u16, more: &str) -> String {
+    let params = format!("address: '127.0.0.1:{port}', pushIntervalDuration: 10ms, acknowledge: true{more}");
+    handler("fluent", "entry", "fluentd", &params)
+}
+
+#[test]
+fn every_entry_is_acknowledged_although_the_connection_breaks() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut fluent = FluentServer::on(listener);
+    let server = start(directory.path(), &fluentd(port, ""));
+    report(&server, 0..200, "/");
+    let mut stream = fluent.accept();
+    let unanswered = FluentServer::chunk(&mut stream, &mut Vec::new()).expect("a chunk");
+    assert!(!unanswered.0.is_empty());
+    drop(stream);
+    // The chunk comes again, with all others.
+    let (mut stream, mut pending) = (fluent.accept(), Vec::new());
+    fluent.serve(&mut stream, &mut pending, 200);
+    assert_eq!(fluent.numbers, (0..200).collect::<Vec<_>>());
+    let settled = until(&server, "fluentd sender", "all is delivered", |of| count(of, "delivered") == 200);
+    assert_eq!(
+        (settled["state"].as_str(), count(&settled, "accepted")),
+        (Some("delivering"), 200),
+        "{settled}"
+    );
+    // `doctor` asks the server.
+    let [api, monitoring, metrics, ctrlz] =
+        [server.ports.api, server.ports.monitoring, server.ports.metrics, server.ports.ctrlz]
+            .map(|port| port.to_string());
+    let config = format!("fs://{}", directory.path().display());
+    let flags = ["doctor", "--config-store-url", &config, "--port", &api, "--monitoring-port", &monitoring];
+    let flags = [&flags[..], &["--metrics-port", &metrics, "--ctrlz-port", &ctrlz]].concat();
+    let text =
+        "ok    delivery        fluentd sender of fluent.istio-system: 200 items delivered, 0 waiting, 0 lost";
+    let doctor = run_mixer(&flags);
+    assert!(doctor.stdout.lines().any(|line| line == text), "{doctor:?}");
+    drop((stream, fluent));
+    report(&server, 200..210, "/");
+    until(&server, "fluentd sender", "it fails", |of| of["state"] == "failing");
+    let doctor = run_mixer(&flags);
+    let fails = |line: &str| {
+        line.starts_with("warn  delivery        fluentd sender of fluent.istio-system is failing: ")
+    };
+    assert!(doctor.stdout.lines().any(fails), "{doctor:?}");
+}
+
+#[test]
+fn entries_on_disk_survive_a_killed_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let spill = tempfile::tempdir().unwrap();
+    let port = {
+        let place = TcpListener::bind("127.0.0.1:0").unwrap();
+        place.local_addr().unwrap().port()
+    };
+    let more =
+        format!(", spillDirectory: '{}', instanceBufferSize: 10", spill.path().join("fluent").display());
+    let server = start(directory.path(), &fluentd(port, &more));
+    report(&server, 0..500, "/");
+    // One batch is with the sender, and stays in memory; another one may be on its way to the disk.
+    let kept = until(&server, "fluentd sender", "entries are on disk", |of| {
+        count(of, "queued") == 0 && count(of, "spilled") + count(of, "inFlight") == 500
+    });
+    let in_flight = count(&kept, "inFlight");
+    server.signal("KILL");
+    drop(server);
+    let mut fluent = FluentServer::on(TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let server = start(directory.path(), &fluentd(port, &more));
+    let recovered = delivery(&server, "fluentd sender");
+    let least = 490 - in_flight as usize;
+    assert!(count(&recovered, "recovered") as usize >= least, "{recovered} after {kept}");
+    let (mut stream, mut pending) = (fluent.accept(), Vec::new());
+    fluent.serve(&mut stream, &mut pending, count(&recovered, "recovered") as usize);
+    let arrived: BTreeSet<i64> = fluent.numbers.iter().copied().collect();
+    assert_eq!(arrived.len(), fluent.numbers.len(), "no entry comes twice");
+    until(&server, "fluentd sender", "all is delivered", |of| {
+        count(of, "delivered") == count(of, "accepted") && count(of, "spilledBytes") == 0
+    });
+}
