@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer};
@@ -279,10 +280,10 @@ fn every_entry_is_acknowledged_although_the_connection_breaks() {
 fn entries_on_disk_survive_a_killed_server() {
     let directory = tempfile::tempdir().unwrap();
     let spill = tempfile::tempdir().unwrap();
-    let port = {
-        let place = TcpListener::bind("127.0.0.1:0").unwrap();
-        place.local_addr().unwrap().port()
-    };
+    // Refuses connections until it listens; no other process can take its port.
+    let place = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    place.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let port = place.local_addr().unwrap().as_socket().unwrap().port();
     let more =
         format!(", spillDirectory: '{}', instanceBufferSize: 10", spill.path().join("fluent").display());
     let server = start(directory.path(), &fluentd(port, &more));
@@ -294,7 +295,8 @@ fn entries_on_disk_survive_a_killed_server() {
     let in_flight = count(&kept, "inFlight");
     server.signal("KILL");
     drop(server);
-    let mut fluent = FluentServer::on(TcpListener::bind(("127.0.0.1", port)).unwrap());
+    place.listen(16).unwrap();
+    let mut fluent = FluentServer::on(place.into());
     let server = start(directory.path(), &fluentd(port, &more));
     let recovered = delivery(&server, "fluentd sender");
     let least = 490 - in_flight as usize;

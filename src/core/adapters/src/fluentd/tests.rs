@@ -4,7 +4,7 @@ use std::time::Duration;
 use mixer_attribute::{Timestamp, Value, ValueType};
 use mixer_engine::adapter::{BoundInstance, Instance, Leaf, Reply};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::*;
 use crate::testing::{bound, problems, test_env};
@@ -54,17 +54,23 @@ async fn read(stream: &mut TcpStream, length: usize) -> Vec<u8> {
     bytes
 }
 
+/// A port at which nobody listens until the socket does; connections are refused, and no other process can take it.
+fn silent() -> (TcpSocket, u16) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    (socket, port)
+}
+
 #[tokio::test]
 async fn entries_wait_for_a_server_that_comes_later() {
-    let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = place.local_addr().unwrap().port();
-    drop(place);
+    let (place, port) = silent();
     let handler = build(fast(port)).await;
     assert_eq!(report(&*handler, 1).await, "");
     while handler.status().trouble.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let listener = place.listen(16).unwrap();
     assert_eq!(report(&*handler, 2).await, "");
     let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     assert_eq!(read(&mut stream, 2 * message(1).len()).await, [message(1), message(2)].concat());
@@ -147,9 +153,7 @@ async fn a_full_queue_is_an_error_or_holds_the_report() {
 #[tokio::test]
 async fn entries_are_kept_on_disk_for_the_next_handler() {
     let directory = tempfile::tempdir().unwrap();
-    let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = place.local_addr().unwrap().port();
-    drop(place);
+    let (place, port) = silent();
     let spill = |path: &Path| path.join("spill").to_str().unwrap().to_owned();
     let params = Params { spill_directory: spill(directory.path()), ..fast(port) };
     let handler = build(params.clone()).await;
@@ -158,7 +162,7 @@ async fn entries_are_kept_on_disk_for_the_next_handler() {
     }
     handler.close(PATIENCE).await.unwrap();
     drop(handler);
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let listener = place.listen(16).unwrap();
     let handler = build(params).await;
     let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     let mut received = read(&mut stream, 100 * message(0).len())
