@@ -37,6 +37,8 @@ mod on_error;
 mod refill;
 #[path = "engine/refusal.rs"]
 mod refusal;
+#[path = "engine/renamed_files.rs"]
+mod renamed_files;
 #[path = "engine/retry.rs"]
 mod retry;
 #[path = "engine/routing.rs"]

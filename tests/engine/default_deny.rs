@@ -152,6 +152,43 @@ fn a_condition_selects_a_service() {
     assert_eq!(ask(&allowed, None).code, 0, "a rule allows");
 }
 
+/// A caller who makes a handler fail does not turn the refusal by the default into a failed call.
+#[test]
+fn what_no_rule_allowed_is_refused_whatever_fails() {
+    let broken = "\n---\nkind: handler\nmetadata: {name: broken, namespace: istio-system}\n\
+                  spec: {compiledAdapter: drill, params: {outcome: ERROR}}\n";
+    let failing = rule("b", "shop", "", "{handler: broken.istio-system, instances: [nothing.istio-system]}");
+    let instance = "\n---\nkind: instance\nmetadata: {name: caller, namespace: istio-system}\n\
+                    spec: {compiledTemplate: listentry, params: {value: source.user}}\n";
+    let of_instance =
+        rule("b", "shop", "", "{handler: staff.istio-system, instances: [caller.istio-system]}");
+    let cache = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    let ann = request(&[("destination.namespace", "shop"), ("source.user", "ann")]);
+    let nobody = request(&[("destination.namespace", "shop")]);
+    for (rules, caller) in
+        [(broken.to_owned() + &failing, &ann), (instance.to_owned() + &of_instance, &nobody)]
+    {
+        let served = Served::start(&format!("{BASE}{CLOSED}{rules}"), Some(cache));
+        let service = served.service();
+        for failures in 1..3 {
+            let answer = served.check(&service, caller).precondition.unwrap();
+            let status = answer.status.unwrap();
+            let refused = "mixer:no rule allows this request, default of closed.rule.shop";
+            assert_eq!((status.code, status.message.as_str()), (7, refused));
+            assert_eq!(answer.valid_use_count, 0, "the next call asks again");
+            let counted = format!("mixer_check_overruled_failures_total {failures}");
+            assert_eq!(served.samples("mixer_check_overruled_failures_total"), [counted]);
+        }
+        // What a rule allowed, and what the default does not select, fails.
+        let allowed = format!("{BASE}{CLOSED}{rules}{}", rule("a", "shop", "", ALLOW));
+        let elsewhere = format!("{BASE}{}{rules}", CLOSED.replace("shop", "other"));
+        for text in [allowed, elsewhere] {
+            let served = Served::start(&text, None);
+            assert!(served.check_fails(&served.service(), caller), "{text}");
+        }
+    }
+}
+
 /// Two rules with one condition: only that of the default selects when the condition fails.
 #[test]
 fn the_actions_of_a_default_do_not_apply_when_its_condition_fails() {

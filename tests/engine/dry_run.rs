@@ -9,10 +9,14 @@ use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
 };
+use mixer_config::Severity;
 use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::runtime::OnConfigError;
 use prost::Message as _;
 
 use crate::fixture::{check, serve};
+use crate::refusal::good;
+use crate::stage::{Answer, Stage};
 
 /// A denier, a quota, header operations and a report, each in a rule of its own; `ANNOTATION` is replaced.
 const RULES: &str = r#"
@@ -179,4 +183,67 @@ fn attributes_read_by_a_quota_are_not_part_of_the_cache_key() {
     let response = check(&background, &service, &attributes("other"));
     assert_eq!(response.precondition.unwrap().status.map_or(0, |status| status.code), 0);
     assert_eq!(runtime.cache_counters().hits(), 1);
+}
+
+/// A handler is not bound to what a rule in dry run adds, if it does not take that: the rule cannot refuse anything, and must not take
+/// the handler from those that do.
+#[test]
+fn a_rule_in_dry_run_takes_no_handler_from_others() {
+    const QUOTAS: &str = "kind: handler
+metadata: {name: counter, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 2, validDuration: 60s}]}}
+---
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {}}
+---
+kind: rule
+metadata: {name: counted, namespace: istio-system}
+spec: {actions: [{handler: counter, instances: [calls]}]}
+";
+    const TRIED: &str = "kind: instance
+metadata: {name: tried, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {}}
+---
+kind: rule
+metadata: {name: trial, namespace: istio-system, annotations: {mixer.dev/dry-run: 'true'}}
+spec: {actions: [{handler: counter, instances: [tried]}]}
+";
+    for policy in [OnConfigError::KeepLast, OnConfigError::ServeValid] {
+        let mut files = good();
+        files.put("/conf/quotas.yaml", QUOTAS);
+        let mut complete = files.clone();
+        complete.put("/conf/tried.yaml", TRIED);
+        for at_start in [true, false] {
+            let mut stage = Stage::new(policy, false);
+            stage.start(if at_start { &complete } else { &files });
+            // An edit of the handler takes effect all the same.
+            complete.put("/conf/quotas.yaml", QUOTAS.replace("maxAmount: 2", "maxAmount: 3"));
+            stage.change(&complete);
+            assert_eq!(
+                (stage.check("bob"), stage.check("ann"), stage.kept()),
+                (Answer::Denied, Answer::Allowed, Vec::new()),
+                "{policy:?} {at_start}: {:?}",
+                stage.published().withheld
+            );
+            let published = stage.published();
+            let counter =
+                published.routes.handlers().iter().find(|handler| handler.name() == "counter.istio-system");
+            let params = counter.expect("it is built").config.params.json().to_string();
+            assert!(params.contains("\"maxAmount\":\"3\"") || params.contains("\"maxAmount\":3"), "{params}");
+            let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+            let errors: Vec<_> = errors.map(|problem| (problem.code, problem.resource.as_str())).collect();
+            assert_eq!(errors, [("handler-build", "trial.rule.istio-system")], "{policy:?} {at_start}");
+        }
+        // Where it enforces, the handler is at fault as ever.
+        let enforced = TRIED.replace("'true'", "'false'");
+        let mut stage = Stage::new(policy, false);
+        files.put("/conf/tried.yaml", enforced);
+        stage.start(&files);
+        let expected = match policy {
+            OnConfigError::ServeValid => Answer::Allowed,
+            _ => Answer::Unavailable,
+        };
+        assert_eq!(stage.check("ann"), expected, "{policy:?}");
+    }
 }

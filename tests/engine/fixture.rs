@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_api::MixerService;
+use mixer_api::grpc::GrpcError;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_attribute::{OwnedAttributes, OwnedValue};
@@ -199,6 +200,11 @@ impl Served {
         }
         answer
     }
+
+    /// Whether the call fails.
+    pub(crate) fn check_fails(&self, service: &MixerService, attributes: &OwnedAttributes) -> bool {
+        try_check(&self.background, service, attributes).is_err()
+    }
 }
 
 pub(crate) fn check(
@@ -206,8 +212,16 @@ pub(crate) fn check(
     service: &MixerService,
     attributes: &OwnedAttributes,
 ) -> CheckResponse {
+    try_check(background, service, attributes).unwrap()
+}
+
+fn try_check(
+    background: &tokio::runtime::Runtime,
+    service: &MixerService,
+    attributes: &OwnedAttributes,
+) -> Result<CheckResponse, GrpcError> {
     let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
     let body = encode_check_request(attributes, 0, &call);
-    let framed = background.block_on(service.check(body.into(), None)).unwrap();
-    CheckResponse::decode(framed.slice(5..)).unwrap()
+    let framed = background.block_on(service.check(body.into(), None))?;
+    Ok(CheckResponse::decode(framed.slice(5..)).unwrap())
 }

@@ -29,7 +29,7 @@ fn a_directory_that_is_filled_again_opens_nothing() {
             assert_eq!(stage.check("bob"), Answer::Denied);
             stage.change(&first());
             let why = "no-bob.rule.istio-system: the configuration was empty, and is being filled again; it counts as \
-                       deleted when nothing changed for 5 s";
+                       deleted when nothing changed for 5 s, or after 300 s";
             let kept = stage.kept();
             assert!(kept.len() == 3 && kept.contains(&why.to_owned()), "{policy:?} {lost}: {kept:?}");
             // Each change starts the time anew; what is new serves.
@@ -78,6 +78,69 @@ fn what_does_not_come_back_counts_as_deleted() {
     assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3));
     stage.pass(QUIET);
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+/// A process that starts while the directory is being filled cannot tell what is missing from what was deleted.
+#[test]
+fn a_restart_with_a_cache_while_the_directory_is_filled_opens_nothing() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let mut stage = Stage::new(policy, true);
+        stage.start(&good());
+        stage.stop();
+        stage.start(&first());
+        assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3), "{policy:?}");
+        // What was removed before the start may be the beginning of an emptying.
+        stage.pass(Duration::from_secs(3));
+        stage.change(&Files::default());
+        stage.pass(QUIET);
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+        stage.change(&first());
+        assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3), "{policy:?}");
+        stage.pass(QUIET);
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_restart_whose_directory_is_complete_deletes_at_once() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.stop();
+    stage.start(&good());
+    stage.change(&first());
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+    // Without a cache a start knows nothing that could be missing.
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&first());
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+/// Edits of other files do not hold what is missing for ever.
+#[test]
+fn what_is_missing_from_a_busy_directory_counts_as_deleted_in_the_end() {
+    for with_cache in [false, true] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, with_cache);
+        stage.start(&good());
+        if with_cache {
+            stage.stop();
+        } else {
+            stage.change(&Files::default());
+        }
+        let mut files = first();
+        match with_cache {
+            true => stage.start(&files),
+            false => stage.change(&files),
+        }
+        let (step, limit) = (4, 300);
+        for passed in (step..=limit + step).step_by(step) {
+            stage.pass(Duration::from_secs(step as u64));
+            files.put("/conf/beside.yaml", BESIDE.replace("\"carol\"", &format!("\"user-{passed}\"")));
+            stage.change(&files);
+            let expected = if passed < limit { Answer::Denied } else { Answer::Allowed };
+            assert_eq!(stage.check("bob"), expected, "after {passed} s, cache: {with_cache}");
+        }
+        assert_eq!(stage.kept(), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -320,6 +320,21 @@ fn a_denial_stands_whatever_else_fails() {
     }
 }
 
+/// A handler that a caller makes fail does not open what no rule allows.
+#[test]
+fn the_refusal_by_a_default_stands_whatever_else_fails() {
+    let closed = "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+                  metadata: {name: closed, namespace: istio-system, annotations: {mixer.dev/default: deny}}\n";
+    let broken = BROKEN.replace("INSTANCE", "nothing");
+    for mode in ["open", "delegate", "closed"] {
+        let policy = with_check(&format!("{{errorMode: {mode}}}")) + &broken + closed;
+        let setting = Setting::on(&policy, &[]);
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 7, "{mode}");
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        assert!(metrics.contains("mixer_check_overruled_failures_total 1\n"), "{metrics}");
+    }
+}
+
 /// The quota of `calls` is taken twice at most, that of `broken` always fails.
 #[test]
 fn an_exhausted_quota_refuses_whatever_else_fails() {

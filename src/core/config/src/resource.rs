@@ -55,6 +55,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether both are at the same place: in one file, from the same line.
+    pub fn is_at(&self, other: &Origin) -> bool {
+        self.first_line == other.first_line
+            && (Arc::ptr_eq(&self.file, &other.file) || self.file == other.file)
+    }
+
     /// The line of the file at which the document starts, after comments.
     pub fn document_line(&self) -> u32 {
         let skipped = |line: &&str| {

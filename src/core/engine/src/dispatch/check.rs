@@ -65,8 +65,8 @@ impl Protocol {
 
 /// Decides over a preprocessed bag.
 ///
-/// Except as Istio Mixer, a refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call,
-/// which a proxy may allow.
+/// Except as Istio Mixer, a refusal stands whatever else fails, also that of a default, and is not cacheable then: nobody can turn it into
+/// a failed call, which a proxy may allow.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
 /// refused. The result has all errors of the request.
@@ -99,9 +99,15 @@ pub async fn check<'t: 'a, 'a>(
     context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
     let names_no_namespace = protocol == Protocol::Envoy && table.is_namespace_missing(bag);
-    let mut combiner = operation.finish(protocol, names_no_namespace).await?;
-    if combiner.is_undecided() && table.has(RuleKind::Default) {
+    let (mut combiner, errors) = operation.finish(names_no_namespace).await;
+    let may_outrank = protocol != Protocol::IstioMixer;
+    if combiner.is_undecided() && (may_outrank || errors.is_empty()) && table.has(RuleKind::Default) {
         deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
+    }
+    if !(combiner.is_refused() && may_outrank) {
+        errors.into_result(())?;
+    } else if errors.overruled(context.metrics) {
+        combiner.cover_failure();
     }
     let mut outcome = combiner.finish(depends_on_map);
     if let Some(trace) = context.trace {
@@ -227,12 +233,8 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    /// The answers of all handlers; a refusal if the request names no namespace and has to.
-    async fn finish(
-        mut self,
-        protocol: Protocol,
-        names_no_namespace: bool,
-    ) -> Result<Combiner, DispatchError> {
+    /// The answers of all handlers, with a refusal if the request names no namespace and has to; and what failed.
+    async fn finish(mut self, names_no_namespace: bool) -> (Combiner, DispatchError) {
         self.await_answers().await;
         let mut combiner = Combiner::default();
         for result in self.results {
@@ -265,13 +267,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         if names_no_namespace && !combiner.is_refused() {
             combiner.deny_without_namespace();
         }
-        if combiner.is_refused() && protocol != Protocol::IstioMixer {
-            if self.errors.overruled(self.context.metrics) {
-                combiner.cover_failure();
-            }
-            return Ok(combiner);
-        }
-        self.errors.into_result(combiner)
+        (combiner, self.errors)
     }
 
     /// Awaits all asynchronous handlers together.

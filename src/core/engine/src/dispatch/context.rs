@@ -69,9 +69,14 @@ impl DispatchError {
         None
     }
 
+    /// Whether nothing failed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
     /// Logs and counts the errors of a call that another answer refuses. Returns whether there is any.
     pub fn overruled(&self, metrics: &Metrics) -> bool {
-        if self.errors.is_empty() {
+        if self.is_empty() {
             return false;
         }
         metrics.counter(Family::CheckFailuresOverruled, &[]).add(self.errors.len() as u64);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::kept::{CommonCause, Reason};
-use super::refill::QUIET;
+use super::refill::{Cause, LIMIT, QUIET};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{RawResource, ResourceKey};
@@ -19,9 +19,6 @@ pub(super) type HeldFiles = BTreeMap<Arc<str>, CommonCause>;
 /// Files with a resource that has an error, or had one in its last good version; with the error.
 pub(super) type FaultyFiles = BTreeMap<Arc<str>, CommonCause>;
 
-/// What was missing when the store was empty, and may still come.
-const REFILL: &str = "the configuration was empty, and is being filled again";
-
 /// Distinguishes resources that were deleted from those that only cannot be read.
 pub(super) struct Absences<'r> {
     unread: HashMap<&'r Path, &'r Unread>,
@@ -29,8 +26,8 @@ pub(super) struct Absences<'r> {
     any: Option<&'r Unread>,
     held: &'r HeldFiles,
     faulty: &'r FaultyFiles,
-    /// Whether the store was empty and is being filled again.
-    is_refilled: bool,
+    /// Why what is missing may still come.
+    expected: Option<Cause>,
     /// A file that is in the middle of a change.
     changing: Option<&'r Arc<str>>,
     /// Resources of unknown kinds, by file, namespace and name.
@@ -43,7 +40,7 @@ impl<'r> Absences<'r> {
         unread: &'r [Unread],
         held: &'r HeldFiles,
         faulty: &'r FaultyFiles,
-        is_refilled: bool,
+        expected: Option<Cause>,
         builder: &SnapshotBuilder,
     ) -> Self {
         let ignored = read.resources.iter().filter(|resource| !has_effect(&resource.key, builder));
@@ -52,7 +49,7 @@ impl<'r> Absences<'r> {
             any: unread.first(),
             held,
             faulty,
-            is_refilled,
+            expected,
             changing: read.changing.first(),
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
         }
@@ -95,10 +92,12 @@ impl<'r> Absences<'r> {
             let why = format!("it is gone, perhaps moved: {}", cause.text);
             return Some(Reason { why, common: Some(cause), problem: None });
         }
-        self.is_refilled.then(|| {
-            let seconds = QUIET.as_secs();
-            let why = format!("{REFILL}; it counts as deleted when nothing changed for {seconds} s");
-            Reason { why, common: Some(CommonCause { text: REFILL.into(), file: None }), problem: None }
+        self.expected.map(|cause| {
+            let (cause, quiet, limit) = (cause.text(), QUIET.as_secs(), LIMIT.as_secs());
+            let why = format!(
+                "{cause}; it counts as deleted when nothing changed for {quiet} s, or after {limit} s"
+            );
+            Reason { why, common: Some(CommonCause { text: cause.into(), file: None }), problem: None }
         })
     }
 }

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache, Served};
-use super::differences::differences;
+use super::differences::{differences, moves};
 use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
-use super::refill::Refill;
+use super::refill::{Cause, Refill};
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
@@ -216,21 +216,26 @@ impl Configurator {
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
         self.refill.complete(tokio::time::Instant::now());
-        let is_unchanged = changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents);
+        let is_moved =
+            self.applied.as_ref().is_some_and(|applied| moves(&applied.resources, &contents.resources));
+        if is_moved {
+            self.last_good.relocate(&contents.resources);
+        }
+        let has_changes = !changes.as_ref().is_some_and(Vec::is_empty);
+        let is_unchanged = !has_changes && !is_moved && !self.reads_differently(&contents);
         match (is_unchanged, is_retry) {
-            (true, false) => {
-                self.last_good.relocate(&contents.resources);
-                return Outcome::Done;
-            }
+            (true, false) => return Outcome::Done,
             (true, true) => tracing::debug!("Building again what failed"),
             (false, _) => tracing::info!("Publishing {events} events"),
         }
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
-        let is_refilled = self.refill.is_expected();
-        let mut resolution = Resolution::begin(&self.last_good, &contents, is_refilled, &mut self.builder);
+        let lacks_any = self.refill.expected().is_some()
+            && self.last_good.has_more_than(&contents.resources, &self.builder);
+        let expected = self.refill.expected().filter(|_| lacks_any);
+        let mut resolution = Resolution::begin(&self.last_good, &contents, expected, &mut self.builder);
         if !is_unchanged {
-            self.refill = self.refill.after(resolution.is_void(), tokio::time::Instant::now());
+            self.refill = self.refill.after(resolution.is_void(), lacks_any, tokio::time::Instant::now());
         }
         if contents.unavailable.is_none() {
             self.restored = None;
@@ -267,7 +272,7 @@ impl Configurator {
             attempts.push(built.0);
         };
         failures.extend(self.builder.over_budget().iter().cloned());
-        self.expected_more = is_refilled;
+        self.expected_more = expected.is_some();
         let id = resolution.snapshot().id;
         let mut resolved = resolution.finish(before.withheld.is_none(), &self.builder);
         let before_retry = self.retry.take().filter(|_| is_unchanged);
@@ -324,6 +329,7 @@ impl Configurator {
             && let Some(cached) = cache.load(PATIENCE).await
         {
             self.restored = Some(cached.written);
+            self.refill = Refill::Empty(Cause::Started);
             self.last_good.restore(cached);
         }
     }
@@ -349,7 +355,7 @@ impl Configurator {
     fn reads_differently(&self, contents: &StoreContents) -> bool {
         // What is kept may wait for the end of a change.
         let keeps_any = !self.last_good.kept().is_empty();
-        if keeps_any && self.expected_more && !self.refill.is_expected() {
+        if keeps_any && self.expected_more && self.refill.expected().is_none() {
             return true;
         }
         self.applied.as_ref().is_some_and(|applied| {

@@ -28,3 +28,11 @@ pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<Resource
     };
     changes.into_iter().filter_map(change).collect()
 }
+
+/// Whether a resource with the same text is in another file or line, which positions of problems and of rules show.
+pub(super) fn moves(before: &Resources, after: &Resources) -> bool {
+    before.changes(after, Arc::ptr_eq).iter().any(|change| match change {
+        (Some(old), Some(new)) => old.revision == new.revision && !old.origin.is_at(&new.origin),
+        (None, _) | (_, None) => false,
+    })
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::config_cache::CachedConfiguration;
 use super::last_good::{LastGood, OnConfigError};
+use super::refill::Cause;
 use super::resolution::Resolution;
 use super::withheld::WITHHELD;
 use crate::snapshot::{SnapshotBuilder, check_params};
@@ -32,10 +33,11 @@ pub fn forecast(
     cached: Option<CachedConfiguration>,
 ) -> Forecast {
     let mut last = LastGood::new(on_error, allow_empty);
+    let expected = cached.as_ref().map(|_| Cause::Started);
     if let Some(cached) = cached {
         last.restore(cached);
     }
-    let mut resolution = Resolution::begin(&last, contents, false, builder);
+    let mut resolution = Resolution::begin(&last, contents, expected, builder);
     loop {
         resolution.settle(builder);
         let failed = rejected(&resolution);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::absences::has_effect;
 use super::config_cache::CachedConfiguration;
 use super::kept::{KeptResource, Place, Reason, SinceByKey};
+use crate::snapshot::SnapshotBuilder;
 use mixer_attribute::Timestamp;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::{RawResource, ResourceKey};
@@ -96,6 +98,14 @@ impl LastGood {
         if let Some(good) = &mut self.good {
             moved.into_iter().for_each(|resource| drop(good.put(resource)));
         }
+    }
+
+    /// Whether it has a resource with an effect that a version of the store does not have.
+    pub(super) fn has_more_than(&self, read: &Resources, builder: &SnapshotBuilder) -> bool {
+        let Some(good) = &self.good else { return false };
+        let changes = good.changes(read, |a, b| a.revision == b.revision);
+        let mut missing = changes.into_iter().filter(|(_, new)| new.is_none()).filter_map(|(old, _)| old);
+        missing.any(|old| has_effect(&old.key, builder))
     }
 
     /// Records a publication.

@@ -1,28 +1,61 @@
-//! A store that was empty and is being filled again: what is still missing was not deleted.
+//! A store that may be in the middle of being filled: what is still missing was not deleted.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a store that was empty must be unchanged until what it lacks counts as deleted.
+/// How long such a store must be unchanged until what it lacks counts as deleted.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 
-/// What became of a store that was empty, or whose directory could not be read. The clock is monotonic.
+/// How long a store that changes all the time may lack something until it counts as deleted.
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
+
+/// Why what is missing may still come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The store was empty, or its directory could not be read.
+    Emptied,
+    /// The process started with a cached configuration, and does not know what the store was doing.
+    Started,
+}
+
+impl Cause {
+    /// One line.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Emptied => "the configuration was empty, and is being filled again",
+            Self::Started => {
+                "the server started with its cache, and the configuration may still be being filled"
+            }
+        }
+    }
+}
+
+/// What became of a store that was empty, or of which nothing was known. The clock is monotonic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Refill {
-    /// It has been unchanged since, or was never empty.
+    /// It lacks nothing that may still come.
     #[default]
     Complete,
-    /// It is empty.
-    Empty,
-    /// It has something again, and changed last at this time.
-    Filling(Instant),
+    /// It has nothing, or was not read yet.
+    Empty(Cause),
+    /// It has something and lacks something.
+    Filling {
+        cause: Cause,
+        /// When it had something first.
+        since: Instant,
+        /// When it changed last.
+        changed: Instant,
+    },
 }
 
 impl Refill {
-    /// Whether what is missing may still come.
-    pub(super) fn is_expected(self) -> bool {
-        self != Self::Complete
+    /// Why what is missing may still come, if it may.
+    pub(super) fn expected(self) -> Option<Cause> {
+        match self {
+            Self::Complete => None,
+            Self::Empty(cause) | Self::Filling { cause, .. } => Some(cause),
+        }
     }
 
     /// Completes it if it is time.
@@ -35,17 +68,20 @@ impl Refill {
     /// When it is complete, if nothing changes.
     pub(super) fn due(self) -> Option<Instant> {
         match self {
-            Self::Filling(changed) => changed.checked_add(QUIET),
-            Self::Complete | Self::Empty => None,
+            Self::Filling { since, changed, .. } => {
+                Some(changed.checked_add(QUIET)?.min(since.checked_add(LIMIT)?))
+            }
+            Self::Complete | Self::Empty(_) => None,
         }
     }
 
-    /// After a change.
-    pub(super) fn after(self, is_empty: bool, now: Instant) -> Self {
+    /// After a version of the store. `lacks_any`: the last good configuration has a resource that it does not have.
+    pub(super) fn after(self, is_empty: bool, lacks_any: bool, now: Instant) -> Self {
         match self {
-            _ if is_empty => Self::Empty,
-            Self::Complete => Self::Complete,
-            Self::Empty | Self::Filling(_) => Self::Filling(now),
+            _ if is_empty => Self::Empty(Cause::Emptied),
+            Self::Empty(cause) if lacks_any => Self::Filling { cause, since: now, changed: now },
+            Self::Filling { cause, since, .. } if lacks_any => Self::Filling { cause, since, changed: now },
+            Self::Complete | Self::Empty(_) | Self::Filling { .. } => Self::Complete,
         }
     }
 }

@@ -17,6 +17,8 @@ use super::corrections::Corrections;
 use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
+use super::refill::Cause;
+use super::trials;
 use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
 use mixer_config::store::{StoreContents, Unread};
@@ -45,8 +47,8 @@ pub(super) struct Resolution<'l> {
     held: HeldFiles,
     /// Files with an error, of which nothing is deleted.
     faulty: FaultyFiles,
-    /// Whether the store was empty and is being filled again.
-    is_refilled: bool,
+    /// Why what is missing may still come.
+    expected: Option<Cause>,
     /// Whether nothing of the store is read.
     is_void: bool,
     /// Whether the store has no configuration although it should have.
@@ -85,12 +87,12 @@ pub(super) struct Resolved {
 }
 
 impl<'l> Resolution<'l> {
-    /// Begins with a version of the store. `read` has its resources and diagnostics. `is_refilled`: the store was empty, and what is
-    /// missing may still come.
+    /// Begins with a version of the store. `read` has its resources and diagnostics. `expected`: why what is missing may still
+    /// come.
     pub(super) fn begin(
         last: &'l LastGood,
         read: &Arc<StoreContents>,
-        is_refilled: bool,
+        expected: Option<Cause>,
         builder: &mut SnapshotBuilder,
     ) -> Self {
         let mut resolution = Self {
@@ -99,7 +101,7 @@ impl<'l> Resolution<'l> {
             unread: Vec::new(),
             held: HeldFiles::new(),
             faulty: FaultyFiles::new(),
-            is_refilled,
+            expected,
             is_void: false,
             empty: false,
             withheld: None,
@@ -172,12 +174,9 @@ impl<'l> Resolution<'l> {
         failed: &[(ResourceKey, Diagnostic)],
         builder: &mut SnapshotBuilder,
     ) -> bool {
-        let Some((_, first)) =
-            failed.first().filter(|_| self.corrections.last.policy != OnConfigError::ServeValid)
-        else {
-            return false;
-        };
-        if self.corrections.last.policy == OnConfigError::Refuse && !self.is_whole {
+        let Some((_, first)) = failed.first() else { return false };
+        let policy = self.corrections.last.policy;
+        if policy == OnConfigError::Refuse && !self.is_whole {
             let cause = Withheld::by(&Arc::new(first.clone()));
             if !self.restore_whole(cause, builder) {
                 return false;
@@ -187,6 +186,14 @@ impl<'l> Resolution<'l> {
             return true;
         }
         self.corrections.pass += 1;
+        let (released, failed): (Vec<_>, Vec<_>) =
+            failed.iter().partition(|(key, problem)| self.release_from_dry_run(key, problem, builder));
+        if policy == OnConfigError::ServeValid {
+            if !released.is_empty() {
+                self.rebuild(builder);
+            }
+            return !released.is_empty();
+        }
         let known = self.faulty.len();
         for (key, problem) in failed {
             self.note(problem);
@@ -288,7 +295,7 @@ impl<'l> Resolution<'l> {
             return;
         }
         let read = &self.corrections.read;
-        let absences = Absences::new(read, &self.unread, &self.held, &self.faulty, self.is_refilled, builder);
+        let absences = Absences::new(read, &self.unread, &self.held, &self.faulty, self.expected, builder);
         let kept = missing.into_iter();
         let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
         let kept: Vec<_> = kept.collect();
@@ -477,6 +484,29 @@ impl<'l> Resolution<'l> {
             any |= self.replace(&key, reason, builder);
         }
         any
+    }
+
+    /// Leaves out, or replaces by their last good versions, the rules in dry run that bind to a handler what it does not take, if it takes
+    /// all that the enforced rules bind to it: a rule in dry run takes no handler from those. False if there is no such rule.
+    fn release_from_dry_run(
+        &mut self,
+        handler: &ResourceKey,
+        problem: &Diagnostic,
+        builder: &SnapshotBuilder,
+    ) -> bool {
+        let mut released = false;
+        for rule in trials::at_fault(&self.snapshot, handler) {
+            let fault = trials::diagnose(&rule, handler, problem);
+            let reason = Reason::new(fault.message.clone(), Some(Arc::new(fault.clone())));
+            if self.corrections.last.policy == OnConfigError::ServeValid {
+                self.corrections.insert(rule.key.clone(), None, reason);
+            } else if !self.replace(&rule.key, &reason, builder) {
+                continue;
+            }
+            self.note(&fault);
+            released = true;
+        }
+        released
     }
 
     /// Restores what is bound to a handler: rules that name it, and their instances.

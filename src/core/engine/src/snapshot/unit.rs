@@ -81,10 +81,6 @@ fn placed(origin: &Origin, problem: &Diagnostic) -> Diagnostic {
     Diagnostic { file: Some(Arc::clone(&origin.file)), span, ..problem.clone() }
 }
 
-fn same_place(a: &Origin, b: &Origin) -> bool {
-    a.first_line == b.first_line && (Arc::ptr_eq(&a.file, &b.file) || a.file == b.file)
-}
-
 impl<T: Located> Unit<T> {
     /// Updates a unit. `usable`: nothing that the old state depends on has changed.
     pub(super) fn update(
@@ -115,7 +111,7 @@ impl<T: Located> Unit<T> {
     }
 
     fn keep(mut self, resource: &Arc<RawResource>) -> (Self, UnitChange) {
-        let moved = !same_place(&self.latest.origin, &resource.origin);
+        let moved = !self.latest.origin.is_at(&resource.origin);
         let current = self.in_force.as_ref().is_some_and(|r| r.revision == resource.revision);
         self.latest = resource.clone();
         if current {
