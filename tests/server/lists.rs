@@ -2,30 +2,36 @@
 
 use crate::support::{DEADLINE, Server, free_port, http, run_mixer as mixer, wait_for};
 
-/// Denies the paths in a file, with answers that may be reused for minutes.
-const DENYLIST: &str = "kind: attributemanifest
-metadata: {name: words, namespace: istio-system}
-spec: {attributes: {request.path: {valueType: STRING}}}
+/// Denies the values of an attribute that are on a list with these parameters.
+pub(crate) fn denylist(attribute: &str, params: &str) -> String {
+    format!(
+        "kind: attributemanifest
+metadata: {{name: words, namespace: istio-system}}
+spec: {{attributes: {{{attribute}: {{valueType: STRING}}}}}}
 ---
 kind: handler
-metadata: {name: banned, namespace: istio-system}
-spec: {compiledAdapter: listchecker, params: {providerFile: FILE, blacklist: true, cachingInterval: 300s}}
+metadata: {{name: banned, namespace: istio-system}}
+spec: {{compiledAdapter: listchecker, params: {{{params}, blacklist: true}}}}
 ---
 kind: instance
-metadata: {name: path, namespace: istio-system}
-spec: {compiledTemplate: listentry, params: {value: request.path}}
+metadata: {{name: value, namespace: istio-system}}
+spec: {{compiledTemplate: listentry, params: {{value: {attribute}}}}}
 ---
 kind: rule
-metadata: {name: closed, namespace: istio-system}
-spec: {actions: [{handler: banned, instances: [path]}]}
-";
+metadata: {{name: closed, namespace: istio-system}}
+spec: {{actions: [{{handler: banned, instances: [value]}}]}}
+"
+    )
+}
 
 #[test]
 fn a_list_that_changes_ends_cached_answers() {
     let directory = tempfile::tempdir().expect("a directory");
     let (root, list) = (directory.path().join("conf"), directory.path().join("banned"));
     std::fs::create_dir(&root).expect("writable");
-    let configuration = DENYLIST.replace("FILE", &list.display().to_string());
+    // Answers may be reused for minutes.
+    let provider = format!("providerFile: {}, cachingInterval: 300s", list.display());
+    let configuration = denylist("request.path", &provider);
     std::fs::write(root.join("closed.yaml"), configuration).expect("writable");
     std::fs::write(&list, "/mallory\n").expect("writable");
     let address = format!("127.0.0.1:{}", free_port());

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::lists::denylist;
 use crate::support::{DEADLINE, Server, http, is_listening, run_mixer as mixer, wait_for};
 
 /// Denies every check.
@@ -101,31 +102,17 @@ fn a_directory_that_vanishes_or_is_emptied_leaves_the_server_ready() {
     }
 }
 
-/// A denylist in a file.
-const DENYLIST: &str = "kind: attributemanifest
-metadata: {name: words, namespace: istio-system}
-spec: {attributes: {destination.service: {valueType: STRING}}}
----
-kind: handler
-metadata: {name: banned, namespace: istio-system}
-spec:
-  compiledAdapter: listchecker
-  params: {providerFile: PATH, refreshInterval: 1s, blacklist: true, cachingInterval: 0s, cachingUseCount: 0}
----
-kind: instance
-metadata: {name: caller, namespace: istio-system}
-spec: {compiledTemplate: listentry, params: {value: destination.service}}
----
-kind: rule
-metadata: {name: closed, namespace: istio-system}
-spec: {actions: [{handler: banned, instances: [caller]}]}
-";
+/// A denylist of services whose changes take effect at once.
+fn denylist_from(provider: &str) -> String {
+    let params = format!("{provider}, cachingInterval: 0s, cachingUseCount: 0");
+    denylist("destination.service", &params)
+}
 
 #[test]
 fn a_list_that_is_emptied_stays_and_degrades_the_server_unless_it_is_istios() {
     let (directory, root) = configured();
     let list = directory.path().join("banned");
-    let configuration = DENYLIST.replace("PATH", &list.display().to_string());
+    let configuration = denylist_from(&format!("providerFile: {}, refreshInterval: 1s", list.display()));
     std::fs::write(root.join("closed.yaml"), configuration).expect("writable");
     std::fs::write(&list, "shop\n").expect("writable");
     let safe = Server::on(&root).native().start();
@@ -142,6 +129,21 @@ fn a_list_that_is_emptied_stays_and_degrades_the_server_unless_it_is_istios() {
     std::fs::write(&list, "others\nshop\n").expect("writable");
     wait_for_ready(&safe);
     assert!(is_closed(&safe), "{}", safe.log());
+}
+
+/// A provider that accepts the connection and says nothing: checks fail until it answers.
+#[test]
+fn a_list_whose_first_fetch_hangs_degrades_the_server() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/list", silent.local_addr().expect("an address"));
+    let (_directory, root) = configured();
+    let provider = format!("providerUrl: '{url}', refreshInterval: 3600s, ttl: 7200s");
+    std::fs::write(root.join("closed.yaml"), denylist_from(&provider)).expect("writable");
+    let server = Server::on(&root).native().start();
+    let why = format!(
+        "banned.istio-system: could not fetch list from {url}: no answer within 2s, it is waited for"
+    );
+    wait_for_degraded(&server, "handlers", &why);
 }
 
 #[test]

@@ -199,7 +199,10 @@ impl Adapter for ListChecker {
         // wait for this one: a provider that is slow is asked again in the background.
         match as_istio_mixer {
             true => refresher.load().await,
-            false => drop(tokio::time::timeout(FIRST_LOAD, refresher.load()).await),
+            false if tokio::time::timeout(FIRST_LOAD, refresher.load()).await.is_err() => {
+                provider.is_awaited(FIRST_LOAD);
+            }
+            false => {}
         }
         if provider.has_source() && !as_istio_mixer {
             let known = env.commons.get::<KnownProviders>();

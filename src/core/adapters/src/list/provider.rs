@@ -119,6 +119,17 @@ impl Provider {
         self.state.store(Arc::new(ListState { entries, error: Some(text), fetched }));
     }
 
+    /// Records that the first fetch has taken so long, unless an error of it is known already. It goes on in the background.
+    pub(super) fn is_awaited(&self, for_time: Duration) {
+        let state = self.state.load();
+        if state.entries.is_none() && state.error.is_none() {
+            let name = self.source.name();
+            self.fail(format!(
+                "could not fetch list from {name}: no answer within {for_time:?}, it is waited for"
+            ));
+        }
+    }
+
     /// The entries of a body. Errors: why it is none of a list.
     fn read(&self, body: &[u8]) -> Result<Entries, String> {
         let name = self.source.name();

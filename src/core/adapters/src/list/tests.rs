@@ -581,6 +581,17 @@ async fn a_provider_that_hangs_times_out() {
     );
 }
 
+/// The first fetch goes on in the background; until it ends, the handler does not answer as configured.
+#[tokio::test]
+async fn a_first_fetch_that_is_slow_degrades_the_handler() {
+    let server = Server::start(b"");
+    let minute = SignedDuration::from_secs(60);
+    let f = Fixture::new(Params { refresh_interval: minute, ttl: minute, ..params(server.url()) }).await;
+    let waited_for =
+        format!("could not fetch list from {}: no answer within 2s, it is waited for", server.url());
+    assert_eq!((f.error(), f.handler.degradation()), (waited_for.clone(), Some(waited_for)));
+}
+
 #[tokio::test]
 async fn a_file_is_reloaded_when_it_changes() {
     let directory = tempfile::tempdir().unwrap();
