@@ -27,6 +27,8 @@ mod lists;
 mod log;
 #[path = "server/on_config_error.rs"]
 mod on_config_error;
+#[path = "server/outages.rs"]
+mod outages;
 #[path = "server/peers.rs"]
 mod peers;
 #[path = "server/prometheus.rs"]

@@ -68,10 +68,15 @@ pub(crate) fn report(server: &Server, numbers: std::ops::Range<i64>, path: &str)
     }
 }
 
+/// The deliveries in ControlZ.
+pub(crate) fn deliveries(server: &Server) -> Value {
+    let url = format!("http://127.0.0.1:{}/deliveryj/", server.ports.ctrlz);
+    serde_json::from_str(&http("GET", &url, "").unwrap().body).unwrap()
+}
+
 /// A delivery in ControlZ.
 fn delivery(server: &Server, name: &str) -> Value {
-    let url = format!("http://127.0.0.1:{}/deliveryj/", server.ports.ctrlz);
-    let list: Value = serde_json::from_str(&http("GET", &url, "").unwrap().body).unwrap();
+    let list = deliveries(server);
     list.as_array().unwrap().iter().find(|of| of["name"] == name).cloned().unwrap_or_default()
 }
 
@@ -155,8 +160,16 @@ fn metrics_arrive_at_strict_receivers_also_those_that_wait_at_the_end() {
     }
 }
 
+/// The acknowledgement of a chunk.
+pub(crate) fn acknowledgement(id: &str) -> Vec<u8> {
+    let mut answer = b"\x81\xa3ack".to_vec();
+    answer.push(0xa0 | id.len() as u8);
+    answer.extend(id.as_bytes());
+    answer
+}
+
 /// A strict server of the forward protocol with acknowledgements.
-struct FluentServer {
+pub(crate) struct FluentServer {
     listener: TcpListener,
     /// Numbers of the entries that it has acknowledged.
     numbers: Vec<i64>,
@@ -176,15 +189,13 @@ impl FluentServer {
         stream
     }
 
-    /// The next chunk: its numbers and its id; `None` when the connection ends or at the deadline. Panics if it is not as the protocol says.
+    /// The next chunk: its numbers and its id; `None` when the connection ends or at the deadline.
     fn chunk(stream: &mut TcpStream, pending: &mut Vec<u8>) -> Option<(Vec<i64>, String)> {
         let started = Instant::now();
         let mut buffer = [0; 1 << 16];
         loop {
-            let length = msgpack::length_of_first(pending).unwrap_or_else(|error| panic!("{error}"));
-            if let Some(length) = length {
-                let bytes: Vec<u8> = pending.drain(..length).collect();
-                return Some(Self::read(&msgpack::values(&bytes).unwrap()[0]));
+            if let Some(first) = Self::first_chunk(pending) {
+                return Some(first);
             }
             match stream.read(&mut buffer) {
                 Ok(0) => return None,
@@ -193,6 +204,13 @@ impl FluentServer {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Removes the first chunk, if it is complete: its numbers and its id. Panics if it is not as the protocol says.
+    pub(crate) fn first_chunk(pending: &mut Vec<u8>) -> Option<(Vec<i64>, String)> {
+        let length = msgpack::length_of_first(pending).unwrap_or_else(|error| panic!("{error}"))?;
+        let bytes: Vec<u8> = pending.drain(..length).collect();
+        Some(Self::read(&msgpack::values(&bytes).unwrap()[0]))
     }
 
     fn read(message: &Value) -> (Vec<i64>, String) {
@@ -220,10 +238,7 @@ impl FluentServer {
                 panic!("{} of {entries} entries", self.numbers.len())
             };
             self.numbers.extend(numbers);
-            let mut answer = b"\x81\xa3ack".to_vec();
-            answer.push(0xa0 | id.len() as u8);
-            answer.extend(id.as_bytes());
-            stream.write_all(&answer).unwrap();
+            stream.write_all(&acknowledgement(&id)).unwrap();
         }
     }
 }

@@ -10,6 +10,7 @@ use mixer_remote::{Answer, DatagramTarget};
 
 use crate::address;
 use crate::lines::Lines;
+use crate::outage::Outage;
 
 /// Bytes at which lines are sent before their time, so that a burst does not wait.
 const ENOUGH: usize = 16 << 10;
@@ -64,7 +65,8 @@ impl Datagrams {
             retry: RETRY,
             ..Settings::default()
         };
-        let sink = Sender { target, packing, datagram: Vec::new() };
+        let outage = Outage::new(&env.handler_name);
+        let sink = Sender { target, packing, datagram: Vec::new(), outage };
         Ok(Self { delivery: Delivery::in_task(task, &*env.handler_name, settings, sink), queue })
     }
 
@@ -102,6 +104,7 @@ struct Sender {
     target: DatagramTarget,
     packing: Packing,
     datagram: Vec<u8>,
+    outage: Outage,
 }
 
 impl AsyncSink<Lines> for Sender {
@@ -125,10 +128,14 @@ impl AsyncSink<Lines> for Sender {
             }
         }
         if let Some((why, after)) = again {
+            self.outage.failed(&why);
             batch.remove_first(sent);
             tally.try_again_after(why, after);
         } else if let Some(why) = refused {
+            self.outage.failed(&why);
             tally.give_up(why);
+        } else {
+            self.outage.ended();
         }
     }
 }

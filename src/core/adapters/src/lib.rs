@@ -19,6 +19,8 @@ mod list;
 mod memquota;
 mod noop;
 mod options;
+#[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd"))]
+mod outage;
 pub mod prometheus;
 mod statsd;
 pub mod stdio;

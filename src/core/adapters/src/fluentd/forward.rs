@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use rmp::encode as msgpack;
 
 use mixer_delivery::{AsyncSink, Items as _, List, Tally};
-use mixer_remote::StreamTarget;
+use mixer_remote::{Answer, StreamTarget};
+
+use crate::outage::Outage;
 
 use super::entry::{Entry, length, push_text};
 
@@ -19,14 +21,40 @@ pub(super) struct Forwarder {
     pub(super) target: StreamTarget,
     /// Whether the server acknowledges chunks.
     pub(super) acknowledge: bool,
+    pub(super) outage: Outage,
 }
 
 impl AsyncSink<List<Entry>> for Forwarder {
     async fn deliver(&mut self, batch: &mut List<Entry>, tally: &mut Tally) {
-        if !self.acknowledge {
-            let bytes = messages(batch.as_slice());
-            return self.target.send(&bytes).await.settle(batch.len(), tally);
+        let forwarded = match self.acknowledge {
+            true => self.forward(batch, tally).await,
+            false => self.write(batch, tally).await,
+        };
+        match forwarded {
+            Ok(()) => self.outage.ended(),
+            Err(why) => {
+                self.outage.failed(&why);
+                tally.try_again(why);
+            }
         }
+    }
+}
+
+impl Forwarder {
+    /// Without acknowledgements. Errors: why the batch is to be sent again.
+    async fn write(&mut self, batch: &mut List<Entry>, tally: &mut Tally) -> Result<(), String> {
+        let bytes = messages(batch.as_slice());
+        match self.target.send(&bytes).await {
+            Answer::Delivered => {
+                tally.delivered(batch.len());
+                Ok(())
+            }
+            Answer::Retry { why, .. } | Answer::Refused(why) => Err(why),
+        }
+    }
+
+    /// With acknowledgements; what is acknowledged leaves the batch. Errors: why the rest is to be sent again.
+    async fn forward(&mut self, batch: &mut List<Entry>, tally: &mut Tally) -> Result<(), String> {
         while !batch.is_empty() {
             let (bytes, chunks) = chunks(batch.as_slice());
             let is_complete = |answer: &[u8]| match acknowledgements(answer) {
@@ -35,10 +63,7 @@ impl AsyncSink<List<Entry>> for Forwarder {
                 Err(Unreadable) => true,
             };
             let most = chunks.len() * MAX_ACKNOWLEDGEMENT;
-            let answer = match self.target.exchange(&bytes, most, is_complete).await {
-                Ok(answer) => answer,
-                Err(why) => return tally.try_again(why),
-            };
+            let answer = self.target.exchange(&bytes, most, is_complete).await?;
             let found = acknowledgements(&answer).unwrap_or_default();
             let mut acknowledged = 0;
             for (chunk, found) in chunks.iter().zip(&found) {
@@ -53,9 +78,10 @@ impl AsyncSink<List<Entry>> for Forwarder {
             tally.delivered(acknowledged);
             if acknowledged < chunks.iter().map(|chunk| chunk.entries).sum() {
                 self.target.disconnect();
-                return tally.try_again("the answer is not the acknowledgement of the chunk");
+                return Err("the answer is not the acknowledgement of the chunk".to_owned());
             }
         }
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use super::entry::{Entry, EntryTemplate};
 use super::forward::Forwarder;
 use super::{Params, Tls, WhenFull};
 use crate::address;
+use crate::outage::Outage;
 
 /// The limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -89,7 +90,8 @@ impl FluentdHandler {
             retry: RETRY,
             ..Settings::default()
         };
-        let sink = Forwarder { target, acknowledge: params.acknowledge };
+        let outage = Outage::new(&env.handler_name);
+        let sink = Forwarder { target, acknowledge: params.acknowledge, outage };
         let (task, name) = ("fluentd sender", Arc::clone(&env.handler_name));
         let delivery = match params.spill_directory.as_str() {
             "" => Delivery::in_task(task, &*name, settings, sink),
