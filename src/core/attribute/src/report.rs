@@ -95,11 +95,13 @@ impl<'a> ReportRecords<'a> {
     /// The bytes of the texts of the last record that was taken, with those that it has from earlier records; 0 if they are few. A word
     /// counts for each attribute that is this word.
     ///
-    /// Cost: one look at each word and entry of the record, unless they may be many.
+    /// Cost: one look at each word of the record, unless they may be many.
     pub fn last_text(&mut self) -> usize {
         let last = self.next.checked_sub(1).and_then(|last| self.records.get(last));
         let earlier = if self.semantics == Semantics::Delta { self.most_text } else { 0 };
-        self.most_text = last.map_or(0, |record| record.most_text(self.longest_word)).saturating_add(earlier);
+        let most =
+            |record: &CompressedAttributes<'_>| record.most_text(self.last_len, self.longest_word, FEW_TEXT);
+        self.most_text = last.map_or(0, most).saturating_add(earlier);
         if self.most_text <= FEW_TEXT {
             return 0;
         }

@@ -72,13 +72,6 @@ impl<'a> RawMap<'a> {
         self.0.len() / 6
     }
 
-    /// An upper estimate of the texts of the pairs if no word has more than `longest` bytes, which is at least [`LONGEST_GLOBAL_WORD`].
-    fn most_text(self, longest: usize) -> usize {
-        // A pair takes six bytes. It may have four, or two, if it leaves indexes out, each of which is that of the first global word, which
-        // is short.
-        self.0.len().div_ceil(3).saturating_mul(longest)
-    }
-
     /// The pairs of indexes, in wire order, repeated keys included.
     pub(crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
         let mut reader = Reader::new(self.0);
@@ -187,14 +180,24 @@ impl<'a> CompressedAttributes<'a> {
         Ok(())
     }
 
-    /// An upper estimate of the bytes of the texts that its values are. `longest_default` is the length of the longest word that it uses
-    /// if it has no words. Cost: one look at each word and entry.
-    pub(crate) fn most_text(&self, longest_default: usize) -> usize {
-        let own = self.words.iter().map(|word| word.len()).max();
-        let longest = own.unwrap_or(longest_default).max(LONGEST_GLOBAL_WORD);
+    /// An upper estimate of the bytes of the texts that its values are, as a message of `len` bytes; `longest_default` is the length of the longest
+    /// word that it uses if it has no words. Cost: one look at each word, and at each entry if the estimate is above `few`.
+    pub(crate) fn most_text(&self, len: usize, longest_default: usize, few: usize) -> usize {
+        let own =
+            |(bytes, longest): (usize, usize), word: &&[u8]| (bytes + word.len(), longest.max(word.len()));
+        let (own_bytes, longest) = match self.words {
+            [] => (0, longest_default),
+            words => words.iter().fold((0, 0), own),
+        };
+        let longest = longest.max(LONGEST_GLOBAL_WORD);
+        // The entries take what the words leave.
+        let most = most_of_indexes(len.saturating_sub(own_bytes), longest);
+        if most <= few {
+            return most;
+        }
         let text = |entry: &AttributeEntry<'_>| match entry.payload.get() {
             Payload::Word(_) => longest,
-            Payload::Map(map) => map.most_text(longest),
+            Payload::Map(map) => most_of_indexes(map.0.len(), longest),
             Payload::Value(value) => value.text_len(),
             Payload::Unreadable => 0,
         };
@@ -223,6 +226,14 @@ const LONGEST_GLOBAL_WORD: usize = 64;
 /// An upper estimate of the texts of a message of `len` bytes whose words have at most `longest` bytes.
 fn most_text(len: usize, longest: usize) -> usize {
     (len / 3).saturating_mul(longest)
+}
+
+/// An upper estimate of the texts of so many bytes of pairs of indexes, if no word has more than `longest`, which is at least
+/// [`LONGEST_GLOBAL_WORD`].
+fn most_of_indexes(bytes: usize, longest: usize) -> usize {
+    // A pair takes six bytes. It may have four, or two, if it leaves indexes out, each of which is that of the first global word, which is
+    // short.
+    bytes.div_ceil(3).saturating_mul(longest)
 }
 
 /// The bytes of the texts of a value: of a string map, those of all of its keys and values.

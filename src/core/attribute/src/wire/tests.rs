@@ -95,6 +95,9 @@ proptest! {
         let decoded = CompressedAttributes::decode(&message, &arena).unwrap();
         let text: usize =
             decoded.entries.iter().map(|entry| text_len(entry.payload.get(), decoded.words())).sum();
-        prop_assert!(text <= decoded.most_text(0), "{text} bytes, estimated {}", decoded.most_text(0));
+        for few in [0, usize::MAX] {
+            let most = decoded.most_text(message.len(), 0, few);
+            prop_assert!(text <= most, "{text} bytes, estimated {most}");
+        }
     }
 }
