@@ -21,6 +21,8 @@ const MAX_CANDIDATES: usize = 32;
 const MAX_TESTS: usize = 256;
 /// Most cases of one value; beyond them its value is unknown.
 const MAX_CASES: usize = 16;
+/// Most operands that are followed from a test to the texts that it reads.
+pub(crate) const MAX_OPERANDS: usize = 64;
 /// Deepest nesting that is examined; what is below has any value.
 pub(crate) const MAX_DEPTH: u32 = 64;
 /// A text that no constant contains.
@@ -97,6 +99,8 @@ pub enum SuspiciousCall {
 pub struct TextTest<'p> {
     /// What is tested.
     pub read: Read<'p>,
+    /// Whether the text is compared as it is, and not in lower case, behind another text, or instead of one.
+    pub is_direct: bool,
     /// How.
     pub kind: TextTestKind,
     /// The text; empty for a regular expression.

@@ -10,6 +10,7 @@
 mod analysis;
 mod ast;
 mod check;
+mod choices;
 mod compat;
 mod context;
 mod convert;
@@ -69,7 +70,7 @@ impl CelProgram {
         Ok(CelProgram { plan, root, value_type: found.to_value_type(), failures, has_unused_default })
     }
 
-    /// What fails for every request.
+    /// What fails for every request, or with one of its constants.
     pub(super) fn failures(&self) -> &[Failure] {
         &self.failures
     }

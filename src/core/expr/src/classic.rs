@@ -4,6 +4,7 @@
 //! and `+` are flat, so that only nesting uses stack.
 
 mod analysis;
+mod choices;
 mod compile;
 mod conjunct;
 mod eval;
@@ -39,7 +40,7 @@ impl ClassicProgram {
         Ok(ClassicProgram { root, value_type, failures: failures.into_list() })
     }
 
-    /// What fails for every request.
+    /// What fails for every request, or with one of its constants.
     pub(super) fn failures(&self) -> &[Failure] {
         &self.failures
     }

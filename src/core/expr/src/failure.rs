@@ -1,12 +1,15 @@
-//! Parts of an expression that fail for every request, found when it is compiled.
+//! Parts of an expression that fail for every request, or with one of the constants that they may have as operands, found when it is
+//! compiled.
 //!
 //! Istio Mixer accepts such an expression, and a condition with it never holds. It is therefore compiled, and whoever loads the
 //! configuration decides what the findings mean.
 
-/// Most findings of one expression.
+/// Most findings of one expression that decide, and most that do not.
 const MAX_FAILURES: usize = 8;
+/// Most constants that one operand may be, and are followed.
+pub(crate) const MAX_CHOICES: usize = 8;
 
-/// A part of an expression that fails for every request, because of its constants or of what its operation supports.
+/// A part of an expression that fails because of its constants, or of what its operation supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Line and column in the expression, both from 1, columns in characters.
@@ -15,6 +18,9 @@ pub struct Failure {
     pub message: String,
     /// How to fix it.
     pub hint: String,
+    /// Whether it fails for every request that gets there. Otherwise it fails with one of the values that its operand may have: a branch
+    /// of `conditional`, or a default.
+    pub is_certain: bool,
 }
 
 /// The findings of one expression; those beyond a bound are left out.
@@ -29,8 +35,21 @@ impl Failures {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        if self.0.len() < MAX_FAILURES {
-            self.0.push(Failure { position: position(), message: message.into(), hint: hint.into() });
+        self.add(true, position, message, hint);
+    }
+
+    /// Adds a finding that is certain or possible.
+    pub(crate) fn add(
+        &mut self,
+        is_certain: bool,
+        position: impl FnOnce() -> Option<(u32, u32)>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let known = self.0.iter().filter(|failure| failure.is_certain == is_certain).count();
+        if known < MAX_FAILURES {
+            let (position, message, hint) = (position(), message.into(), hint.into());
+            self.0.push(Failure { position, message, hint, is_certain });
         }
     }
 

@@ -50,13 +50,14 @@ impl Language {
     /// All languages.
     pub const ALL: [Language; 3] = [Language::Cel, Language::Compat, Language::Cexl];
 
-    /// The language named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
+    /// The language named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic, as in Istio Mixer.
     pub fn from_name(name: &str) -> Language {
-        match name {
-            "CEL" => Language::Cel,
-            "COMPAT" => Language::Compat,
-            _ => Language::Cexl,
-        }
+        Self::known(name).unwrap_or_default()
+    }
+
+    /// The language with exactly this name, as [`name`](Self::name) returns it.
+    pub fn known(name: &str) -> Option<Language> {
+        Self::ALL.into_iter().find(|language| language.name() == name)
     }
 
     /// `CEXL`, `CEL` or `COMPAT`.

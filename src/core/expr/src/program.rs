@@ -156,7 +156,8 @@ impl Program {
     }
 
     /// The parts that fail for every request, such as `ip("10.0.0.0/8")` or `"(".matches(request.path)`: a condition with one of
-    /// them holds for no request that gets there. At most 8, in the order in which they are compiled.
+    /// them holds for no request that gets there. At most 8, in the order in which they are compiled, and at most 8 that fail for some
+    /// requests: those that take one branch of a `conditional`, or a default.
     pub fn failures(&self) -> &[Failure] {
         match &self.engine {
             Engine::Classic(program) => program.failures(),

@@ -230,7 +230,8 @@ fn methods(
     problems: &mut ResourceProblems<'_>,
 ) {
     for test in program.text_tests() {
-        if vocabulary.name(test.read.slot) != "request.method" || test.kind == TextTestKind::End {
+        let is_method = test.is_direct && vocabulary.name(test.read.slot) == "request.method";
+        if !is_method || test.kind == TextTestKind::End {
             continue;
         }
         let text = String::from_utf8_lossy(test.text);
@@ -247,7 +248,7 @@ fn methods(
     }
 }
 
-/// Refuses what fails for every request, and warns about calls and keys, of any expression.
+/// Refuses what fails for every request, and warns about what fails for some, calls and keys, of any expression.
 pub(super) fn expression(
     program: &Program,
     field: impl Fn() -> FieldPath,
@@ -255,10 +256,15 @@ pub(super) fn expression(
     problems: &mut ResourceProblems<'_>,
 ) {
     for failure in program.failures() {
-        let message = format!("it fails for every request: {}", failure.message);
-        let problem = Diagnostic::error("expression-fails", field(), message).with_hint(&failure.hint);
+        let problem = if failure.is_certain {
+            let message = format!("it fails for every request: {}", failure.message);
+            Diagnostic::error("expression-fails", field(), message).accepted_by_istio()
+        } else {
+            let message = format!("it fails when it has this constant as its operand: {}", failure.message);
+            Diagnostic::warning("expression-may-fail", field(), message)
+        };
         let expression = placed(program, failure.position);
-        problems.push(Diagnostic { expression, ..problem }.accepted_by_istio());
+        problems.push(Diagnostic { expression, ..problem.with_hint(&failure.hint) });
     }
     for (position, call) in program.suspicious_calls() {
         let mut problem = match call {

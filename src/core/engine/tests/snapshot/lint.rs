@@ -439,6 +439,13 @@ fn an_expression_that_always_fails_is_an_error_wherever_it_is() {
         let found = warnings(adapter, nothing, annotations, condition);
         assert!(found.contains(&"expression-fails"), "{annotations} {condition}: {found:?}");
     }
+    for (condition, code) in [
+        (r#"source.ip == ip(conditional(source.user == "a", "x", "y"))"#, "expression-fails"),
+        (r#"source.ip == ip(conditional(source.user == "a", "x", "10.0.0.1"))"#, "expression-may-fail"),
+    ] {
+        let found = warnings(denier, nothing, "mixer.dev/on-error: deny", condition);
+        assert!(found.contains(&code), "{condition}: {found:?}");
+    }
     let list = "{compiledAdapter: listchecker, params: {overrides: [a]}}";
     let entry = r#"{compiledTemplate: listentry, params: {value: 'conditional("(".matches(source.user), "a", "b")'}}"#;
     assert_eq!(warnings(list, entry, "", ""), ["expression-fails"]);
@@ -534,6 +541,12 @@ fn a_test_that_a_query_evades_is_reported_where_it_could_refuse() {
         (denier, r#"request.path.endsWith(".php")"#, true),
         (denier, r#"match(request.path, "*.php")"#, true),
         (denier, r#""^/admin$".matches(request.path)"#, true),
+        (denier, r#"toLower(request.path) == "/admin""#, true),
+        (denier, r#"toLower(request.path | "").endsWith(".php")"#, true),
+        (denier, r#"(source.user + request.path) == "ann/admin""#, true),
+        (denier, r#"conditional(request.method == "GET", request.path, "") == "/admin""#, true),
+        (denier, r#"match(toLower(request.path), "/admin*")"#, false),
+        (denier, r#"toLower(request.path) == "/admin?a=1""#, false),
         (denier, r#"request.path == "/admin?a=1""#, false),
         (denier, r#"request.path != "/public""#, false),
         (denier, r#"match(request.path, "/admin*") || "^/a.*$".matches(request.path)"#, false),
@@ -544,6 +557,8 @@ fn a_test_that_a_query_evades_is_reported_where_it_could_refuse() {
     }
     let in_cel = warnings(denier, nothing, "policy.istio.io/lang: CEL", r#"request.path == "/admin""#);
     assert_eq!(in_cel, ["path-query"]);
+    let condition = r#"toLower(request.path) == "/admin""#;
+    assert_eq!(warnings(denier, nothing, "policy.istio.io/lang: CEL", condition), ["path-query"]);
 }
 
 #[test]
@@ -553,6 +568,7 @@ fn small_mistakes_of_conditions_are_reported() {
         (r#"request.method == "get""#, vec!["method-case"]),
         (r#"request.method != "Post""#, vec!["method-case"]),
         (r#"request.method == "GET" || request.method == "purge""#, vec![]),
+        (r#"toLower(request.method) == "get""#, vec![]),
         (r#"match("/x*", request.path)"#, vec!["arguments-reversed"]),
         (r#""/x".startsWith(request.path)"#, vec!["arguments-reversed"]),
         (r#""request.method" == "GET""#, vec!["match-constant"]),

@@ -83,6 +83,9 @@ fn a_malformed_text_skips_a_condition_that_may_be_true() {
         (r#""^a$".matches(name)"#, ""),
         (r#"name.matches("^a$")"#, ""),
         (r#"conditional(mtls, ip(user), address) == address"#, "user: IP address"),
+        (r#"ip(conditional(mtls, user, "10.0.0.1")) == address"#, "user: IP address"),
+        // What only selects a constant is not converted.
+        (r#"ip(conditional(user == "a", "10.0.0.1", "x")) == address"#, ""),
     ] {
         assert_eq!(malformed(Language::Cexl, text), expected, "{text}");
     }
@@ -284,6 +287,22 @@ fn tests_of_texts_are_found() {
         (Language::Cexl, r#""^/a/.*$".matches(user) || "^/a".matches(user)"#, vec![]),
         (Language::Cexl, r#""^/a(\\?.*)?$".matches(user) || "a\\$".matches(user)"#, vec![]),
         (Language::Cexl, r#"(user == "a") == false"#, vec![]),
+        (
+            Language::Cexl,
+            r#"toLower(user) == "a" && toLower(user | "").endsWith("b")"#,
+            vec![(Equal, "a"), (End, "b")],
+        ),
+        (
+            Language::Cexl,
+            r#"conditional(mtls, "", user) == "a" && (name + user) == "b""#,
+            vec![(Equal, "a"), (Equal, "b")],
+        ),
+        (Language::Cexl, r#"(user + "/") == "a""#, vec![]),
+        (
+            Language::Cel,
+            r#"toLower(user) == "a" || (mtls ? name + user : "").endsWith("b")"#,
+            vec![(Equal, "a"), (End, "b")],
+        ),
         (Language::Cel, r#"user == "a" || "b" != user"#, vec![(Equal, "a"), (NotEqual, "b")]),
         (Language::Cel, r#"!(user == "a") && user.endsWith("b")"#, vec![(End, "b")]),
         (Language::Cel, r#"match(user, "*b") || user.matches("^/a$")"#, vec![(End, "b"), (End, "")]),

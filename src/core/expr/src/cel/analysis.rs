@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
 use super::value::Val;
 use crate::analysis::{
-    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
-    Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES,
+    MAX_OPERANDS, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 use mixer_attribute::{SlotId, ValueType};
 
@@ -152,40 +152,65 @@ pub(super) fn text_tests(plan: &Plan) -> Vec<TextTest<'_>> {
     let negated: FxHashSet<usize> = negated.collect();
     let tests = plan.ops().enumerate().filter(|(at, _)| !negated.contains(at));
     let tests = tests.filter_map(|(_, op)| {
-        let (read, kind, text) = text_test(plan, op)?;
-        Some(TextTest { read, kind, text, offset: None })
+        let (operand, kind, text) = text_test(plan, op)?;
+        let reads = tested(plan, operand).into_iter();
+        Some(reads.map(move |(read, is_direct)| TextTest { read, is_direct, kind, text, offset: None }))
     });
-    tests.collect()
+    tests.flatten().collect()
 }
 
-fn text_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<(Read<'p>, TextTestKind, &'p [u8])> {
-    let read = |id: OpId| subject(plan, plan.op(id));
-    let compared = |left: OpId, right: OpId| match (read(left), text(plan, right)) {
-        (Some(read), Some(text)) => Some((read, text)),
-        _ => Some((read(right)?, text(plan, left)?)),
+/// The text that is tested, and how.
+fn text_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<(OpId, TextTestKind, &'p [u8])> {
+    let compared = |left: OpId, right: OpId| match text(plan, right) {
+        Some(text) => Some((left, text)),
+        None => Some((right, text(plan, left)?)),
     };
     Some(match op {
         Op::Equal(left, right) => {
-            let (read, text) = compared(*left, *right)?;
-            (read, TextTestKind::Equal, text)
+            let (operand, text) = compared(*left, *right)?;
+            (operand, TextTestKind::Equal, text)
         }
         Op::NotEqual(left, right) => {
-            let (read, text) = compared(*left, *right)?;
-            (read, TextTestKind::NotEqual, text)
+            let (operand, text) = compared(*left, *right)?;
+            (operand, TextTestKind::NotEqual, text)
         }
-        Op::Binary(Binary::EndsWith, subject, affix) => {
-            (read(*subject)?, TextTestKind::End, text(plan, *affix)?)
-        }
+        Op::Binary(Binary::EndsWith, subject, affix) => (*subject, TextTestKind::End, text(plan, *affix)?),
         Op::Binary(Binary::Match, subject, pattern) => match text(plan, *pattern)? {
             [.., b'*'] => return None,
-            [b'*', suffix @ ..] => (read(*subject)?, TextTestKind::End, suffix),
-            exact => (read(*subject)?, TextTestKind::Equal, exact),
+            [b'*', suffix @ ..] => (*subject, TextTestKind::End, suffix),
+            exact => (*subject, TextTestKind::Equal, exact),
         },
         Op::MatchesConstant(subject, Ok(regex)) if regex.fixes_the_end() => {
-            (read(*subject)?, TextTestKind::End, b"")
+            (*subject, TextTestKind::End, b"")
         }
         _ => return None,
     })
+}
+
+/// What the end of a text is read from, and whether the text is that as it is.
+fn tested(plan: &Plan, operand: OpId) -> Vec<(Read<'_>, bool)> {
+    let mut found = Vec::new();
+    let mut pending = vec![(operand, true)];
+    for _ in 0..MAX_OPERANDS {
+        let Some((id, is_direct)) = pending.pop() else { break };
+        let op = plan.op(id);
+        if let Some(read) = subject(plan, op) {
+            found.push((read, is_direct));
+            continue;
+        }
+        let mut follow = |operand: OpId| pending.push((operand, false));
+        match op {
+            Op::Unary(Unary::ToLower | Unary::ToString, operand) | Op::Binary(Binary::Add, _, operand) => {
+                follow(*operand)
+            }
+            Op::Conditional(_, yes, no) => {
+                follow(*no);
+                follow(*yes);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The attributes that an expression may read.

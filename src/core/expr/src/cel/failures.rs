@@ -1,9 +1,9 @@
-//! Operations that fail for every request: constants that cannot be evaluated, and what string maps do not support.
-
-use std::sync::LazyLock;
+//! Operations that fail for every request: constants that cannot be evaluated, and what string maps do not support. And those that fail
+//! with one of the constants that their operand may be.
 
 use bumpalo::Bump;
 
+use super::choices::{AllChoices, CURE, FailingChoice, NO_ATTRIBUTES, conversion_cure};
 use super::context::EvalContext;
 use super::eval::Evaluator;
 use super::ops;
@@ -11,12 +11,9 @@ use super::plan::{Binary, Constant, Op, OpId, Plan, Unary};
 use super::source::Source;
 use super::value::Val;
 use crate::EvalError;
-use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
+use crate::failure::{Failures, pattern_cure};
 use crate::functions;
-use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
-
-/// Constants read no attribute.
-static NO_ATTRIBUTES: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::builder().build());
+use mixer_attribute::{AttributeBag, ValueType};
 
 /// Deepest operand to which a constant that fails is traced.
 const MAX_DESCENT: u32 = 16;
@@ -39,11 +36,21 @@ enum Known {
 
 /// What fails for every request. Cost: linear in the operations, and the evaluation of each constant once.
 pub(super) fn failures(plan: &Plan, root: OpId, source: &Source<'_>) -> Failures {
-    let mut search =
-        Search { plan, source, known: Vec::with_capacity(plan.len()), found: Failures::default() };
+    let arena = Bump::new();
+    let mut search = Search {
+        plan,
+        source,
+        known: Vec::with_capacity(plan.len()),
+        choices: AllChoices::new(plan, &arena),
+        found: Failures::default(),
+    };
     let mut places = Vec::with_capacity(plan.len());
     for (op, at) in plan.placed() {
         let known = search.operation(op, at, &places);
+        match known {
+            Known::Constant | Known::Fails => search.choices.skip(),
+            _ => search.chosen(op, &places),
+        }
         search.known.push(known);
         places.push(at);
     }
@@ -56,6 +63,8 @@ struct Search<'s> {
     source: &'s Source<'s>,
     /// Of the operations so far.
     known: Vec<Known>,
+    /// Of the operations so far.
+    choices: AllChoices<'s>,
     found: Failures,
 }
 
@@ -216,6 +225,17 @@ impl Search<'_> {
         }
     }
 
+    /// Follows the constants that the operands of an operation may be.
+    fn chosen(&mut self, op: &Op, places: &[u32]) {
+        let known = &self.known;
+        let is_constant = |id: OpId| known.get(id.index()) == Some(&Known::Constant);
+        let arena = Bump::new();
+        for FailingChoice { from, fault, cure, is_certain } in self.choices.follow(op, is_constant) {
+            let position = || places.get(from.index()).map(|at| self.source.position(*at));
+            self.found.add(is_certain, position, fault.into_error(&arena).to_string(), cure);
+        }
+    }
+
     fn fails(&mut self, id: OpId, error: EvalError<'_>, cure: &str, places: &[u32]) {
         let position = || places.get(id.index()).map(|at| self.source.position(*at));
         self.found.push(position, error.to_string(), cure);
@@ -223,15 +243,10 @@ impl Search<'_> {
 
     /// The cure of a constant that cannot be evaluated.
     fn cure(&self, op: &Op) -> &'static str {
-        let Op::Unary(function, operand) = op else { return "write a constant that has a value" };
-        match (function, self.plan.op(*operand)) {
-            (Unary::Ip, Op::Constant(Constant::String(text))) => address_cure(text),
-            (Unary::ToTimestamp, _) => TIME_CURE,
-            (Unary::Email, _) => EMAIL_CURE,
-            (Unary::Uri, _) => URI_CURE,
-            (Unary::DnsName, _) => DNS_NAME_CURE,
-            (Unary::ToDuration, _) => "write a number and a unit: `duration(\"5m\")`",
-            _ => "write a constant that has a value",
+        let Op::Unary(function, operand) = op else { return CURE };
+        match self.plan.op(*operand) {
+            Op::Constant(Constant::String(text)) => conversion_cure(*function, Some(text)),
+            _ => conversion_cure(*function, None),
         }
     }
 }

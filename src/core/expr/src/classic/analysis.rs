@@ -4,8 +4,8 @@ use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::analysis::{
-    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
-    Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES,
+    MAX_OPERANDS, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 
 /// The first attribute without a default whose absence skips a condition that would otherwise be true.
@@ -77,9 +77,23 @@ fn conversion(expr: &Expr) -> Option<Conversion<'_>> {
     Some(Conversion { read, expected, offset: Some(expr.start as usize) })
 }
 
-/// An attribute or entry that an expression reads.
+/// An attribute or entry that the value of an expression is made of.
 fn first_read(expr: &Expr) -> Option<Read<'_>> {
-    super::conjunct::reads(expr).into_iter().next()
+    let mut pending = vec![expr];
+    while let Some(expr) = pending.pop() {
+        if let Some(read) = subject(expr) {
+            return Some(read);
+        }
+        let operands = match &expr.kind {
+            ExprKind::Conditional(triple) | ExprKind::ConditionalString(triple) => {
+                let [_, branches @ ..] = &**triple;
+                branches
+            }
+            _ => expr.children(),
+        };
+        pending.extend(operands.iter().rev());
+    }
+    None
 }
 
 /// The attribute or entry that decides a condition alone.
@@ -178,20 +192,26 @@ pub(super) fn text_tests(root: &Expr) -> Vec<TextTest<'_>> {
             continue;
         }
         let offset = Some(expr.start as usize);
-        found.extend(text_test(expr).map(|(read, kind, text)| TextTest { read, kind, text, offset }));
+        if let Some((reads, kind, text)) = text_test(expr) {
+            let tests = reads.into_iter();
+            found.extend(tests.map(|(read, is_direct)| TextTest { read, is_direct, kind, text, offset }));
+        }
         pending.extend(expr.children().iter().rev());
     }
     found
 }
 
-fn text_test(expr: &Expr) -> Option<(Read<'_>, TextTestKind, &[u8])> {
+/// What a test of a text tests, and whether as it is.
+type TestedReads<'p> = Vec<(Read<'p>, bool)>;
+
+fn text_test(expr: &Expr) -> Option<(TestedReads<'_>, TextTestKind, &[u8])> {
     let kind_of = |expected: &bool| if *expected { TextTestKind::Equal } else { TextTestKind::NotEqual };
     Some(match &expr.kind {
         ExprKind::AttributeIs { attribute, constant, expected } => {
-            (Read { slot: attribute.slot, key: None }, kind_of(expected), constant)
+            (vec![(Read { slot: attribute.slot, key: None }, true)], kind_of(expected), constant)
         }
         ExprKind::EntryIs { entry, constant, expected } => {
-            (Read { slot: entry.map.slot, key: Some(&entry.key) }, kind_of(expected), constant)
+            (vec![(Read { slot: entry.map.slot, key: Some(&entry.key) }, true)], kind_of(expected), constant)
         }
         ExprKind::Compare { comparison, operands: Operands::Bytes, pair } => {
             let kind = match comparison {
@@ -202,28 +222,53 @@ fn text_test(expr: &Expr) -> Option<(Read<'_>, TextTestKind, &[u8])> {
             match &**pair {
                 [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }]
                 | [Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }, read] => {
-                    (subject(read)?, kind, text)
+                    (tested(read), kind, text)
                 }
                 _ => return None,
             }
         }
         ExprKind::MatchesGlob { subject: read, glob } => match glob {
-            Glob::Exact(text) => (subject(read)?, TextTestKind::Equal, text),
-            Glob::Suffix(text) => (subject(read)?, TextTestKind::End, text),
+            Glob::Exact(text) => (tested(read), TextTestKind::Equal, text),
+            Glob::Suffix(text) => (tested(read), TextTestKind::End, text),
             Glob::Prefix(_) => return None,
         },
         ExprKind::EndsWith(pair) => match &**pair {
             [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }] => {
-                (subject(read)?, TextTestKind::End, text)
+                (tested(read), TextTestKind::End, text)
             }
             _ => return None,
         },
         ExprKind::MatchesRegex { regex, subject: read } => {
             regex.as_ref().as_ref().ok().filter(|regex| regex.fixes_the_end())?;
-            (subject(read)?, TextTestKind::End, b"")
+            (tested(read), TextTestKind::End, b"")
         }
         _ => return None,
     })
+}
+
+/// What the end of a text is read from.
+fn tested(operand: &Expr) -> TestedReads<'_> {
+    let mut found = Vec::new();
+    let mut pending = vec![(operand, true)];
+    for _ in 0..MAX_OPERANDS {
+        let Some((expr, is_direct)) = pending.pop() else { break };
+        if let Some(read) = subject(expr) {
+            found.push((read, is_direct));
+            continue;
+        }
+        let operands = match &expr.kind {
+            ExprKind::Apply { function: Unary::ToLower, argument } => std::slice::from_ref(&**argument),
+            ExprKind::Conditional(triple) | ExprKind::ConditionalString(triple) => {
+                let [_, branches @ ..] = &**triple;
+                branches
+            }
+            ExprKind::FirstOf(list) => list,
+            ExprKind::Concat(list) => list.last().map_or(&[][..], std::slice::from_ref),
+            _ => continue,
+        };
+        pending.extend(operands.iter().rev().map(|operand| (operand, false)));
+    }
+    found
 }
 
 /// The attribute or entry that an expression reads, also with a constant default.

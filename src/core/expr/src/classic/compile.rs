@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use bumpalo::Bump;
 
+use super::choices::Choices;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
 use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
@@ -135,6 +136,11 @@ impl Compiler<'_, '_> {
     /// A search with a pattern, compiled if it is constant.
     fn regex(&self, id: TermId, [pattern, subject]: [Expr; 2]) -> Result<ExprKind, Box<CompileError>> {
         let ExprKind::Literal(Literal::Bytes(text)) = pattern.kind else {
+            self.choices(&pattern, |pattern| {
+                let error = functions::matches(pattern, b"", &self.arena).err()?.to_string();
+                let cure = pattern_cure(&error);
+                Some((error, cure))
+            });
             return Ok(ExprKind::Matches(Box::new([pattern, subject])));
         };
         let regex = match Regex::configured(&text) {
@@ -237,15 +243,33 @@ impl Compiler<'_, '_> {
 
     /// Records a constant name that converts, and is equal to none.
     fn constant_operand(&self, compared_as: Operands, operand: &Expr) {
-        let ExprKind::Literal(Literal::Bytes(name)) = &operand.kind else { return };
-        let (compared, cure) = match compared_as {
-            Operands::DnsName => (functions::dns_name_equal(name, name, &self.arena), DNS_NAME_CURE),
-            Operands::EmailAddress => (functions::email_equal(name, name, &self.arena), EMAIL_CURE),
-            Operands::Uri => (functions::uri_equal(name, name, &self.arena), URI_CURE),
+        let equal = match compared_as {
+            Operands::DnsName => functions::dns_name_equal,
+            Operands::EmailAddress => functions::email_equal,
+            Operands::Uri => functions::uri_equal,
             _ => return,
         };
-        if let Err(error) = compared {
-            self.fails(operand.start as usize, error.to_string(), cure);
+        let cure = match compared_as {
+            Operands::DnsName => DNS_NAME_CURE,
+            Operands::EmailAddress => EMAIL_CURE,
+            _ => URI_CURE,
+        };
+        self.choices(operand, |name| Some((equal(name, name, &self.arena).err()?.to_string(), cure)));
+    }
+
+    /// Records the constants that an operand may be with which its operation fails. `failure`: the error of one, and its cure.
+    fn choices(&self, operand: &Expr, failure: impl Fn(&[u8]) -> Option<(String, &'static str)>) {
+        let Choices { texts, has_others } = Choices::of(operand, &self.arena);
+        let failing: Vec<_> =
+            texts.iter().filter_map(|(text, at)| Some((text, *at, failure(text)?))).collect();
+        let is_certain = !has_others && failing.len() == texts.len();
+        for (text, at, (message, cure)) in failing {
+            // As one of several, the empty text says that there is none: `ip(request.headers["x-ip"] | "")`.
+            if !is_certain && text.is_empty() {
+                continue;
+            }
+            let position = || position(self.terms.text(), at as usize);
+            self.failures.borrow_mut().add(is_certain, position, message, cure);
         }
     }
 
@@ -283,6 +307,10 @@ impl Compiler<'_, '_> {
             }
             return Ok(ExprKind::Literal(literal));
         }
+        self.choices(&argument, |text| match self.evaluated(function, text) {
+            Literal::Failed(error) => Some((error.into(), conversion_cure(function, text))),
+            _ => None,
+        });
         Ok(ExprKind::Apply { function, argument: Box::new(argument) })
     }
 

@@ -2,13 +2,14 @@
 
 use super::*;
 
-/// `LINE:COLUMN MESSAGE` of every finding.
+/// `LINE:COLUMN MESSAGE` of every finding, in front of it `may:` if it is of some requests.
 fn failures(language: Language, text: &str) -> Vec<String> {
     let program = compile(language, text, &vocabulary()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let found = program.failures().iter().map(|failure| {
         let (line, column) = failure.position.expect("a position");
         assert!(!failure.hint.is_empty(), "{text}");
-        format!("{line}:{column} {}", failure.message)
+        let may = if failure.is_certain { "" } else { "may: " };
+        format!("{may}{line}:{column} {}", failure.message)
     });
     found.collect()
 }
@@ -45,6 +46,85 @@ fn a_constant_that_cannot_be_evaluated_is_found() {
     }
     let many = vec![r#"ip1 == ip("x")"#; 100].join(" || ");
     assert_eq!(failures(Language::Cexl, &many).len(), 8, "at most");
+}
+
+/// Of constants that an operand may be.
+#[test]
+fn a_constant_behind_a_choice_is_found() {
+    let of_address = "could not convert x to IP_ADDRESS";
+    let of_pattern = "error parsing regexp: missing closing ): `(`";
+    for (text, expected) in [
+        // Whatever is chosen fails.
+        (
+            r#"ip(conditional(b1, "x", "y")) == ip1"#,
+            vec![format!("1:20 {of_address}"), "1:25 could not convert y to IP_ADDRESS".into()],
+        ),
+        (r#"ip(conditional(true, "x", s1)) == ip1"#, vec![format!("1:22 {of_address}")]),
+        (r#"ip(toLower(conditional(false, s1, "X"))) == ip1"#, vec![format!("1:35 {of_address}")]),
+        (r#"ip("x" | "y") == ip1"#, vec![format!("1:4 {of_address}")]),
+        (r#"ip(conditional(true, "", s1)) == ip1"#, vec!["1:22 could not convert  to IP_ADDRESS".into()]),
+        (
+            r#"s1 == "a" && ip("10.0.0." + conditional(b1, "x", "300")) == ip1"#,
+            vec![
+                "1:17 could not convert 10.0.0.x to IP_ADDRESS".into(),
+                "1:17 could not convert 10.0.0.300 to IP_ADDRESS".into(),
+            ],
+        ),
+        (
+            r#"dnsName(conditional(true, "a:80", s1)) == dns1"#,
+            vec!["1:27 idna: disallowed rune U+003A".into()],
+        ),
+        // One choice fails.
+        (r#"ip(conditional(b1, "x", "10.0.0.1")) == ip1"#, vec![format!("may: 1:20 {of_address}")]),
+        (
+            r#"ip(conditional(b1, "10.0.0.1", conditional(b1, s1, "x"))) == ip1"#,
+            vec![format!("may: 1:52 {of_address}")],
+        ),
+        (r#"conditional(b1, "(", "a").matches(s1)"#, vec![format!("may: 1:17 {of_pattern}")]),
+        (r#"ip(s1 | "x") == ip1"#, vec![format!("may: 1:4 {of_address}")]),
+        (r#"ip(s1 | s2 | "x") == ip1"#, vec![format!("may: 1:14 {of_address}")]),
+        (r#"ip(request.headers["a"] | "x") == ip1"#, vec![format!("may: 1:4 {of_address}")]),
+        // A constant that is reported where it is.
+        (r#"conditional(b1, ip("x"), ip1) == ip1"#, vec![format!("1:17 {of_address}")]),
+    ] {
+        assert_eq!(failures(Language::Cexl, text), expected, "{text}");
+    }
+    for (text, expected) in [
+        (
+            r#"ip(b1 ? "x" : "y") == ip1"#,
+            vec![format!("1:9 {of_address}"), "1:15 could not convert y to IP_ADDRESS".into()],
+        ),
+        (r#"ip(true ? "x" : s1) == ip1"#, vec![format!("1:11 {of_address}")]),
+        (
+            r#"ip("10.0.0." + (b1 ? "x" : "1")) == ip1"#,
+            vec!["may: 1:22 could not convert 10.0.0.x to IP_ADDRESS".into()],
+        ),
+        (r#"s1.matches(b1 ? "(" : "a")"#, vec![format!("may: 1:17 {of_pattern}")]),
+        (
+            r#"s1.matches(b1 ? "(" : "(" + "(")"#,
+            vec![format!("1:17 {of_pattern}"), "1:27 error parsing regexp: missing closing ): `((`".into()],
+        ),
+        (r#"i1 == 1 / (b1 ? 0 : 1)"#, vec!["may: 1:17 divide by zero".into()]),
+        (r#"dns1 == dnsName(b1 ? "a:80" : "a")"#, vec!["may: 1:22 idna: disallowed rune U+003A".into()]),
+        (r#"["a"].exists(k, ip(b1 ? "x" : k) == ip1)"#, vec![format!("may: 1:25 {of_address}")]),
+    ] {
+        assert_eq!(failures(Language::Cel, text), expected, "{text}");
+    }
+    let compat = r#"ip(conditional(b1, "x", "10.0.0.1")) == ip(request.headers["a"] | "x")"#;
+    // The right operand is compiled first.
+    let expected = [format!("may: 1:67 {of_address}"), format!("may: 1:20 {of_address}")];
+    assert_eq!(failures(Language::Compat, compat), expected);
+}
+
+/// Findings of some requests leave room for those of every request.
+#[test]
+fn possible_failures_hide_no_certain_one() {
+    let many = vec![r#"ip(request.headers["a"] | "x") == ip1"#; 20].join(" || ");
+    for language in [Language::Cexl, Language::Compat] {
+        let found = failures(language, &format!(r#"{many} || ip1 == ip("y")"#));
+        assert_eq!(found.len(), 9, "{language:?}: {found:?}");
+        assert_eq!(found.iter().filter(|one| !one.starts_with("may")).count(), 1, "{language:?}: {found:?}");
+    }
 }
 
 #[test]
@@ -85,6 +165,10 @@ fn what_may_succeed_is_no_finding() {
         r#"t1 > timestamp("2026-01-02T03:04:05Z")"#,
         r#"dnsName(s1) == dnsName("a.example") && email("a@b.example") == email(s2)"#,
         r#"size(s1) > 3 && request.headers["a"] == "b""#,
+        r#"ip(conditional(b1, "10.0.0.1", "10.0.0.2")) == ip1 && ip(conditional(true, "10.0.0.1", "x")) == ip1"#,
+        r#"ip(s1 | "") == ip1 && ip(conditional(b1, "", s1)) == ip1"#,
+        r#"ip(conditional(b1, s1, s2)) == ip1 && conditional(b1, "a", s1).matches(s2)"#,
+        r#"dnsName(s1 | "a") == dns1 && ip("10.0.0." + conditional(b1, "1", "2")) == ip1"#,
     ] {
         assert_eq!(failures(Language::Cexl, text), Vec::<String>::new(), "{text}");
     }
@@ -98,6 +182,9 @@ fn what_may_succeed_is_no_finding() {
         r#"true || 1 / 0 == 1"#,
         r#"request.headers["(" + s1] == "b" && timestamp("2026-01-02T03:04:05Z") < t1"#,
         r#"(b1 ? request.headers : emptyStringMap())["a"] == s1"#,
+        r#"ip(b1 ? "10.0.0.1" : "10.0.0." + "2") == ip1 && ip(true ? "10.0.0.1" : "x") == ip1"#,
+        r#"ip(pick(request.headers["a"], "")) == ip1"#,
+        r#"s1.matches(b1 ? "a" : s2) && {"a": 1, "b": 2}[b1 ? "a" : "b"] == i1 && (b1 ? 1 : 2) / 2 == i1"#,
     ] {
         assert_eq!(failures(Language::Cel, text), Vec::<String>::new(), "{text}");
     }
