@@ -7,6 +7,7 @@
 mod addresses;
 mod content;
 mod entries;
+mod error_text;
 mod fetch;
 mod inheritance;
 mod provider;

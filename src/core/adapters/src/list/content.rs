@@ -4,6 +4,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::IgnoredAny;
 
 use super::EntryType;
+use super::error_text::is_error_text;
 
 /// What some editors write first.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -39,6 +40,9 @@ pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static 
     if begins(b"<!doctype html") || begins(b"<html") {
         return Some("an HTML page");
     }
+    if is_error_text(text) {
+        return Some("an error message");
+    }
     // Other bodies than a YAML or JSON document with a list do not parse.
     if entry_type == EntryType::IpAddresses {
         return None;
@@ -48,9 +52,27 @@ pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static 
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("text in UTF-16"),
         _ if body.contains(&0) => Some("binary: it has NUL bytes"),
         _ if begins(b"<?xml") => Some("an XML document"),
+        // As a pattern, an element is an entry.
+        _ if entry_type != EntryType::Regex && is_element(text) => Some("an XML document"),
         _ if is_json(text, entry_type) => Some("a JSON document"),
         _ => None,
     }
+}
+
+/// Whether a text is one element of XML or HTML with others, or an empty one with attributes or namespaces: `<Error><Code>…</Error>`.
+fn is_element(text: &[u8]) -> bool {
+    let text = text.trim_ascii_end();
+    let Some(inner) = text.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")) else { return false };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-' | b'.');
+    let name = inner.split(|byte| !is_name(byte)).next().unwrap_or_default();
+    if !name.first().is_some_and(u8::is_ascii_alphabetic) {
+        return false;
+    }
+    let closing = [b"</", name].concat();
+    let end = inner.len().checked_sub(closing.len()).and_then(|at| inner.get(at..));
+    // Two entries, `<a>` and `</a>`, have no other element between them.
+    let others = inner.windows(2).filter(|pair| *pair == b"</").count();
+    end == Some(&closing) && others > 1
 }
 
 /// Whether a text begins with a JSON object, or is a JSON array; as a pattern, `[12]` is none.
@@ -132,7 +154,7 @@ mod tests {
     #[test]
     fn documents_and_binary_data_are_no_list_of_lines() {
         let utf16 = "\u{feff}mallory\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
-        let rows: [(&[u8], Option<&str>); 16] = [
+        let rows: [(&[u8], Option<&str>); 22] = [
             (b"mallory\neve\n", None),
             (b"", None),
             (b"<a\n", None),
@@ -148,6 +170,12 @@ mod tests {
             (b"[\"mallory\", \"eve\"]\n", Some("a JSON document")),
             (b"\xef\xbb\xbf <?xml version=\"1.0\"?><Error/>", Some("an XML document")),
             (b"<!DOCTYPE html>", Some("an HTML page")),
+            (b"<Error><Code>NoSuchKey</Code></Error>\n", Some("an XML document")),
+            (b"<s:Fault xmlns:s=\"x\">\n<code>1</code>\n</s:Fault>", Some("an XML document")),
+            (b"<b>\n</b>\n", None),
+            (b"<a>\n</a>\n<b>\n</b>\n", None),
+            (b"404 page not found\n", Some("an error message")),
+            (b"404 page not found\nmallory\n", None),
             (b"- mallory\n- eve\n", None),
         ];
         for (body, what) in rows {
@@ -155,6 +183,8 @@ mod tests {
         }
         assert_eq!(of_no_list(b"[12]\n", EntryType::Strings), Some("a JSON document"));
         assert_eq!(of_no_list(b"[12]\n", EntryType::Regex), None);
+        assert_eq!(of_no_list(b"<script><b>.*</b></script>\n", EntryType::Regex), None);
+        assert_eq!(of_no_list(b"Not Found", EntryType::Regex), Some("an error message"));
         assert_eq!(of_no_list(b"{\"whitelist\": []}", EntryType::IpAddresses), None);
     }
 

@@ -91,8 +91,9 @@ pub(super) struct Fetcher {
     seen: Option<(FileStamp, Instant)>,
     /// Whether the system is asked who has a file open.
     leases: bool,
-    /// The type of the entries. With it, pages, documents and binary data in the place of a list are an error: what a proxy, a login
-    /// page or a service that is out of order answers, and what a shell writes.
+    /// The type of the entries. With it, pages, documents, error messages and binary data in the place of a list are an error: what a
+    /// proxy, a login page or a service that is out of order answers, and what a shell writes. Without it, as in Istio Mixer, bodies of
+    /// URLs are lists as they are, and a carriage return is part of an entry.
     refuses_other_than: Option<EntryType>,
 }
 
@@ -213,7 +214,10 @@ impl Fetcher {
             body.extend_from_slice(&part);
         }
         let body = decoded(encoding, body).await.map_err(broken)?;
-        self.listed(body, "the answer").map_err(failed)
+        if self.refuses_other_than.is_none() {
+            return Ok(body);
+        }
+        Ok(with_unix_lines(self.listed(body, "the answer").map_err(failed)?))
     }
 }
 
@@ -283,7 +287,7 @@ fn causes(error: &reqwest::Error) -> String {
     with_causes(error.to_string(), error)
 }
 
-/// The body without a byte order mark and with LF in place of CR LF. Bodies of URLs are kept: entries with CR are those of Istio Mixer.
+/// The body without a byte order mark and with LF in place of CR LF.
 fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
     let body = body.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(body);
     if !body.contains(&b'\r') {

@@ -73,6 +73,10 @@ async fn a_document_or_binary_data_keeps_the_last_list() {
         ("text/plain", json, refused("a JSON document", "")),
         ("text/plain", "[\"mallory\"]", refused("a JSON document", "")),
         ("text/plain", xml, refused("an XML document", "")),
+        ("text/plain", "<Error><Code>AccessDenied</Code></Error>", refused("an XML document", "")),
+        ("text/plain", "404 page not found\n", refused("an error message", "")),
+        ("text/plain", "Not Found", refused("an error message", "")),
+        ("text/plain", "Internal Server Error\r\n", refused("an error message", "")),
         ("application/octet-stream", "\u{1f}\0", refused("binary: it has NUL bytes", "")),
     ] {
         let server = Server::start(&answer("Content-Type: text/plain\r\n", "A\n"));
@@ -116,6 +120,7 @@ async fn a_file_that_is_no_list_keeps_the_last_one() {
         (&utf16, "text in UTF-16"),
         (b"\x1f\x8b\x08", "compressed with gzip"),
         (b"[\"mallory\", \"eve\"]\n", "a JSON document"),
+        (b"404 page not found\n", "an error message"),
     ] {
         put(bytes);
         assert!(!refresher.fetch().await, "{what}");
@@ -125,4 +130,70 @@ async fn a_file_that_is_no_list_keeps_the_last_one() {
     put(b"mallory\neve\n");
     assert!(refresher.fetch().await);
     assert_eq!((length(&provider), &provider.state().error), (Some(2), &None));
+}
+
+/// An answer that breaks off is no shorter list.
+#[tokio::test]
+async fn an_answer_that_breaks_off_keeps_the_last_list() {
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(b"mallory\neve\n").unwrap();
+        let body = encoder.finish().unwrap();
+        let (half, _) = body.split_at(body.len() / 2);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            half.len()
+        );
+        [head.as_bytes(), half].concat()
+    };
+    let short = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nmallory\n".to_vec();
+    let chunked = |rest: &str| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n8\r\nmallory\n";
+        format!("{head}{rest}").into_bytes()
+    };
+    for (answer, what) in [
+        (short, "a body shorter than its length"),
+        (chunked("\r\n"), "a chunked body without its last chunk"),
+        (chunked("\r\n4\r\nev"), "half a chunk"),
+        (chunked(""), "a chunk without its end"),
+        (gzip, "half of a gzip stream"),
+    ] {
+        for as_istio_mixer in [false, true] {
+            let server = Server::start(&ok("mallory\neve\n"));
+            let source = fetch::ListSource::Url(server.url());
+            let (provider, mut refresher) = refresher(source, EntryType::Strings, false);
+            if as_istio_mixer {
+                refresher = refresher.like_istio_mixer();
+            }
+            assert!(refresher.fetch().await, "{what}");
+            *server.answer.lock().unwrap() = answer.clone();
+            assert!(!refresher.fetch().await, "{what}");
+            assert_eq!(length(&provider), Some(2), "{what}");
+            let error = provider.state().error.clone().unwrap_or_default();
+            assert!(error.starts_with(&format!("Could not read from {}: ", server.url())), "{what}: {error}");
+        }
+    }
+}
+
+/// An entry with a carriage return would match nothing. Istio Mixer keeps it.
+#[tokio::test]
+async fn the_lines_of_an_answer_may_end_in_cr_lf() {
+    let server = Server::start(&ok("\u{feff}a\r\n\r\nb\rc\r\nd\r\ne"));
+    let f = Fixture::new(params(server.url())).await;
+    let found = ["a", "b\rc", "d", "e", "b", "a\r", ""].map(|symbol| f.has(symbol));
+    assert_eq!(found, [true, true, true, true, false, false, false]);
+    for entry_type in [EntryType::Strings, EntryType::CaseInsensitiveStrings, EntryType::Regex] {
+        let server = Server::start(&ok("a\r\n"));
+        for (as_istio_mixer, expected) in [(false, entries::Lookup::Found), (true, entries::Lookup::Missing)]
+        {
+            let source = fetch::ListSource::Url(server.url());
+            let (provider, mut refresher) = refresher(source, entry_type, false);
+            if as_istio_mixer {
+                refresher = refresher.like_istio_mixer();
+            }
+            assert!(refresher.fetch().await);
+            let entries = provider.state().entries.clone().unwrap();
+            assert_eq!(entries.look_up(b"a"), expected, "{entry_type:?}");
+        }
+    }
 }
