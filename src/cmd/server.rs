@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use args::{ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use config_file::{MergedArgs, with_config_file};
-pub(crate) use environment::variable;
+pub(crate) use environment::{unknown_language, variable};
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
@@ -46,6 +46,11 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if args.print_config {
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);
+    }
+    if !personality.is_legacy()
+        && let Some(failure) = unknown_language(&options)
+    {
+        return Err(failure.into());
     }
     // An invalid setting is the error of the start itself.
     if !personality.is_legacy() && options.check().is_ok() {

@@ -142,6 +142,14 @@ fn invalid_settings_are_reported_with_position_and_hint() {
         ("v.yaml", "{}\n", &[], &["--config-store-url=", "--dry-run"], "  cause: the URL is empty, "),
         ("w.yaml", "", &[], &[], "error: cannot read the settings in `w.yaml`\n  cause: the file is empty\n"),
         ("x.toml", " \n", &[], &["--dry-run"], "  cause: the file is empty\n"),
+        (
+            "y.yaml",
+            "{}\n",
+            &[("ISTIO_LANG", "cel")],
+            &["--dry-run"],
+            "error: the environment variable ISTIO_LANG names no language: \"cel\"\n  hint: the languages are CEL, COMPAT, CEXL; ",
+        ),
+        ("z.yaml", "{}\n", &[("ISTIO_LANG", "")], &[], "ISTIO_LANG names no language: \"\"\n"),
     ] {
         let found = error_of(name, content, environment, more);
         assert!(found.contains(expected), "{name}: {found}");
@@ -270,4 +278,25 @@ fn the_sample_as_the_default_and_misspelt_variables_are_told() {
     assert!(!examined.stdout.contains("it is the default"), "{examined:?}");
     let printed = mixer(&["server", "--print-config"]);
     assert!(printed.stdout.contains("config-store-url: embedded://sample "), "{printed:?}");
+}
+
+/// Istio Mixer takes any other value of `ISTIO_LANG` for the classic language.
+#[test]
+fn called_as_istio_mixer_any_language_is_the_classic_one() {
+    for (language, more, serves) in
+        [("cel", &["--config-on-error", "serve-valid"][..], true), ("cel", &[], false), ("CEL", &[], true)]
+    {
+        let arguments =
+            [&["server", "--dry-run", "--port=0", "--monitoring-port=0", "--ctrlz-port=0"][..], more];
+        let arguments: Vec<String> = arguments.concat().iter().map(|a| (*a).to_owned()).collect();
+        let environment = [("ISTIO_LANG".to_owned(), language.to_owned())];
+        let finished = run(&programs().path("mixer"), &arguments, &environment, None, None, DEADLINE);
+        let finished = finished.expect("it ends");
+        assert_eq!(
+            finished.stdout.contains("would serve:"),
+            serves,
+            "{language} {more:?}: {}",
+            finished.stderr
+        );
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
-use crate::cmd::server::tls_hint;
+use crate::cmd::server::{tls_hint, unknown_language};
 use mixer_base::rotate::os_text;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
@@ -33,6 +33,10 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     });
     let misspelt = "`mixer server --print-config` prints every setting with its origin";
     findings.extend(options.suspicions.iter().map(|what| warn("environment", what.clone(), misspelt)));
+    findings.extend(
+        unknown_language(options)
+            .map(|failure| fail("environment", failure.what, failure.hint.as_deref().unwrap_or_default())),
+    );
     ports(options, &mut findings).await;
     security(options, &mut findings);
     findings.extend(configuration::examine(options));
