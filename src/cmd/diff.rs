@@ -160,8 +160,12 @@ fn show(
     }
     let changed = replayed.changes.len();
     writeln!(io.out, "{changed} of {} calls have a different result", replayed.calls)?;
-    if replayed.unsure > 0 {
-        writeln!(io.out, "{} depend on masked attributes: real results may differ", replayed.unsure)?;
+    if replayed.masked > 0 {
+        writeln!(io.out, "{} depend on masked attributes: real results may differ", replayed.masked)?;
+    }
+    if replayed.cut > 0 {
+        let cut = "depend on values that are cut in the recording: results for the whole values may differ";
+        writeln!(io.out, "{} {cut}", replayed.cut)?;
     }
     if !replayed.drifted.is_empty() {
         let count = replayed.drifted.len();
@@ -190,6 +194,8 @@ fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
             "calls": replayed.calls,
             "changed": replayed.changes.len(),
             "unsure": replayed.unsure,
+            "masked": replayed.masked,
+            "cut": replayed.cut,
             "drifted": replayed.drifted.len(),
             "skipped": replayed.skipped.len(),
         },
@@ -207,6 +213,7 @@ fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
             }).collect::<Vec<_>>(),
             "causes": change.causes,
             "masked": change.masked,
+            "cut": change.cut,
         })).collect::<Vec<_>>(),
         "drifted": replayed.drifted,
         "skipped": replayed.skipped.iter().map(|(line, cause)| {

@@ -378,6 +378,7 @@ spec:
     let summary = &found["summary"];
     assert_eq!((&summary["calls"], &summary["changed"]), (&Value::from(5), &Value::from(4)), "{out}");
     assert_eq!(summary["unsure"], 3, "the token is masked and now decides: {out}");
+    assert_eq!((&summary["masked"], &summary["cut"]), (&Value::from(3), &Value::from(0)), "{out}");
     let change = |line: u64| found["changes"].as_array().unwrap().iter().find(|c| c["line"] == line).unwrap();
     assert_eq!(change(2)["causes"], serde_json::json!(["~ limit-requests.rule.istio-system"]));
     assert_eq!(
@@ -474,4 +475,35 @@ spec: {match: 'context.reporter.principal == \"\"', actions: [{handler: deny, in
     let found: Value = serde_json::from_str(&out).unwrap();
     let lines: Vec<_> = found["changes"].as_array().unwrap().iter().map(|c| c["line"].clone()).collect();
     assert_eq!(lines, [2], "{out}");
+}
+
+/// A value of which the recording has the beginning is not masked.
+#[test]
+fn diff_tells_values_that_are_cut_from_masked_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let calls = directory.path().join("calls.jsonl");
+    let call = |marks: &str| {
+        format!(
+            r#"{{"time": "2026-01-02T03:04:05Z", "id": "1", "method": "check", "attributes": {{"destination.service": "shop"}}, {marks}}}"#
+        )
+    };
+    let lines = [call(r#""cut": ["source.name"]"#), call(r#""masked": ["source.name"]"#)];
+    std::fs::write(&calls, lines.join("\n")).unwrap();
+    let sample = root().join("testdata/config").display().to_string();
+    let new = changed_configuration(directory.path(), "tried.yaml", &TRIED.replace("\"true\"", "\"false\""));
+    let calls = calls.display().to_string();
+    let arguments = ["diff", "--from", &sample, "--to", &new, "--requests", &calls];
+    let (status, out, err) = within(&arguments);
+    assert_eq!(status, 1, "{out}{err}");
+    for line in [
+        "1 depend on masked attributes: real results may differ\n",
+        "1 depend on values that are cut in the recording: results for the whole values may differ\n",
+    ] {
+        assert!(out.contains(line), "{out}");
+    }
+    let (_, out, _) = within(&[&arguments[..], &["-o", "json"]].concat());
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let names = found["changes"].as_array().unwrap().iter().map(|change| (&change["masked"], &change["cut"]));
+    let (none, one) = (serde_json::json!([]), serde_json::json!(["source.name"]));
+    assert_eq!(names.collect::<Vec<_>>(), [(&none, &one), (&one, &none)], "{out}");
 }

@@ -79,6 +79,9 @@ pub struct ChangedCall {
     pub causes: Vec<String>,
     /// Masked attributes that an answer references; with the real values the answers may differ from these.
     pub masked: Vec<String>,
+    /// Attributes that an answer references and of which the recording has a part only, because they are long. With the whole values the
+    /// answers may differ from these.
+    pub cut: Vec<String>,
 }
 
 /// The result of a replay.
@@ -91,6 +94,10 @@ pub struct Replay {
     /// Lines of calls that cannot be replayed, with the reason.
     pub skipped: Vec<(usize, String)>,
     /// Number of calls whose answer references a masked attribute.
+    pub masked: usize,
+    /// Number of calls whose answer references an attribute that is cut.
+    pub cut: usize,
+    /// Number of calls whose answer references a masked attribute, or one that is cut.
     pub unsure: usize,
     /// Lines of calls that the first configuration answers differently from the recording.
     pub drifted: Vec<usize>,
@@ -160,8 +167,12 @@ pub async fn replay(
             }
         };
         result.calls += 1;
-        let masked = referenced_masked(decision, &[&before, &after]);
-        result.unsure += usize::from(!masked.is_empty());
+        let read = referenced(&[&before, &after]);
+        let of = |names: &[String]| names.iter().filter(|name| read.contains(*name)).cloned().collect();
+        let (masked, cut): (Vec<String>, Vec<String>) = (of(&decision.masked), of(&decision.cut));
+        result.masked += usize::from(!masked.is_empty());
+        result.cut += usize::from(!cut.is_empty());
+        result.unsure += usize::from(!masked.is_empty() || !cut.is_empty());
         if drifted(decision, &before) {
             result.drifted.push(*line);
         }
@@ -174,6 +185,7 @@ pub async fn replay(
                 differences,
                 causes,
                 masked,
+                cut,
             });
         }
     }
@@ -192,18 +204,16 @@ fn time_of(decision: &Decision) -> Option<Duration> {
     u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
 }
 
-/// The masked and cut attributes that an answer references.
-fn referenced_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
-    let read: BTreeSet<String> = answers
-        .iter()
-        .filter_map(|decision| decision.answer.as_ref())
+/// The attributes that an answer references.
+fn referenced(answers: &[&Decision]) -> BTreeSet<String> {
+    let references = answers.iter().filter_map(|decision| decision.answer.as_ref());
+    references
         .flat_map(|answer| &answer.referenced)
         .map(|reference| match &reference.key {
             Some(key) => format!("{}[{key}]", reference.name),
             None => reference.name.clone(),
         })
-        .collect();
-    recorded.masked.iter().chain(&recorded.cut).filter(|name| read.contains(*name)).cloned().collect()
+        .collect()
 }
 
 /// Whether the answer differs from the recorded one, because of earlier state or another answer of a backend.
