@@ -3,6 +3,7 @@
 mod debug;
 mod diff;
 mod live;
+mod outlook;
 mod section;
 mod tables;
 
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-pub(crate) use live::FileProblems;
+pub(crate) use outlook::FileProblems;
 use section::Section;
 
 use super::exit::{Exit, Failure, Outcome, Stop};

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         && !snapshot::compare_with(
             address,
             &source::build(&contents, &args.namespace),
-            &FileProblems::of(&contents, &diagnostics),
+            &FileProblems::of(&contents, &diagnostics, args.namespace.options()),
             io,
         )?
     {

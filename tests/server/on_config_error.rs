@@ -129,6 +129,55 @@ fn a_rule_that_would_be_kept_is_not_shown_as_removed() {
     assert!(live.stdout.contains(removed), "{}", live.stdout);
 }
 
+/// What goes on beside a resource with an error is no removal either.
+#[test]
+fn what_is_missing_from_a_faulty_file_is_not_shown_as_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+    for path in [&old, &new] {
+        std::fs::create_dir(path).expect("writable");
+        copy_of_the_sample(path);
+    }
+    let sample = std::fs::read_to_string(old.join("deny.yaml")).expect("readable");
+    let (handler, rules) = sample.split_once("---\n").expect("several documents");
+    for path in [&old, &new] {
+        std::fs::write(path.join("handler.yaml"), handler).expect("writable");
+        std::fs::write(path.join("deny.yaml"), rules).expect("writable");
+    }
+    let (rest, removed) = rules.rsplit_once("---\n").expect("several documents");
+    assert!(removed.contains("name: unwelcome-client"), "{removed}");
+    let file = new.join("deny.yaml");
+    std::fs::write(&file, rest).expect("writable");
+    edit(&file, "handler: turn-away", "handler: turn-awya");
+    let server = Server::on(&old).native().start();
+    let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
+    let live = || mixer(&["validate", &new.display().to_string(), "--live", &controlz]).stdout;
+    let told = live();
+    let goes_on =
+        "rules unwelcome-client.rule.istio-system\n  is gone from a file with an error: the server goes on";
+    assert!(told.contains(goes_on) && !told.contains("-match"), "{told}");
+    // As the server does.
+    std::fs::copy(&file, old.join("deny.yaml")).expect("writable");
+    wait_for_kept(&server, 2.0);
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    std::fs::write(old.join("deny.yaml"), rules).expect("writable");
+    wait_for_kept(&server, 0.0);
+    // A handler goes on that rules name.
+    std::fs::write(&file, rules).expect("writable");
+    std::fs::remove_file(new.join("handler.yaml")).expect("it is there");
+    let told = live();
+    let needed = "handlers turn-away.istio-system\n  is gone, and a rule that goes on needs it";
+    assert!(told.contains(needed) && !told.contains("-adapter"), "{told}");
+    std::fs::write(new.join("handler.yaml"), handler).expect("writable");
+    // A new rule with an error may be an old one with another name.
+    edit(&file, "name: unwelcome-client", "name: unwelcome-caller");
+    edit(&file, "(request.headers[", "(request.headres[");
+    let told = live();
+    let renamed =
+        "rules unwelcome-client.rule.istio-system\n  is gone, perhaps renamed, while a new rule has an error";
+    assert!(told.contains(renamed) && !told.contains("-match"), "{told}");
+}
+
 /// One check, one text: of the server, of `server --dry-run`, `validate` and `doctor`.
 #[test]
 fn every_command_tells_that_a_configuration_is_empty() {

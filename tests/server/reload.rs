@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::on_config_error::copy_of_the_sample;
 use crate::support::denier::{VOCABULARY, ask, ask_as, deny, until};
 use crate::support::rpc::Client;
-use crate::support::{DEADLINE, Server, put, wait_for};
+use crate::support::{DEADLINE, Server, put, run_mixer as mixer, wait_for};
 
 /// Clients that call continuously.
 const CALLERS: usize = 4;
@@ -223,4 +224,21 @@ fn an_update_of_a_config_map_volume_takes_effect() {
         load.pass(50);
     }
     load.finish();
+}
+
+/// A file that gets another name, without a change of its contents.
+#[test]
+fn a_renamed_file_is_shown_under_its_new_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let server = Server::on(directory.path()).native().start();
+    let request = ["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:abc"];
+    let address = server.address();
+    let explained = || mixer(&[&["check", "-m", &address, "--explain"][..], &request].concat()).stdout;
+    assert!(explained().contains("deny.yaml:"), "{}", explained());
+    let file = directory.path().join("deny.yaml");
+    std::fs::rename(&file, directory.path().join("renamed.yaml")).expect("writable");
+    let renamed =
+        || (explained().contains("renamed.yaml:") && !explained().contains("deny.yaml:")).then_some(());
+    assert!(wait_for(DEADLINE, renamed).is_some(), "{}\n{}", explained(), server.log());
 }

@@ -170,14 +170,17 @@ impl StoreContents {
         Some(())
     }
 
-    /// Whether the contents tell no more than those before them: they are equal, apart from the origins of resources, and no change of a
-    /// file has ended.
+    /// Whether the contents tell no more than those before them: they are equal, with the places of resources, and no change of a file
+    /// has ended.
     pub(super) fn same_as(&self, before: &StoreContents) -> bool {
         before.changing.iter().all(|file| self.changing.contains(file))
             && self.unavailable == before.unavailable
             && self.diagnostics == before.diagnostics
             && self.resources.len() == before.resources.len()
-            && self.resources.changes(&before.resources, |a, b| a.revision == b.revision).is_empty()
+            && self
+                .resources
+                .changes(&before.resources, |a, b| a.revision == b.revision && a.origin.is_at(&b.origin))
+                .is_empty()
     }
 }
 

@@ -221,11 +221,14 @@ impl Configurator {
         if is_moved {
             self.last_good.relocate(&contents.resources);
         }
-        let has_changes = !changes.as_ref().is_some_and(Vec::is_empty);
-        let is_unchanged = !has_changes && !is_moved && !self.reads_differently(&contents);
+        // compat(1.3): Istio Mixer publishes nothing then.
+        let is_republished = is_moved && !self.options.policy.hides_accepted_by_istio;
+        let has_changes = !changes.as_ref().is_some_and(Vec::is_empty) || self.reads_differently(&contents);
+        let is_unchanged = !has_changes && !is_republished;
         match (is_unchanged, is_retry) {
             (true, false) => return Outcome::Done,
             (true, true) => tracing::debug!("Building again what failed"),
+            (false, _) if !has_changes => tracing::debug!("Publishing resources at other places"),
             (false, _) => tracing::info!("Publishing {events} events"),
         }
         let before = self.runtime.load_full();

@@ -232,7 +232,7 @@ impl SnapshotBuilder {
     }
 
     /// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.
-    pub(crate) fn may_enforce(&self, rule: &RawResource) -> bool {
+    pub fn may_enforce(&self, rule: &RawResource) -> bool {
         may_enforce(rule, &self.known)
     }
 
