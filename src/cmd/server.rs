@@ -1,6 +1,7 @@
 //! `server`: starts the server from flags, environment and configuration file.
 
 mod args;
+mod blank;
 mod config_file;
 mod environment;
 mod flags;
@@ -10,6 +11,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 pub(crate) use args::{ParseOptions, STORE_URL, ServerArgs};
+pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
 pub(crate) use environment::{unknown_language, variable};
 

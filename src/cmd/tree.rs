@@ -262,6 +262,7 @@ fn bind_environment(arg: clap::Arg) -> clap::Arg {
 pub(crate) fn parse(merged: &MergedArgs) -> Result<CommandLine, clap::Error> {
     let root = native(true);
     let matches = root.clone().try_get_matches_from(&merged.args)?;
+    server::refuse_blank(&root, &matches)?;
     let mut parsed = CommandLine::from_arg_matches(&matches)?;
     if let Command::Server(args) = &mut parsed.command {
         args.note_origins(&root, &matches, merged);

@@ -84,7 +84,8 @@ pub(crate) fn failure(error: &clap::Error, title: &str) -> Failure {
     let get = |kind: ContextKind| error.get(kind).map(text).filter(|t| !t.is_empty());
     let arg = get(ContextKind::InvalidArg).map(|a| flag_name(&a));
     let value = get(ContextKind::InvalidValue).unwrap_or_default();
-    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let cause =
+        std::error::Error::source(error).map(ToString::to_string).or_else(|| get(ContextKind::Custom));
     let (what, cause) = match error.kind() {
         ErrorKind::UnknownArgument => {
             let arg = arg.unwrap_or_default();

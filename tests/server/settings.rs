@@ -156,6 +156,62 @@ fn invalid_settings_are_reported_with_position_and_hint() {
     }
 }
 
+/// What a setting protects is open without it: a variable that is not set must not look like a setting that is left out.
+#[test]
+fn a_setting_that_is_given_and_empty_is_refused() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("settings.yaml");
+    let path = file.display().to_string();
+    let refused = |flag: &str, place: &str, finished: &crate::support::Finished| {
+        let expected = format!(
+            "error: invalid value `` for `--{flag}`{place}\n  cause: the value is empty, for example"
+        );
+        let is_told = finished.stderr.starts_with(&expected);
+        assert!(finished.status != 0 && is_told, "{flag}: {finished:?}");
+    };
+    for flag in [
+        "tls-cert-file",
+        "tls-key-file",
+        "tls-client-ca-file",
+        "tls-allowed-peers",
+        "ctrlz-token-file",
+        "config-default-namespace",
+        "config-cache",
+        "address",
+        "socket-mode",
+        "log-target",
+    ] {
+        let long = format!("--{flag}");
+        refused(flag, "", &mixer(&["server", "--dry-run", &long, ""]));
+        let variable = format!("MIXER_{}", flag.replace('-', "_").to_uppercase());
+        let place = format!(" in the environment variable {variable}");
+        refused(flag, &place, &with_environment(&["server", "--dry-run"], &[(&variable, "")]));
+        for text in ["", " \"\"", " ~", " []"] {
+            std::fs::write(&file, format!("port: 1\n{flag}:{text}\n")).expect("it is writable");
+            let place = format!(" in `{path}`, line 2");
+            refused(flag, &place, &mixer(&["server", "--dry-run", "--config-file", &path]));
+        }
+    }
+    let told = mixer(&["server", "--dry-run", "--config-default-namespace="]);
+    assert!(told.stderr.contains("leave the setting out for `istio-system`"), "{told:?}");
+    let finished = with_environment(&["doctor"], &[("MIXER_TLS_CLIENT_CA_FILE", "")]);
+    let is_told = finished.stderr.contains("`--tls-client-ca-file` in the environment variable");
+    assert!(finished.status == 2 && is_told, "{finished:?}");
+    // Nothing is masked on purpose, and what Istio Mixer accepts stays accepted.
+    let printed = mixer(&["server", "--print-config", "--decision-mask", ""]);
+    assert_eq!((printed.status, printed.stderr.as_str()), (0, ""), "{printed:?}");
+    let printed = mixer(&["legacy", "mixs", "server", "--print-config", "--configDefaultNamespace", ""]);
+    assert_eq!((printed.status, printed.stderr.as_str()), (0, ""), "{printed:?}");
+}
+
+#[test]
+fn a_list_of_allowed_peers_without_a_name_is_refused() {
+    let flags = ["--tls-cert-file", "c", "--tls-key-file", "k", "--tls-client-ca-file", "r"];
+    let finished = mixer(&[&["server", "--dry-run"], &flags[..], &["--tls-allowed-peers", " ,"]].concat());
+    assert!(finished.status != 0, "{finished:?}");
+    assert!(finished.stderr.contains("--tls-allowed-peers: ` ,` has no name"), "{finished:?}");
+}
+
 #[test]
 fn a_settings_file_may_set_nothing() {
     let directory = tempfile::tempdir().expect("a temporary directory");

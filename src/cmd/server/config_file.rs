@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::blank::needs_text;
 use super::environment::{nearest, variable};
 use crate::cmd::exit::{Failure, Stop};
 use crate::cmd::flag_type::FlagType;
@@ -126,17 +127,18 @@ const NEAR: f64 = 0.8;
 /// Maximum size of a settings file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Reads a settings file: values by canonical name. With `needs_text`, a file of white space is an error.
+/// Reads a settings file: values by canonical name. With `environment`, a file of white space is an error, and a text without a value
+/// is an empty one, which the parser refuses.
 fn read(
     path: &Path,
     root: &clap::Command,
-    needs_text: bool,
+    environment: bool,
 ) -> Result<BTreeMap<String, FileSetting>, Failure> {
     let shown = path.display();
     let refuse =
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
     let text = regular_file::read_text(path, MAX_FILE).map_err(|e| refuse(os_text(&e)))?;
-    if needs_text && text.trim().is_empty() {
+    if environment && text.trim().is_empty() {
         let hint = "a comment in it says that nothing is set; or leave --config-file out";
         return Err(refuse("the file is empty".to_owned()).hint(hint));
     }
@@ -161,23 +163,26 @@ fn read(
                 None => failure.hint("see `mixer server --help`; keys are flag names"),
             });
         };
-        if let Some(earlier) = keys.insert(name.clone(), key.clone()) {
+        if let Some(earlier) = keys.insert(name.long.clone(), key.clone()) {
             let (line, first) = (line_of(&text, &key, true), line_of(&text, &earlier, false));
             let failure = refuse(format!("line {line}: `{key}` is set twice, first on line {first}"));
             return Err(failure.hint("remove one"));
         }
-        // `--print-config` prints an unset setting as null. The store has no such state: its variable was not set.
-        let names_store = name == STORE_URL_SETTING;
-        if value.is_null() && !names_store {
+        // A text without a value is one whose variable was not set; another setting without a value has its default.
+        let is_refused = name.is_text && (environment || name.long == STORE_URL_SETTING);
+        if value.is_null() && !is_refused {
             continue;
         }
         let line = line_of(&text, &key, false);
         let wrong = || refuse(format!("line {line}: `{key}` is not a scalar or a list of scalars"));
-        let values = match value.is_null() {
-            true => vec![String::new()],
+        let mut values = match value.is_null() {
+            true => Vec::new(),
             false => scalars(&value).ok_or_else(wrong)?,
         };
-        settings.insert(name.clone(), FileSetting { values, line });
+        if values.is_empty() && is_refused {
+            values.push(String::new());
+        }
+        settings.insert(name.long.clone(), FileSetting { values, line });
     }
     Ok(settings)
 }
@@ -218,15 +223,25 @@ impl<'de> serde::de::Visitor<'de> for EntriesVisitor {
     }
 }
 
-/// Canonical names by spelling.
-fn names(root: &clap::Command) -> BTreeMap<String, String> {
+/// A setting that a file may have.
+#[derive(Clone)]
+struct Known {
+    /// The canonical name.
+    long: String,
+    /// Whether its value is a text that must not be blank.
+    is_text: bool,
+}
+
+/// Settings by the spellings of their names.
+fn names(root: &clap::Command) -> BTreeMap<String, Known> {
     let mut names = BTreeMap::new();
     for arg in server_args(root) {
         let Some(long) = arg.get_long().filter(|_| is_setting(arg.get_id().as_str())) else { continue };
-        names.insert(long.to_owned(), long.to_owned());
+        let known = Known { long: long.to_owned(), is_text: needs_text(arg) };
         for alias in arg.get_all_aliases().unwrap_or_default() {
-            names.insert(alias.to_owned(), long.to_owned());
+            names.insert(alias.to_owned(), known.clone());
         }
+        names.insert(long.to_owned(), known);
     }
     names
 }
@@ -242,6 +257,9 @@ fn scalars(value: &Value) -> Option<Vec<String>> {
     }
 }
 
+/// The origin of a setting that is not given.
+const DEFAULT: &str = "default";
+
 /// A setting and its origin.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
@@ -250,10 +268,12 @@ pub(super) struct Setting {
     origin: String,
 }
 
-/// Prints settings as YAML for `--config-file`, with the origin as a comment.
+/// Prints settings as YAML for `--config-file`, with the origin as a comment. One without a value is a comment itself.
 pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {
     for setting in settings {
         let line = output::yaml(&BTreeMap::from([(&setting.name, &setting.value)]));
+        let is_unset = setting.value.is_null() || setting.value.as_str() == Some("");
+        let line = if is_unset && setting.origin == DEFAULT { format!("# {line}") } else { line };
         let mut lines = line.trim_end().lines();
         writeln!(io.out, "{:<48} # {}", lines.next().unwrap_or_default(), setting.origin)?;
         for item in lines {
@@ -281,7 +301,7 @@ pub(super) fn settings(
             Some(ValueSource::CommandLine) if is_given(arg, &merged.given) => "flag".to_owned(),
             Some(ValueSource::CommandLine) if merged.from_file.contains_key(long) => "file".to_owned(),
             Some(ValueSource::CommandLine) => "flag".to_owned(),
-            _ => "default".to_owned(),
+            _ => DEFAULT.to_owned(),
         };
         settings.push(Setting { name: long.to_owned(), value, origin });
     }

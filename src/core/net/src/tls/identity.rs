@@ -34,10 +34,13 @@ pub(crate) struct AllowedPeers {
 impl AllowedPeers {
     /// Parses names separated by commas. One `*` at the start or the end of a name matches anything.
     ///
-    /// Errors: a `*` elsewhere.
+    /// Errors: a `*` elsewhere; a text that is not empty and has no name, which would allow everybody.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let patterns: Vec<String> =
             text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+        if patterns.is_empty() && !text.is_empty() {
+            return Err(format!("`{text}` has no name: leave the list out to allow every verified client"));
+        }
         for pattern in &patterns {
             let inner = pattern.strip_prefix('*').or_else(|| pattern.strip_suffix('*')).unwrap_or(pattern);
             if inner.contains('*') {
@@ -83,5 +86,8 @@ mod tests {
         assert!(!AllowedPeers::parse("a").unwrap().admits(&PeerIdentity::default()));
         assert!(AllowedPeers::parse("a*b").is_err());
         assert!(AllowedPeers::parse("**").is_err());
+        for list in [",", " ", " , ,"] {
+            assert!(AllowedPeers::parse(list).is_err(), "{list}");
+        }
     }
 }
