@@ -3,7 +3,7 @@
 use mixer_config::Severity;
 use mixer_engine::runtime::OnConfigError;
 
-use crate::refusal::{BESIDE, HANDLER, INSTANCE, RULE, deny, good};
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, REPORTING, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 #[test]
@@ -112,14 +112,6 @@ fn a_lost_separator_before_a_file_of_rate_limits_deletes_no_limit() {
 
 #[test]
 fn lines_lost_between_two_rules_delete_neither() {
-    const REPORT: &str = "kind: handler
-metadata: {name: log, namespace: istio-system}
-spec: {compiledAdapter: stdio}
----
-kind: instance
-metadata: {name: line, namespace: istio-system}
-spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
-";
     let two = "kind: rule
 metadata: {name: a-log, namespace: istio-system}
 spec:
@@ -140,7 +132,7 @@ spec:
     let mut stage = Stage::new(OnConfigError::KeepLast, false);
     let mut before = good();
     before.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
-    before.put("/conf/report.yaml", REPORT);
+    before.put("/conf/report.yaml", REPORTING);
     before.put("/conf/rules.yaml", two);
     stage.start(&before);
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));

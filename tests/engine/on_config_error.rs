@@ -7,7 +7,7 @@ use mixer_engine::runtime::{OnConfigError, is_about_serving};
 use mixer_engine::snapshot::{ActionConfig, Condition};
 
 use crate::refill::QUIET;
-use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, MODES, RULE, deny, good};
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, MODES, REPORTING, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 /// A report rule whose handler does not exist.
@@ -19,16 +19,6 @@ spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
 kind: rule
 metadata: {name: log, namespace: istio-system}
 spec: {actions: [{handler: nowhere, instances: [line]}]}
-";
-
-/// What only reports, for rules that name it by mistake.
-const REPORTING: &str = "kind: handler
-metadata: {name: log, namespace: istio-system}
-spec: {compiledAdapter: stdio}
----
-kind: instance
-metadata: {name: line, namespace: istio-system}
-spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
 ";
 
 /// An attribute with another type than that with which Envoy sends it.

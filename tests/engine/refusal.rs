@@ -25,6 +25,16 @@ metadata: {name: no-bob, namespace: istio-system}
 spec: {match: 'source.user == \"bob\"', actions: [{handler: closed-list, instances: [user]}]}
 ";
 
+/// A handler and an instance that only report.
+pub(crate) const REPORTING: &str = "kind: handler
+metadata: {name: log, namespace: istio-system}
+spec: {compiledAdapter: stdio}
+---
+kind: instance
+metadata: {name: line, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+";
+
 /// A valid change beside each mistake: denies carol.
 pub(crate) const BESIDE: &str = "kind: handler
 metadata: {name: turn-away, namespace: istio-system}
