@@ -37,13 +37,15 @@ mod quotas;
 mod records;
 #[path = "attacks/scene.rs"]
 mod scene;
+#[path = "attacks/streams.rs"]
+mod streams;
 #[path = "attacks/wire.rs"]
 mod wire;
 #[path = "attacks/words.rs"]
 mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 33] = [
+const ATTACKS: [&str; 37] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -64,6 +66,10 @@ const ATTACKS: [&str; 33] = [
     "INITIAL_WINDOW_SIZE",
     "dynamic tables",
     "pipelined large heads",
+    "health watches",
+    "health checks without window",
+    "reflection without window",
+    "checks without window",
     "announced messages",
     "announced access logs",
     "calls without bodies",

@@ -11,8 +11,9 @@ use prost::encoding::{encode_key, encode_varint};
 
 use crate::good_client::Frames;
 use crate::scene::{Attacker, Scene, attributes};
+use crate::streams::{HEALTH_CHECK, HEALTH_WATCH, LIST_SERVICES, REFLECTION, hold_calls};
 use crate::support::http2::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, frame,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE_WITHOUT_WINDOW, RST_STREAM, frame,
 };
 use crate::support::rpc::{CHECK, REPORT, mixer};
 use crate::support::{DEADLINE, http, wait_for};
@@ -27,6 +28,7 @@ const MEMORY_LIMIT: &str = "33554432";
 /// Real memory of a share, as a multiple of what the server counts, and beyond it: fragments, arenas of workers, buffers.
 const FACTOR: f64 = 2.0;
 const BESIDES: f64 = (6 << 20) as f64;
+const MIB: f64 = (1 << 20) as f64;
 
 /// What is filled beside the policy of the scene.
 const FILLED: &str = r#"
@@ -223,6 +225,34 @@ impl Memory {
     }
 }
 
+/// What a server counts and takes between two looks.
+struct Comparison {
+    before: Memory,
+    wrong: Vec<String>,
+}
+
+impl Comparison {
+    fn begin(scene: &Scene) -> Self {
+        Self { before: Memory::of(scene), wrong: Vec::new() }
+    }
+
+    /// Since the last look at least `least` bytes were counted, and no more was taken than they allow.
+    fn compare(&mut self, what: &str, least: f64, scene: &Scene) {
+        let after = Memory::of(scene);
+        let (counted, real) = (after.all() - self.before.all(), after.private - self.before.private);
+        println!("{what}: {:.0} KiB counted, {:.0} KiB real", counted / 1024.0, real / 1024.0);
+        if real > FACTOR * counted + BESIDES || counted < least {
+            self.wrong.push(format!("{what}: {counted} bytes counted, {real} real; {:?}", after.counted));
+        }
+        self.before = after;
+    }
+
+    #[track_caller]
+    fn end(self) {
+        assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
+    }
+}
+
 #[test]
 fn every_share_takes_what_it_counts() {
     let scene = Scene::start(&["--memory-limit", MEMORY_LIMIT, "--numCheckCacheEntries", "100000"]);
@@ -233,28 +263,18 @@ fn every_share_takes_what_it_counts() {
     calls(port, [(CHECK, quota(0)), (CHECK, check("known", 0)), (RATE_LIMIT, windows(0))].into_iter())
         .expect("it is served");
     let start = Memory::of(&scene);
-    let mut before = Memory::of(&scene);
-    let mut wrong = Vec::new();
-    let mut compare = |what: &str, least: f64, scene: &Scene| {
-        let after = Memory::of(scene);
-        let (counted, real) = (after.all() - before.all(), after.private - before.private);
-        println!("{what}: {:.0} KiB counted, {:.0} KiB real", counted / 1024.0, real / 1024.0);
-        if real > FACTOR * counted + BESIDES || counted < least {
-            wrong.push(format!("{what}: {counted} bytes counted, {real} real; {:?}", after.counted));
-        }
-        before = after;
-    };
-    let mib = f64::from(1 << 20);
+    let mut comparison = Comparison::begin(&scene);
+    let mut compare = |what: &str, least: f64, scene: &Scene| comparison.compare(what, least, scene);
     calls(port, (0..4_000).map(|number| (CHECK, check("new", number)))).expect("answers");
-    compare("check cache", 0.25 * mib, &scene);
+    compare("check cache", 0.25 * MIB, &scene);
     calls(port, (0..8_000).map(|number| (CHECK, quota(number)))).expect("answers");
-    compare("quota cells and deduplication", 1.5 * mib, &scene);
+    compare("quota cells and deduplication", 1.5 * MIB, &scene);
     calls(port, (0..2_000).map(|number| (CHECK, check("known", number)))).expect("answers");
-    compare("last-known answers", 0.25 * mib, &scene);
+    compare("last-known answers", 0.25 * MIB, &scene);
     calls(port, (0..200).map(|number| (REPORT, series(number)))).expect("answers");
-    compare("series", 2.0 * mib, &scene);
+    compare("series", 2.0 * MIB, &scene);
     calls(port, (0..200).map(|number| (RATE_LIMIT, windows(number)))).expect("answers");
-    compare("rate-limit windows", 1.0 * mib, &scene);
+    compare("rate-limit windows", 1.0 * MIB, &scene);
     // The counts live as long as their stream.
     let mut stream = [wide_open(), call_headers(1, ACCESS_LOG, &[])].concat();
     for number in 0..40 {
@@ -262,9 +282,9 @@ fn every_share_takes_what_it_counts() {
         message.chunks(16 << 10).for_each(|piece| stream.extend(frame(DATA, 0, 1, piece)));
     }
     held.push(connect(port, &stream).expect("a connection"));
-    let counted = || (Memory::of(&scene).counted.get("access-logs")? > &(0.5 * mib)).then_some(());
+    let counted = || (Memory::of(&scene).counted.get("access-logs")? > &(0.5 * MIB)).then_some(());
     wait_for(DEADLINE, counted).expect("TCP connections are counted");
-    compare("TCP connections of access logs", 0.5 * mib, &scene);
+    compare("TCP connections of access logs", 0.5 * MIB, &scene);
     let connections = |least: f64| {
         let counted = || (Memory::of(&scene).counted.get("connections")? > &least).then_some(());
         wait_for(DEADLINE, counted).is_some()
@@ -273,17 +293,42 @@ fn every_share_takes_what_it_counts() {
     compare("unfinished frames and tables", 0.0, &scene);
     // Less than the half of the share that is for all: nobody is refused.
     held.extend(header_blocks(port, 30).expect("connections"));
-    assert!(connections(2.0 * mib), "header blocks are counted: {:?}", Memory::of(&scene).counted);
-    compare("unfinished header blocks", 1.5 * mib, &scene);
+    assert!(connections(2.0 * MIB), "header blocks are counted: {:?}", Memory::of(&scene).counted);
+    compare("unfinished header blocks", 1.5 * MIB, &scene);
     held.extend(bodies(port, 20).expect("connections"));
-    assert!(connections(2.5 * mib), "bodies are counted: {:?}", Memory::of(&scene).counted);
-    compare("unfinished bodies", 0.25 * mib, &scene);
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(connections(2.5 * MIB), "bodies are counted: {:?}", Memory::of(&scene).counted);
+    compare("unfinished bodies", 0.25 * MIB, &scene);
+    comparison.end();
     let end = Memory::of(&scene);
     let grown = end.private - start.private;
     assert!(end.all() <= MEMORY && grown <= MEMORY + BESIDES, "{} counted, {grown} real", end.all());
     drop(held);
     scene.end();
+}
+
+#[test]
+fn calls_whose_answers_are_not_over_take_what_they_count() {
+    // Each connection holds less than its part of the half that is guaranteed, so that no call is refused.
+    let held = |opening: &[u8], path: &str, body: &[u8], count: u32| {
+        let scene = Scene::start(&[]);
+        let port = scene.server.ports.api;
+        calls(port, [(CHECK, check("first", 0)), (HEALTH_CHECK, Vec::new())].into_iter()).expect("answers");
+        let mut comparison = Comparison::begin(&scene);
+        let open = || hold_calls(port, opening, (path, body), count).expect("a connection");
+        let connections: Vec<TcpStream> = (0..20).map(|_| open()).collect();
+        // Two calls of each connection, and what is left of a call, are free.
+        let least = 20.0 * (f64::from(count) * 1024.0 - 24.0 * 1024.0);
+        comparison.compare(path, least, &scene);
+        comparison.end();
+        drop(connections);
+        let settled = || (*Memory::of(&scene).counted.get("connections")? < MIB).then_some(());
+        wait_for(DEADLINE, settled).expect("closed connections count nothing");
+        scene.end();
+    };
+    held(&wide_open(), HEALTH_WATCH, &[], 120);
+    held(PREFACE_WITHOUT_WINDOW, HEALTH_CHECK, &[], 120);
+    held(PREFACE_WITHOUT_WINDOW, REFLECTION, LIST_SERVICES, 100);
+    held(PREFACE_WITHOUT_WINDOW, CHECK, &check("held", 1), 700);
 }
 
 /// The attackers that fill everything, each with names that nobody used before.

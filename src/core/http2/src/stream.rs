@@ -13,9 +13,11 @@ use super::flow_control::FlowControl;
 use super::frame::MAX_FRAME;
 use super::{ErrorCode, RequestBody, RequestHead};
 
-/// Memory that a call takes besides its request while it waits for the rest of it: the stream, the task, and what its service keeps. A head
-/// that takes no more does not count once its complete request is delivered.
+/// Memory that a call takes besides its request while it waits for the rest of it, or while its answer is a stream: the HTTP/2 stream, the
+/// task, and what its service keeps. A head that takes no more does not count once its complete request is delivered.
 pub(super) const CALL_MEMORY: usize = 8 << 10;
+/// Memory that an answer takes besides its bytes while it waits: the stream, its place among the blocked ones, and its queue.
+pub(super) const ANSWER_MEMORY: usize = 1 << 10;
 
 /// Part of a response that waits for flow-control window.
 #[derive(Debug)]
@@ -41,7 +43,8 @@ pub(super) struct Stream {
     buffer: Option<Arc<BodyBuffer>>,
     /// Memory of the request that is counted before it is delivered.
     held: usize,
-    /// Counted from delivery to the end of the stream: [`CALL_MEMORY`] if the request was not complete, and a large head if it was.
+    /// Counted from delivery to the end of the stream: [`CALL_MEMORY`] if the request was not complete or its answer is a stream, and a
+    /// large head if the request was complete.
     call: usize,
     /// Half-closed (remote): END_STREAM was received.
     pub(super) is_half_closed: bool,
@@ -54,6 +57,8 @@ pub(super) struct Stream {
     pub(super) outgoing: VecDeque<Outgoing>,
     /// Bytes of DATA in `outgoing` that count in memory.
     waiting: usize,
+    /// What `outgoing` counts besides: [`ANSWER_MEMORY`] while it waits, and 0 while it is empty.
+    answer: usize,
     /// Whether DATA was queued on an idle stream, or encoded, since the last search for stalled streams.
     pub(super) has_moved: bool,
     /// Dropped with the stream, which notifies the receiver.
@@ -75,6 +80,7 @@ impl Stream {
             send_credit: 0,
             outgoing: VecDeque::new(),
             waiting: 0,
+            answer: 0,
             has_moved: false,
             closed: None,
         }
@@ -109,19 +115,38 @@ impl Stream {
             flow_control.release(call);
         }
         self.sent(self.waiting, flow_control);
+        self.all_sent(flow_control);
     }
 
-    /// Counts `count` bytes of the response that wait. Errors: as [`hold`](Self::hold).
+    /// Counts [`CALL_MEMORY`] until the stream is closed, once. Returns false beyond the limits of the connection or of its account.
+    pub(super) fn hold_call(&mut self, flow_control: &FlowControl) -> bool {
+        let missing = CALL_MEMORY.saturating_sub(self.call);
+        let holds = missing == 0 || flow_control.hold(missing);
+        self.call += if holds { missing } else { 0 };
+        holds
+    }
+
+    /// Counts `count` bytes of the response that wait, and the answer that they belong to. Errors: as [`hold`](Self::hold).
     pub(super) fn count_waiting(
         &mut self,
         count: usize,
         flow_control: &FlowControl,
     ) -> Result<(), ErrorCode> {
-        if !flow_control.hold(count) {
+        let answer = ANSWER_MEMORY - self.answer;
+        if !flow_control.hold(count + answer) {
             return Err(ErrorCode::ENHANCE_YOUR_CALM);
         }
         self.waiting += count;
+        self.answer += answer;
         Ok(())
+    }
+
+    /// Nothing of the response waits any more.
+    pub(super) fn all_sent(&mut self, flow_control: &FlowControl) {
+        let answer = std::mem::take(&mut self.answer);
+        if answer > 0 {
+            flow_control.release(answer);
+        }
     }
 
     /// Notes that `count` bytes of the response were encoded; those that waited no longer count.
@@ -186,10 +211,9 @@ impl Stream {
             return Some(Ok((head, RequestBody::complete(std::mem::take(&mut self.body).freeze()))));
         }
         if !self.is_half_closed {
-            if !flow_control.hold(CALL_MEMORY) {
+            if !self.hold_call(flow_control) {
                 return Some(Err(ErrorCode::ENHANCE_YOUR_CALM));
             }
-            self.call = CALL_MEMORY;
             if let Err(code) = self.hold(head.memory(), flow_control) {
                 return Some(Err(code));
             }

@@ -461,10 +461,15 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         match body {
             Answer::Fixed(message) => self.session.send_fixed_response(stream, message),
             Answer::Empty => self.session.send_headers(stream, head.status, &head.headers, true),
+            Answer::Stream(body) if body.is_end_stream() => {
+                self.session.send_headers(stream, head.status, &head.headers, true);
+            }
             Answer::Stream(body) => {
-                let is_empty = body.is_end_stream();
-                self.session.send_headers(stream, head.status, &head.headers, is_empty);
-                if !is_empty && let Some(closed) = self.session.watch_closed(stream) {
+                if !self.session.hold_call(stream) {
+                    return;
+                }
+                self.session.send_headers(stream, head.status, &head.headers, false);
+                if let Some(closed) = self.session.watch_closed(stream) {
                     self.bodies.push(PendingFrame { stream, body: Some(body), closed });
                 }
             }

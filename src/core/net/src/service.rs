@@ -18,7 +18,8 @@ pub enum Answer<B> {
     /// No body: HEADERS with END_STREAM.
     Empty,
     /// A streamed body, sent frame by frame under flow control; its last frame may be trailers. An error resets the stream with
-    /// INTERNAL_ERROR.
+    /// INTERNAL_ERROR. The call counts in the memory of its connection until the stream ends; without memory for it the stream is reset with
+    /// ENHANCE_YOUR_CALM.
     Stream(B),
 }
 

@@ -47,6 +47,17 @@ impl Session {
         }
     }
 
+    /// Counts what a call takes whose answer is a stream, until its HTTP/2 stream is closed. Without memory for it, the HTTP/2 stream is reset
+    /// with ENHANCE_YOUR_CALM. Returns whether it is open.
+    pub fn hold_call(&mut self, id: u32) -> bool {
+        let Some(stream) = self.streams.get_mut(&id) else { return false };
+        let holds = stream.hold_call(&self.flow_control);
+        if !holds {
+            self.reset(id, ErrorCode::ENHANCE_YOUR_CALM);
+        }
+        holds
+    }
+
     /// Completes when the stream is closed by either side; `None` if it is already closed. A new watch replaces the previous one.
     pub fn watch_closed(&mut self, stream: u32) -> Option<oneshot::Receiver<()>> {
         self.streams.get_mut(&stream).map(Stream::watch_closed)

@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// Queues a part of a response and encodes what the windows admit. DATA that remains counts in memory; beyond its limits the stream
+    /// Queues a part of a response and encodes what the windows admit. What remains counts in memory; beyond its limits the stream
     /// is reset. Reading does not pause: it is the input that opens the windows.
     fn queue(&mut self, id: u32, outgoing: Outgoing) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -76,9 +76,13 @@ impl Session {
         }
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.has_moved |= !is_waiting;
-        if let Some(Outgoing::Data(data)) = stream.outgoing.back()
-            && let Err(code) = stream.count_waiting(data.len(), &self.flow_control)
-        {
+        let count = match stream.outgoing.back() {
+            Some(Outgoing::Data(data)) => data.len(),
+            // Counts with its answer.
+            _ if is_waiting => return,
+            _ => 0,
+        };
+        if let Err(code) = stream.count_waiting(count, &self.flow_control) {
             self.reset(id, code);
         }
     }
@@ -104,7 +108,10 @@ impl Session {
             let is_congested = self.is_congested();
             let Some(stream) = self.streams.get_mut(&id) else { return true };
             match stream.outgoing.front_mut() {
-                None => return true,
+                None => {
+                    stream.all_sent(&self.flow_control);
+                    return true;
+                }
                 Some(_) if is_congested => return false,
                 Some(Outgoing::Data(data)) => {
                     let window = (self.peer.initial_window + stream.send_credit).min(self.send_window).max(0);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::super::stream::CALL_MEMORY;
+use super::super::super::stream::{ANSWER_MEMORY, CALL_MEMORY};
 use super::super::super::{CountedBody as _, MemoryAccount};
 use super::super::output::FREE_OUTPUT;
 use super::*;
@@ -230,7 +230,8 @@ fn streams_are_refused_when_their_heads_do_not_fit() {
 
 #[test]
 fn answers_that_find_no_window_count_in_memory() {
-    const ANSWER: usize = 10_000;
+    const DATA: usize = 10_000;
+    const ANSWER: usize = DATA + ANSWER_MEMORY;
     let limits = Limits { max_streams: 1000, max_request_bytes: 100 * ANSWER, ..LIMITS };
     let account = Counted::of(usize::MAX);
     let mut session = open_with(limits, account.clone());
@@ -238,7 +239,7 @@ fn answers_that_find_no_window_count_in_memory() {
     receive(&mut session, &calls(1000)).unwrap();
     let (mut resets, mut answered) = (0, 0);
     while let Some(request) = session.next_request() {
-        session.send_fixed_response(request.stream, Bytes::from(vec![0; ANSWER]));
+        session.send_fixed_response(request.stream, Bytes::from(vec![0; DATA]));
         answered += 1;
         resets +=
             sent(&mut session).iter().filter(|word| **word == format!("reset {} 11", request.stream)).count();
@@ -260,9 +261,55 @@ fn answers_that_find_no_window_count_in_memory() {
     receive(&mut session, &[setting(4, 0)]).unwrap();
     receive(&mut session, &calls(10)).unwrap();
     while let Some(request) = session.next_request() {
-        session.send_fixed_response(request.stream, Bytes::from(vec![0; ANSWER]));
+        session.send_fixed_response(request.stream, Bytes::from(vec![0; DATA]));
     }
     assert_eq!(session.streams.len(), 6, "five, and the bytes that are free");
+}
+
+#[test]
+fn an_answer_that_waits_counts_with_its_stream() {
+    let account = Counted::of(usize::MAX);
+    let mut session = open_with(Limits { max_streams: 1000, ..LIMITS }, account.clone());
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(3)).unwrap();
+    let ids: [u32; 3] = std::array::from_fn(|_| next(&mut session).stream);
+    // An empty answer is sent without a window, and takes nothing.
+    session.send_fixed_response(ids[0], Bytes::new());
+    assert_eq!(session.flow_control.held(), 0);
+    session.send_fixed_response(ids[1], Bytes::from_static(b"x"));
+    assert_eq!(session.flow_control.held(), 1 + ANSWER_MEMORY);
+    // A streamed one takes it while something waits, and the call as long as it is open.
+    assert!(session.hold_call(ids[2]) && session.hold_call(ids[2]), "once");
+    session.send_headers(ids[2], StatusCode::OK, &HeaderMap::new(), false);
+    session.send_data(ids[2], Bytes::from_static(b"abc"));
+    assert_eq!(session.flow_control.held(), 1 + 3 + 2 * ANSWER_MEMORY + CALL_MEMORY);
+    receive(&mut session, &[window_update(ids[2], 3)]).unwrap();
+    session.send_blocked();
+    assert_eq!(session.is_drained(ids[2]), Some(true));
+    assert_eq!(session.flow_control.held(), 1 + ANSWER_MEMORY + CALL_MEMORY);
+    session.send_end_stream(ids[2], None);
+    receive(&mut session, &[window_update(ids[1], 1)]).unwrap();
+    session.send_blocked();
+    assert_eq!((session.flow_control.held(), session.streams.len()), (0, 0));
+    assert!(!session.hold_call(ids[2]), "it is closed");
+}
+
+#[test]
+fn calls_with_streamed_answers_are_bounded() {
+    let limits = Limits { max_streams: 1000, max_request_bytes: 10 * CALL_MEMORY, ..LIMITS };
+    let account = Counted::of(usize::MAX);
+    let mut session = open_with(limits, account.clone());
+    receive(&mut session, &calls(100)).unwrap();
+    let mut held = 0;
+    while let Some(request) = session.next_request() {
+        held += usize::from(session.hold_call(request.stream));
+    }
+    assert_eq!((held, session.flow_control.held()), (10, 10 * CALL_MEMORY));
+    let words = sent(&mut session);
+    assert_eq!((words.len(), words[0].as_str()), (90, "reset 21 11"), "ENHANCE_YOUR_CALM");
+    assert!(account.taken() > 7 * CALL_MEMORY, "two are free");
+    drop(session);
+    assert_eq!(account.taken(), 0);
 }
 
 #[test]
