@@ -6,6 +6,7 @@
 
 mod addresses;
 mod content;
+mod document;
 mod entries;
 mod error_text;
 mod fetch;

@@ -4,6 +4,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::IgnoredAny;
 
 use super::EntryType;
+use super::document::{is_comment, is_item, is_yaml_list};
 use super::error_text::is_error_text;
 
 /// What some editors write first.
@@ -55,6 +56,7 @@ pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static 
         // As a pattern, an element is an entry.
         _ if entry_type != EntryType::Regex && is_element(text) => Some("an XML document"),
         _ if is_json(text, entry_type) => Some("a JSON document"),
+        _ if is_yaml_list(text, entry_type) => Some("a YAML document"),
         _ => None,
     }
 }
@@ -127,12 +129,42 @@ pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<&'static 
     if entry.trim_ascii().len() != entry.len() && !entry.trim_ascii().is_empty() {
         return Some("it begins or ends with blanks, or a carriage return, which are part of the entry");
     }
+    if let Some(why) = other_format(entry, entry_type) {
+        return Some(why);
+    }
     if has(b"{{") || (has(b"${") && entry_type != EntryType::Regex) {
         return Some("a template was not filled in");
     }
     (entry_type != EntryType::Regex && is_network(entry)).then_some(
         "as a string it is equal to itself only: a network, or an address in another form than its shortest, needs `entryType: IP_ADDRESSES`",
     )
+}
+
+/// Why an entry is probably written for another format than lines.
+fn other_format(entry: &[u8], entry_type: EntryType) -> Option<&'static str> {
+    if is_item(entry) {
+        return Some("it begins with `- `, as an item in YAML");
+    }
+    if let [quote @ (b'"' | b'\''), inner @ .., end] = entry.strip_suffix(b",").unwrap_or(entry)
+        && quote == end
+        && !inner.contains(quote)
+    {
+        return Some("it is in quotes, which are part of the entry");
+    }
+    // In a pattern, `#` and a comma are characters as others.
+    let is_pattern = entry_type == EntryType::Regex;
+    let begins_comment = |part: &[u8]| match part {
+        [b' ' | b'\t', b'#', next] => !is_pattern || *next == b' ',
+        _ => false,
+    };
+    if !is_comment(entry) && entry.windows(3).any(begins_comment) {
+        return Some("` #` begins no comment: what follows is part of the entry");
+    }
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.@/:*".contains(byte);
+    let is_entry = |part: &[u8]| !part.is_empty() && part.iter().all(is_plain);
+    let mut parts = entry.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    (!is_pattern && entry.contains(&b',') && parts.all(is_entry))
+        .then_some("it has commas: every entry needs a line of its own")
 }
 
 /// Whether a text is a network, or an address that is written otherwise than the text of the same address in a request.
@@ -176,7 +208,7 @@ mod tests {
             (b"<a>\n</a>\n<b>\n</b>\n", None),
             (b"404 page not found\n", Some("an error message")),
             (b"404 page not found\nmallory\n", None),
-            (b"- mallory\n- eve\n", None),
+            (b"- mallory\n- eve\n", Some("a YAML document")),
         ];
         for (body, what) in rows {
             assert_eq!(of_no_list(body, EntryType::Strings), what, "{}", String::from_utf8_lossy(body));

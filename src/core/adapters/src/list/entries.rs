@@ -8,9 +8,8 @@ use hashbrown::HashTable;
 
 use super::EntryType;
 use super::addresses::{Addresses, Ipv6Host, Network};
+use super::document::{is_comment, whitelist};
 use mixer_attribute::text::ip_from_bytes;
-use mixer_config::message::json_kind;
-use mixer_config::{NodeKind, yaml};
 use mixer_expr::functions::RegexSet;
 
 /// Most patterns of one list.
@@ -70,7 +69,7 @@ impl Entries {
             }
             EntryType::IpAddresses => {
                 let mut networks = Vec::new();
-                let listed = whitelist(body)?;
+                let listed = whitelist(body, host)?;
                 let lacks_list = listed.is_none();
                 for entry in listed.unwrap_or_default() {
                     let error = |e| format!("could not parse list entry {entry}: {e}");
@@ -119,52 +118,6 @@ impl Entries {
             ListIndex::Strings(_) | ListIndex::UpperCase(_) | ListIndex::Patterns(_) => None,
         }
     }
-}
-
-/// Whether a line is blank or begins with `#`.
-fn is_comment(line: &[u8]) -> bool {
-    matches!(line.trim_ascii_start(), [] | [b'#', ..])
-}
-
-/// The strings under `whitelist` of a YAML or JSON mapping; `None` if the document has no list there.
-fn whitelist(body: &[u8]) -> Result<Option<Vec<String>>, String> {
-    let error = |text: String| format!("could not unmarshal data from list {text}");
-    let text = std::str::from_utf8(body).map_err(|e| error(e.to_string()))?;
-    let root = yaml::parse(text).map_err(|e| error(e.to_string()))?.root;
-    match &root.kind {
-        NodeKind::Null => return Ok(None),
-        NodeKind::Mapping(_) => {}
-        _ => {
-            let found = json_kind(&root);
-            return Err(error(format!(
-                "error unmarshaling JSON: json: cannot unmarshal {found} into Go value of type list.listPayload"
-            )));
-        }
-    }
-    let Some(list) = root.entries().iter().find(|e| e.key.eq_ignore_ascii_case("whitelist")) else {
-        return Ok(None);
-    };
-    match &list.value.kind {
-        NodeKind::Null => return Ok(None),
-        NodeKind::Sequence(_) => {}
-        _ => {
-            return Err(error(wrong_field(&list.value, "[]string")));
-        }
-    }
-    let entry = |node: &mixer_config::Node| match &node.kind {
-        NodeKind::String(text) => Ok(text.to_string()),
-        NodeKind::Null => Ok(String::new()),
-        _ => Err(error(wrong_field(node, "string"))),
-    };
-    list.value.items().iter().map(entry).collect::<Result<_, _>>().map(Some)
-}
-
-/// Istio Mixer's error for a value of the wrong type.
-fn wrong_field(node: &mixer_config::Node, wanted: &str) -> String {
-    let found = json_kind(node);
-    format!(
-        "error unmarshaling JSON: json: cannot unmarshal {found} into Go struct field listPayload.WhiteList of type {wanted}"
-    )
 }
 
 /// Strings compared by their upper case, code point by code point, as Go's `strings.ToUpper` maps them.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
 use super::addresses::Ipv6Host;
-use super::content::SuspiciousLines;
+use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
@@ -220,6 +220,9 @@ impl Refresher {
             return;
         };
         // Of another type it may be no list.
+        if content::of_no_list(&fetched.body, provider.entry_type).is_some() {
+            return;
+        }
         let Ok(entries) = provider.read(&fetched.body) else { return };
         provider.info(format_args!("The list that was fetched before serves, with {} entries", entries.len));
         let (entries, error) = (Some(Arc::new(entries)), state.error.clone());

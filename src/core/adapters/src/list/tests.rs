@@ -8,6 +8,7 @@ use crate::testing::{problems, ready, test_env};
 use mixer_attribute::ValueType;
 use mixer_engine::template;
 
+mod documents;
 mod encoding;
 mod inheritance;
 mod pages;
