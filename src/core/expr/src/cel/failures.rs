@@ -13,10 +13,16 @@ use super::value::Val;
 use crate::EvalError;
 use crate::failure::{Failures, pattern_cure};
 use crate::functions;
-use mixer_attribute::{AttributeBag, ValueType};
+use mixer_attribute::{AttributeBag, Timestamp, ValueType};
 
 /// Deepest operand to which a constant that fails is traced.
 const MAX_DESCENT: u32 = 16;
+
+/// The cure of a time zone. Go, and so Istio Mixer, knows zones by name only.
+const ZONE_CURE: &str = "write a name of the IANA database, `\"Europe/Berlin\"`; for an offset that is the same all the year, \
+     `\"Etc/GMT-1\"` is one hour east of Greenwich";
+/// The cure of a divisor.
+const DIVISOR_CURE: &str = "divide by another number than 0";
 
 /// What is known of the value of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +109,9 @@ impl Search<'_> {
         }
         match op {
             Op::Binary(Binary::Matches, _, pattern) => self.pattern(*pattern, places),
+            Op::Binary(function @ (Binary::Time(_) | Binary::Divide | Binary::Modulo), _, argument) => {
+                self.argument(*function, *argument, places);
+            }
             Op::Equal(left, right) | Op::NotEqual(left, right) => {
                 self.name(*left, places);
                 self.name(*right, places);
@@ -208,6 +217,26 @@ impl Search<'_> {
         {
             let cure = pattern_cure(&error.to_string());
             self.fails(id, error, cure, places);
+        }
+    }
+
+    /// Calls a function with a constant second operand with which it fails whatever the first is: a time zone, and a divisor.
+    fn argument(&mut self, function: Binary, id: OpId, places: &[u32]) {
+        if self.known(id) != Known::Constant {
+            return;
+        }
+        let arena = Bump::new();
+        let bag = AttributeBag::empty(&NO_ATTRIBUTES, &arena);
+        let Ok(argument) = Evaluator::new(self.plan, &bag).run(id) else { return };
+        let (first, cure) = match argument {
+            Val::String(_) if matches!(function, Binary::Time(_)) => {
+                (Val::Timestamp(Timestamp { seconds: 0, nanos: 0 }), ZONE_CURE)
+            }
+            Val::Int(0) | Val::Uint(0) | Val::Double(0.0) => (argument, DIVISOR_CURE),
+            _ => return,
+        };
+        if let Err(fault) = ops::binary(&mut EvalContext::new(&bag), function, first, argument) {
+            self.fails(id, fault.into_error(&arena), cure, places);
         }
     }
 

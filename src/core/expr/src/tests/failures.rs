@@ -157,6 +157,35 @@ fn an_operation_of_cel_that_always_fails_is_found() {
     assert_eq!(failures(Language::Compat, compat), ["1:10 could not convert 10.0.0.0/8 to IP_ADDRESS"]);
 }
 
+/// An argument that fails with every value of the other operand.
+#[test]
+fn a_constant_argument_of_cel_that_always_fails_is_found() {
+    for (text, expected) in [
+        (r#"t1.getFullYear("Europe/Berln") > 2020"#, "1:16 unknown time zone Europe/Berln"),
+        (r#"b1 && t1.getHours("UTC+1") < 8"#, "1:19 unknown time zone UTC+1"),
+        (r#"t1.getHours("+01:00") < 8"#, "1:13 unknown time zone +01:00"),
+        (r#"t1.getHours("Europe/" + "Berln") < 8"#, "1:23 unknown time zone Europe/Berln"),
+        ("i1 % 0 == 0", "1:6 modulus by zero"),
+        ("i1 / 0 == 1", "1:6 divide by zero"),
+        ("i1 / (2 - 2) == 1", "1:9 divide by zero"),
+        ("d1 / 0.0 > 1.0", "1:6 divide by zero"),
+    ] {
+        assert_eq!(failures(Language::Cel, text).first().map(String::as_str), Some(expected), "{text}");
+    }
+    for text in [
+        r#"t1.getHours("Europe/Berlin") < 8"#,
+        r#"t1.getHours("Etc/GMT-1") < 8"#,
+        r#"t1.getHours("") < 8"#,
+        r#"t1.getHours("Local") < 8"#,
+        "t1.getHours(s1) < 8",
+        "i1 % 2 == 0",
+        "i1 / i1 == 1",
+        "0 / i1 == 0",
+    ] {
+        assert_eq!(failures(Language::Cel, text), [""; 0], "{text}");
+    }
+}
+
 #[test]
 fn what_may_succeed_is_no_finding() {
     for text in [
