@@ -27,6 +27,8 @@ mod first_start;
 mod fixture;
 #[path = "engine/kept.rs"]
 mod kept;
+#[path = "engine/last_known.rs"]
+mod last_known;
 #[path = "engine/mistaken_kind.rs"]
 mod mistaken_kind;
 #[path = "engine/on_config_error.rs"]

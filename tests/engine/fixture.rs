@@ -179,6 +179,11 @@ impl Served {
         assert_valid(&self.runtime);
     }
 
+    /// Runs the tasks of the handlers for a while.
+    pub(crate) fn run_tasks(&self, time: Duration) {
+        self.background.block_on(async { tokio::time::sleep(time).await });
+    }
+
     pub(crate) fn service(&self) -> MixerService {
         MixerService::new(Arc::clone(&self.runtime), Arc::clone(&self.metrics), Arc::default(), None)
     }

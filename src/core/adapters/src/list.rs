@@ -317,6 +317,10 @@ impl Handler for ListChecker {
 }
 
 impl HandleCheck for ListChecker {
+    fn answers_version(&self) -> u64 {
+        self.provider.state().version
+    }
+
     fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
         let state = self.provider.state();
         let Some(entries) = &state.entries else {

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -27,14 +28,22 @@ const SETTLE_TIME: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The current list. Replaced as a whole.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct ListState {
     /// `None`: no list was loaded, or it was purged.
     pub(super) entries: Option<Arc<Entries>>,
+    /// The version of the entries, also after they were purged: what they said last is not what a list before them said.
+    pub(super) version: u64,
     /// Error of the last fetch.
     pub(super) error: Option<String>,
     /// What was fetched last, if it is in use. Istio Mixer's way does without.
     fetched: Option<Fetched>,
+}
+
+/// A version that no list of this process has had.
+fn next_version() -> u64 {
+    static VERSIONS: AtomicU64 = AtomicU64::new(1);
+    VERSIONS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The text of a list.
@@ -115,8 +124,8 @@ impl Provider {
     /// Keeps the list and records the error.
     fn fail(&self, text: String) {
         tracing::error!(target: "adapters", adapter = &*self.handler_name, "{text}");
-        let (entries, fetched) = (self.state.load().entries.clone(), self.state.load().fetched.clone());
-        self.state.store(Arc::new(ListState { entries, error: Some(text), fetched }));
+        let state = ListState { error: Some(text), ..ListState::clone(&self.state.load()) };
+        self.state.store(Arc::new(state));
     }
 
     /// Records that the first fetch has taken so long, unless an error of it is known already. It goes on in the background.
@@ -226,7 +235,8 @@ impl Refresher {
         let Ok(entries) = provider.read(&fetched.body) else { return };
         provider.info(format_args!("The list that was fetched before serves, with {} entries", entries.len));
         let (entries, error) = (Some(Arc::new(entries)), state.error.clone());
-        provider.state.store(Arc::new(ListState { entries, error, fetched: Some(fetched) }));
+        let state = ListState { entries, version: next_version(), error, fetched: Some(fetched) };
+        provider.state.store(Arc::new(state));
     }
 
     /// As on a file system that does not tell who has a file open.
@@ -286,6 +296,10 @@ impl Refresher {
             }
             if self.fetch().await {
                 purge_at = Some(Instant::now() + self.ttl);
+            } else if purge_at.is_some_and(|at| at <= Instant::now()) {
+                // Something else may be ready each time: a file that is written all the time, for example.
+                self.purge();
+                purge_at = None;
             }
         }
     }
@@ -332,8 +346,8 @@ impl Refresher {
             adapter = &*self.provider.handler_name,
             "Purging list due to inability to refresh it in time"
         );
-        let error = self.provider.state.load().error.clone();
-        self.provider.replace(ListState { entries: None, error, fetched: None });
+        let state = ListState::clone(&self.provider.state.load());
+        self.provider.replace(ListState { entries: None, fetched: None, ..state });
     }
 
     /// Fetches and installs the list. Returns false if that failed and the old list is kept.
@@ -356,9 +370,9 @@ impl Refresher {
         let at = Instant::now();
         if state.entries.is_some() && self.latest == Some(digest) {
             provider.info(format_args!("Fetched list is unchanged"));
-            let entries = state.entries.clone();
             let fetched = state.fetched.as_ref().map(|fetched| Fetched { at, ..fetched.clone() });
-            provider.state.store(Arc::new(ListState { entries, error: None, fetched }));
+            let state = ListState { error: None, fetched, ..ListState::clone(&state) };
+            provider.state.store(Arc::new(state));
             return true;
         }
         match provider.read(&body) {
@@ -370,7 +384,8 @@ impl Refresher {
                 let keeps_text = self.keeps_text && provider.has_source();
                 let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
                 let entries = Some(Arc::new(entries));
-                provider.replace(ListState { entries, error: None, fetched });
+                let version = if self.latest == Some(digest) { state.version } else { next_version() };
+                provider.replace(ListState { entries, version, error: None, fetched });
                 self.latest = Some(digest);
                 true
             }

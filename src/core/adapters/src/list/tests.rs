@@ -10,6 +10,7 @@ use mixer_engine::template;
 
 mod documents;
 mod encoding;
+mod expiry;
 mod inheritance;
 mod pages;
 
@@ -76,7 +77,10 @@ struct Fixture {
 
 impl Fixture {
     async fn new(params: Params) -> Self {
-        let env = test_env("h.istio-system");
+        Self::within(params, test_env("h.istio-system")).await
+    }
+
+    async fn within(params: Params, env: Env) -> Self {
         let leaf = mixer_engine::adapter::Leaf { field: "value", key: None, value_type: ValueType::String };
         let bound = BoundInstance {
             name: "e.instance.istio-system".into(),

@@ -178,6 +178,12 @@ pub enum Reply<T> {
 pub trait HandleCheck: Send + Sync {
     /// Checks one instance.
     fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult>;
+
+    /// The version of what the answers follow besides the configuration, such as a list. A last answer is repeated as long as it is the
+    /// same. That nothing is known any more is no version. Versions are unique in a process. Asked before a check whose answer is kept.
+    fn answers_version(&self) -> u64 {
+        0
+    }
 }
 
 /// Handles quota requests: templates of variety quota.

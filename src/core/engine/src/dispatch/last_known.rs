@@ -24,7 +24,8 @@ pub struct LastKnownAnswers {
     answers: Mutex<BoundedTable<KnownAnswer>>,
 }
 
-/// What an answer was given to: the handler, its signature, the instance and its values; a digest if that is long.
+/// What an answer was given to: the handler, its signature, the version of its answers, the instance and its values; a digest if that is
+/// long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerKey(Box<[u8]>);
 
@@ -106,11 +107,12 @@ impl Default for LastKnownAnswers {
     }
 }
 
-/// The key of an answer of `handler` to `instance`.
+/// The key of an answer of `handler` to `instance`. Made before the check, so that no answer is kept under a later version than its own.
 pub(super) fn answer_key(handler: &Arc<LiveHandler>, instance: &Instance<'_>) -> AnswerKey {
     let mut key = KeyBytes(Vec::with_capacity(128));
     handler.name().hash(&mut key);
     handler.signature().hash(&mut key);
+    handler.answers_version().hash(&mut key);
     instance.name.hash(&mut key);
     for value in instance.values {
         match value {

@@ -101,6 +101,12 @@ impl LiveHandler {
         })
     }
 
+    /// The version of what its answers to checks follow besides the configuration; 0 if it panics: then its checks fail, too.
+    pub(crate) fn answers_version(&self) -> u64 {
+        let version = || self.handler.as_check().map_or(0, |check| check.answers_version());
+        std::panic::catch_unwind(AssertUnwindSafe(version)).unwrap_or(0)
+    }
+
     /// Allocates or releases quota.
     pub fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
         contained(&self.pool, || {
