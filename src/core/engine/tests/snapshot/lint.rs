@@ -402,6 +402,43 @@ fn a_misspelt_prefix_of_our_annotations_is_an_error() {
     }
 }
 
+/// A caller of Envoy decides by its content type whether a request is `http` or `grpc`.
+#[test]
+fn a_protocol_that_the_caller_chooses_is_reported_where_it_decides() {
+    for (condition, adapter, template, expected) in [
+        (r#"context.protocol == "http""#, "denier", "checknothing", true),
+        (r#"(context.protocol | "") != "grpc""#, "denier", "checknothing", true),
+        (r#"context.protocol == "http" && source.user == "a""#, "memquota", "quota", true),
+        (r#"context.protocol != "tcp""#, "denier", "checknothing", false),
+        (r#"source.user == "http""#, "denier", "checknothing", false),
+        (r#"context.protocol == "http""#, "noop", "reportnothing", false),
+    ] {
+        let text = format!(
+            r#"
+kind: attributemanifest
+metadata: {{name: m, namespace: istio-system}}
+spec: {{attributes: {{context.protocol: {{valueType: STRING}}, source.user: {{valueType: STRING}}}}}}
+---
+kind: handler
+metadata: {{name: h, namespace: istio-system}}
+spec: {{compiledAdapter: {adapter}}}
+---
+kind: instance
+metadata: {{name: i, namespace: istio-system}}
+spec: {{compiledTemplate: {template}}}
+---
+kind: rule
+metadata: {{name: r, namespace: istio-system}}
+spec: {{match: '{condition}', actions: [{{handler: h, instances: [i]}}]}}
+"#
+        );
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        let found = lint(&snapshot).into_iter().any(|d| d.code == "protocol-chosen");
+        assert_eq!(found, expected, "{condition} {adapter}");
+    }
+}
+
 #[test]
 fn header_names_with_capitals_are_reported_in_every_expression() {
     let denier = "{compiledAdapter: denier}";
