@@ -378,6 +378,20 @@ fn an_exhausted_quota_refuses_whatever_else_fails() {
     }
 }
 
+/// Envoy sends no id with its calls: one that it repeats charges again, and none is taken for the repetition of another.
+#[test]
+fn a_call_that_is_repeated_charges_again() {
+    let setting = Setting::on(&with_quota("calls"), &[]);
+    let mut client = setting.client();
+    let limits: Vec<bool> = (0..3).map(|_| limit(&mut client, "fails").expect("an answer")).collect();
+    assert_eq!(limits, [true, true, false], "descriptors");
+    let checked = with_check("{quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}");
+    let setting = Setting::on(&checked, &[]);
+    let mut client = setting.client();
+    let codes: Vec<i32> = (0..3).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
+    assert_eq!(codes, [0, 0, 8], "checks");
+}
+
 /// Requests for `/post` match both rules of the quotaSpec.
 #[test]
 fn charges_of_several_rules_for_one_quota_are_added() {

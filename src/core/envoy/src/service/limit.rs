@@ -135,7 +135,7 @@ impl EnvoyService {
         set_descriptor(request.domain, descriptor, config, &mut attributes);
         let mut exchange = recorder.map(|_| RecordedExchange::of_limit(status, self.decision_id()));
         if let Some(selector) = selector {
-            // The proxy does not retry, so every call has its own deduplication id.
+            // Envoy sends no id: a call that it repeats charges again, under an id of its own.
             let id =
                 exchange.as_ref().map_or_else(|| self.decision_id(), |exchange| exchange.id().to_owned());
             let quota = QuotaRequest {
