@@ -15,12 +15,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use render::CheckRenderer;
 use result::CheckResult;
 
-use super::attributes::{Quotas, encode, parse_quotas};
+use super::attributes::{AttributeValue, Quotas, encode, parse_quotas};
 use super::call::{CallFlags, CallWorker, Client, CommandSpan, Progress, drive};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome};
 use super::io::Io;
 use super::personality::Personality;
+use mixer_policy::names_namespace;
 use mixer_wire::istio::mixer::v1::check_request::QuotaParams;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse};
 
@@ -68,6 +69,19 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
             let names = attributes.iter().map(|(name, _)| name);
             for unknown in client.unknown_names(names, quotas.keys().map(String::as_str)) {
                 writeln!(io.err, "warning: {unknown}")?;
+            }
+            let text = |name: &str| {
+                let (_, value) = attributes.iter().find(|(known, _)| *known == name)?;
+                if let AttributeValue::String(text) = value { Some(text.clone()) } else { None }
+            };
+            if let Some(envoy) = client.without_namespace()
+                && !names_namespace(text)
+            {
+                let answer = "the answer is that of the Mixer API, by the rules of the mesh";
+                writeln!(
+                    io.err,
+                    "warning: the request names no namespace: a call of Envoy without one {envoy}; {answer}"
+                )?;
             }
         }
         let worker = Checker {

@@ -15,7 +15,7 @@ use super::output::{self, OutputFormat, escaped, table};
 use super::source;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
-use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
+use mixer_policy::{ChangedCall, Offline, Replay, Stubs, WithoutNamespace, clock_of, read_requests, replay};
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]
@@ -167,6 +167,19 @@ fn show(
         let cut = "depend on values that are cut in the recording: results for the whole values may differ";
         writeln!(io.out, "{} {cut}", replayed.cut)?;
     }
+    if replayed.unnamed > 0 {
+        let of = |side: &Option<WithoutNamespace>| {
+            side.as_ref().map_or_else(|| "gets the rules of the mesh".to_owned(), ToString::to_string)
+        };
+        let [from, to] = &replayed.without_namespace;
+        let (from, to) = (of(from), of(to));
+        writeln!(
+            io.out,
+            "{} name no namespace and are compared as calls of the Mixer API; from Envoy such a call {from} with --from, and {to} \
+             with --to",
+            replayed.unnamed
+        )?;
+    }
     if !replayed.drifted.is_empty() {
         let count = replayed.drifted.len();
         writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
@@ -196,6 +209,7 @@ fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
             "unsure": replayed.unsure,
             "masked": replayed.masked,
             "cut": replayed.cut,
+            "unnamed": replayed.unnamed,
             "drifted": replayed.drifted.len(),
             "skipped": replayed.skipped.len(),
         },

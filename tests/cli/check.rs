@@ -1,6 +1,6 @@
 //! `check` and `report`: documents, explanations, attribute files.
 
-use crate::{json, run, run_with_input, scenario};
+use crate::{Ran, json, run, run_with_input, scenario};
 
 #[test]
 fn answers_are_printed_as_json_and_yaml() {
@@ -239,4 +239,80 @@ fn an_invalid_value_is_named_with_its_attribute() {
     assert_eq!((ran.code, ran.err.as_str()), (2, text));
     let legacy = run(&["mixc", "check", "-i", "a=1,b=x"]);
     assert!(legacy.err.contains("strconv.ParseInt: parsing \"x\": invalid syntax"), "{}", legacy.err);
+}
+
+/// Envoy does not tell the namespace of a service: its calls get another answer than those of Mixer's API.
+const FOR_ENVOY: &str = r#"kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {SETTINGS}
+---
+kind: handler
+metadata: {name: deny, namespace: shop}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: all, namespace: shop}
+spec: {compiledTemplate: checknothing}
+---
+kind: rule
+metadata: {name: deny, namespace: shop}
+spec: {actions: [{handler: deny, instances: [all]}]}
+"#;
+
+#[test]
+fn what_envoy_gets_without_a_namespace_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().display().to_string();
+    let told = |settings: &str, attributes: &str| {
+        std::fs::write(directory.path().join("a.yaml"), FOR_ENVOY.replace("SETTINGS", settings)).unwrap();
+        let ran = run(&["mixer", "check", "--config", &target, "-s", attributes]);
+        let about_namespaces = ran.err.lines().filter(|line| line.contains("namespace")).collect::<Vec<_>>();
+        Ran { err: about_namespaces.join("\n"), ..ran }
+    };
+    let warning = |what: &str| {
+        format!(
+            "warning: the request names no namespace: a call of Envoy without one {what}; the answer is that of the Mixer API, by the \
+             rules of the mesh"
+        )
+    };
+    let ran = told("check: {}", "source.user=ann");
+    assert_eq!((ran.code, ran.err), (0, warning("is refused")), "{}", ran.out);
+    let ran = told("defaultNamespace: shop", "source.user=ann");
+    assert_eq!(
+        (ran.code, ran.err),
+        (0, warning("gets the rules of `shop` (defaultNamespace)")),
+        "{}",
+        ran.out
+    );
+    let ran = told("defaultNamespace: shop", "destination.namespace=shop");
+    assert_eq!((ran.code, ran.err.contains("Envoy")), (1, false), "{}", ran.out);
+    // The configuration itself names one.
+    let ran = told("check: {staticAttributes: {destination.namespace: shop}}", "source.user=ann");
+    assert_eq!((ran.code, ran.err.contains("Envoy")), (0, false), "{}", ran.out);
+}
+
+#[test]
+fn diff_tells_what_envoy_gets_without_a_namespace() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    for (name, settings) in [("from", "check: {}"), ("to", "defaultNamespace: shop")] {
+        std::fs::create_dir(path(name)).unwrap();
+        std::fs::write(format!("{}/a.yaml", path(name)), FOR_ENVOY.replace("SETTINGS", settings)).unwrap();
+    }
+    let call = |name: &str| {
+        let attributes = format!(r#"{{"{name}": "shop"}}"#);
+        format!(
+            r#"{{"time": "2026-01-02T03:04:05Z", "id": "1", "method": "check", "attributes": {attributes}}}"#
+        )
+    };
+    let calls = path("calls.jsonl");
+    std::fs::write(&calls, [call("source.user"), call("destination.namespace")].join("\n")).unwrap();
+    let arguments = ["mixer", "diff", "--from", &path("from"), "--to", &path("to"), "--requests", &calls];
+    let ran = run(&arguments);
+    let text = "1 name no namespace and are compared as calls of the Mixer API; from Envoy such a call is refused with --from, and gets \
+                the rules of `shop` (defaultNamespace) with --to\n";
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains(text), "{}", ran.out);
+    let found = json(&run(&[&arguments[..], &["-o", "json"]].concat()));
+    assert_eq!(found["summary"]["unnamed"], 1, "{found}");
 }

@@ -26,6 +26,7 @@ use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_engine::template::Variety;
+use mixer_policy::WithoutNamespace;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// Timeout of building one handler.
@@ -108,6 +109,14 @@ impl Client {
         unknown
     }
 
+    /// What Envoy gets instead of the answer of the configuration in this process, for a request that names no namespace.
+    pub(crate) fn without_namespace(&self) -> Option<WithoutNamespace> {
+        match self {
+            Client::Remote(_) => None,
+            Client::InProcess(local) => local.without_namespace.clone(),
+        }
+    }
+
     /// Whether the calls go to a server.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Client::Remote(_))
@@ -181,6 +190,7 @@ pub(crate) struct InProcess {
     service: MixerService,
     configurator: Configurator,
     snapshot: Arc<Snapshot>,
+    without_namespace: Option<WithoutNamespace>,
     timeout: Option<Duration>,
 }
 
@@ -216,8 +226,9 @@ impl InProcess {
             writeln!(io.err, "{note}")?;
         }
         let snapshot = Arc::clone(runtime.load().routes.snapshot());
+        let without_namespace = WithoutNamespace::of(&runtime.load().routes);
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
-        Ok(InProcess { service, configurator, snapshot, timeout: flags.timeout() })
+        Ok(InProcess { service, configurator, snapshot, without_namespace, timeout: flags.timeout() })
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -13,6 +13,7 @@ mod read;
 mod replay;
 mod run;
 mod suite;
+mod unnamed;
 
 pub use clock::ManualClock;
 pub use offline::{Offline, OfflineError};
@@ -21,3 +22,4 @@ pub use read::SuiteProblem;
 pub use replay::{ChangedCall, Difference, Replay, RequestsError, clock_of, read_requests, replay};
 pub use run::{CaseResult, FailedExpectation, run_case};
 pub use suite::{Stubs, Suite, TestCase};
+pub use unnamed::{WithoutNamespace, names_namespace};

@@ -9,6 +9,7 @@ use prost::Message as _;
 
 use super::ManualClock;
 use super::suite::Stubs;
+use super::unnamed::WithoutNamespace;
 use mixer_api::grpc::{GrpcError, unframed};
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::OwnedAttributes;
@@ -122,6 +123,11 @@ impl Offline {
         decision.error = answer.err().map(|error| failure(&error));
         decision.read_trace(&trace.into_inner());
         decision
+    }
+
+    /// What a check of Envoy without a namespace gets.
+    pub(crate) fn without_namespace(&self) -> Option<WithoutNamespace> {
+        WithoutNamespace::of(&self.runtime.load().routes)
     }
 
     /// Closes the handlers.

@@ -5,6 +5,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unnamed::{WithoutNamespace, names_namespace};
 use super::{ManualClock, Offline};
 use mixer_attribute::request::CheckCall;
 use mixer_attribute::{OwnedAttributes, Timestamp, ValueType};
@@ -99,6 +100,10 @@ pub struct Replay {
     pub cut: usize,
     /// Number of calls whose answer references a masked attribute, or one that is cut.
     pub unsure: usize,
+    /// Number of checks that name no namespace, if Envoy gets another answer to those than the one that is compared.
+    pub unnamed: usize,
+    /// What Envoy gets for them before and after; `None`: what is compared.
+    pub without_namespace: [Option<WithoutNamespace>; 2],
     /// Lines of calls that the first configuration answers differently from the recording.
     pub drifted: Vec<usize>,
 }
@@ -157,7 +162,8 @@ pub async fn replay(
 ) -> Replay {
     let from = ReplaySide { snapshot: from.0, offline: from.1 };
     let to = ReplaySide { snapshot: to.0, offline: to.1 };
-    let mut result = Replay::default();
+    let without_namespace = [from.offline.without_namespace(), to.offline.without_namespace()];
+    let mut result = Replay { without_namespace, ..Replay::default() };
     for (line, decision) in decisions {
         let (before, after) = match (from.replay(decision, *line).await, to.replay(decision, *line).await) {
             (Ok(before), Ok(after)) => (before, after),
@@ -167,6 +173,7 @@ pub async fn replay(
             }
         };
         result.calls += 1;
+        result.unnamed += usize::from(result.without_namespace != [None, None] && is_unnamed(decision));
         let read = referenced(&[&before, &after]);
         let of = |names: &[String]| names.iter().filter(|name| read.contains(*name)).cloned().collect();
         let (masked, cut): (Vec<String>, Vec<String>) = (of(&decision.masked), of(&decision.cut));
@@ -202,6 +209,12 @@ pub fn clock_of(decisions: &[(usize, Decision)]) -> ManualClock {
 fn time_of(decision: &Decision) -> Option<Duration> {
     let instant = Timestamp::parse_rfc3339(&decision.time).ok()?;
     u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
+}
+
+/// Whether a check names no namespace.
+fn is_unnamed(decision: &Decision) -> bool {
+    let text = |name: &str| Some(decision.attributes.get(name)?.as_str()?.to_owned());
+    decision.method == Method::Check && !names_namespace(text)
 }
 
 /// The attributes that an answer references.

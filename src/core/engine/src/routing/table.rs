@@ -137,9 +137,13 @@ impl RoutingTable {
     /// Whether a request names no namespace although namespaces other than the default one have rules that may refuse requests or
     /// change their headers; records what it reads. Cost without such rules: three comparisons.
     pub fn is_namespace_missing(&self, bag: &AttributeBag<'_>) -> bool {
+        self.decides_by_namespace() && request_namespace(bag).is_none_or(<[u8]>::is_empty)
+    }
+
+    /// Whether namespaces other than the default one have rules that may refuse requests or change their headers.
+    pub fn decides_by_namespace(&self) -> bool {
         let has_own = |kind| !self.of(kind).own.is_empty();
         [RuleKind::Check, RuleKind::Default, RuleKind::Headers].into_iter().any(has_own)
-            && request_namespace(bag).is_none_or(<[u8]>::is_empty)
     }
 
     /// Whether any namespace has rules of this kind.
