@@ -1,8 +1,58 @@
-//! Directories in whose place something else stands: a link, a file, a FIFO.
+//! Directories in whose place something else stands: a link, a file, a FIFO, or another directory without configuration, as behind a
+//! volume that is unmounted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use super::walk::{Identity, ReadDirectory};
+
+/// The directories from which files were read.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    known: BTreeMap<PathBuf, Identity>,
+    /// Whether they are on more than one file system: no event tells of one that is mounted or unmounted.
+    pub(super) have_volumes: bool,
+}
+
+impl Directories {
+    /// The directories of files that are gone in whose place another one without configuration stands, with the reason why they cannot be
+    /// read: a directory that was emptied is still the same.
+    pub(super) fn exchanged<'p>(
+        &self,
+        root: &Path,
+        gone: impl Iterator<Item = &'p Path>,
+        read: &[ReadDirectory],
+    ) -> Vec<(PathBuf, Error)> {
+        let of_gone: BTreeSet<&Path> = gone.flat_map(|path| above(root, path)).collect();
+        let is_exchanged = |directory: &&ReadDirectory| {
+            let known = self.known.get(&directory.path);
+            directory.is_bare && known.is_some_and(|known| *known != directory.identity)
+        };
+        let exchanged = read.iter().filter(|directory| of_gone.contains(&*directory.path));
+        let why = "another directory, without configuration, is in its place: a volume may be unmounted";
+        exchanged.filter(is_exchanged).map(|directory| (directory.path.clone(), Error::other(why))).collect()
+    }
+
+    /// Notes the directories of a walk, except for those whose files stay in effect: `keeps` tells whether those below a path that is gone
+    /// do, `lost` are the paths that cannot be read.
+    pub(super) fn note(&mut self, read: Vec<ReadDirectory>, lost: &[PathBuf], keeps: impl Fn(&Path) -> bool) {
+        let devices: BTreeSet<u64> = read.iter().map(|directory| directory.identity.device).collect();
+        self.have_volumes = devices.len() > 1;
+        let mut noted = BTreeMap::new();
+        for ReadDirectory { path, identity, .. } in read {
+            if !lost.contains(&path) {
+                noted.insert(path, identity);
+            }
+        }
+        for (path, identity) in std::mem::take(&mut self.known) {
+            if !noted.contains_key(&path) && keeps(&path) {
+                noted.insert(path, identity);
+            }
+        }
+        self.known = noted;
+    }
+}
 
 /// What stands in the place of directories of files that are gone, and is none now: these files were not deleted, and cannot be read.
 /// With the reason why the directory cannot be read. Cost: a system call for each directory of these files.

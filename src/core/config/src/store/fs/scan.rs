@@ -74,6 +74,7 @@ pub(super) struct Scanner {
     unsettled: BTreeMap<PathBuf, Unsettled>,
     /// What the last walk found in place of directories whose files stay in effect.
     replaced: Vec<PathBuf>,
+    directories: replaced::Directories,
     contents: Arc<StoreContents>,
     has_read: bool,
     /// When the tree was last walked.
@@ -100,6 +101,7 @@ impl Scanner {
             files: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             replaced: Vec::new(),
+            directories: replaced::Directories::default(),
             contents: Arc::default(),
             has_read: false,
             walked: None,
@@ -286,9 +288,10 @@ impl Scanner {
             problems.lost(&link, &directory, &error, self.keeps_gone(&directory, &found.files));
         }
         if self.lost == WhenLost::Keep {
-            let found: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
-            let gone = self.files.keys().map(PathBuf::as_path).filter(|path| !found.contains(path));
-            for (path, error) in replaced::directories(&self.root, gone) {
+            let files: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
+            let gone = self.files.keys().map(PathBuf::as_path).filter(|path| !files.contains(path));
+            let exchanged = self.directories.exchanged(&self.root, gone.clone(), &found.read);
+            for (path, error) in replaced::directories(&self.root, gone).into_iter().chain(exchanged) {
                 problems.lost(&path, &path, &error, true);
                 self.replaced.push(path);
             }
@@ -303,6 +306,8 @@ impl Scanner {
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
+        let files = &self.files;
+        self.directories.note(std::mem::take(&mut found.read), &problems.lost, |path| is_above(files, path));
         let mut contents = self.assemble(now);
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
@@ -461,8 +466,7 @@ impl Scanner {
 
     /// Whether files at or below a path have contents that stay in effect when it cannot be read.
     fn keeps_below(&self, path: &Path) -> bool {
-        let mut from = self.files.range(path.to_owned()..);
-        self.lost == WhenLost::Keep && from.next().is_some_and(|(file, _)| file.starts_with(path))
+        self.lost == WhenLost::Keep && is_above(&self.files, path)
     }
 
     /// Whether files below a directory that a walk did not find have contents that stay in effect.
@@ -526,8 +530,8 @@ impl Scanner {
         self.coverage = match &mut self.watch {
             None => Coverage::None,
             Some(watch) => match watch.aim(&self.root, &links) {
-                true => Coverage::Full,
-                false => Coverage::Partial,
+                true if !self.directories.have_volumes => Coverage::Full,
+                _ => Coverage::Partial,
             },
         };
     }
@@ -555,6 +559,11 @@ impl Scanner {
     pub(super) fn coverage(&self) -> (Coverage, bool, Option<Duration>) {
         (self.coverage, self.settling, self.next_scan(Instant::now()).map(|(interval, _)| interval))
     }
+}
+
+/// Whether a file is at or below a path.
+fn is_above(files: &BTreeMap<PathBuf, CachedFile>, path: &Path) -> bool {
+    files.range(path.to_owned()..).next().is_some_and(|(file, _)| file.starts_with(path))
 }
 
 /// What is wrong with the tree.

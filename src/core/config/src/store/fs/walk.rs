@@ -1,6 +1,7 @@
 //! Finds the files of a directory tree, in Istio Mixer's order.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mixer_base::file_stamp::FileStamp;
@@ -45,8 +46,34 @@ pub(in crate::store) struct Walk {
     /// The first links to directories outside of the tree: what is below them is not read. A link to a directory of the tree, as a
     /// volume of Kubernetes has, hides nothing.
     pub(in crate::store) links: Vec<PathBuf>,
+    /// The directories that were read, the root among them.
+    pub(in crate::store) read: Vec<ReadDirectory>,
     /// What is not read, if that is asked for.
     pub(in crate::store) ignored: Option<Ignored>,
+}
+
+/// A directory that was read.
+#[derive(Debug)]
+pub(in crate::store) struct ReadDirectory {
+    pub(in crate::store) path: PathBuf,
+    pub(in crate::store) identity: Identity,
+    /// Whether no file of configuration is below it.
+    pub(in crate::store) is_bare: bool,
+}
+
+/// What makes a directory the same although its contents change. A volume that is mounted or unmounted is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Identity {
+    pub(in crate::store) device: u64,
+    pub(in crate::store) inode: u64,
+}
+
+impl Identity {
+    /// That of the directory at a path.
+    fn at(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
 }
 
 /// A volume of Kubernetes without a version that can be read: which files it should have is unknown.
@@ -129,6 +156,16 @@ pub(in crate::store) fn not_followed(link: &Path) -> Diagnostic {
 }
 
 fn directory(path: &Path, depth: usize, out: &mut Walk) {
+    let before = (out.files.len(), out.errors.len());
+    let identity = Identity::at(path);
+    entries(path, depth, out);
+    if let Some(identity) = identity {
+        let is_bare = (out.files.len(), out.errors.len()) == before;
+        out.read.push(ReadDirectory { path: path.to_owned(), identity, is_bare });
+    }
+}
+
+fn entries(path: &Path, depth: usize, out: &mut Walk) {
     if depth > MAX_DEPTH {
         let error = std::io::Error::other(format!("directories are nested deeper than {MAX_DEPTH} levels"));
         out.errors.push((path.to_owned(), error));

@@ -344,6 +344,72 @@ fn what_stands_in_the_place_of_a_directory_deletes_nothing() {
     }
 }
 
+/// As behind a volume that is unmounted.
+#[test]
+fn an_empty_directory_in_the_place_of_another_one_deletes_nothing() {
+    for deep in ["c.yaml", "deep/c.yaml"] {
+        let mut tree = Tree::new();
+        let root = tree.directory.path().to_owned();
+        let (directory, aside) =
+            (root.join("policies"), tempfile::tempdir_in(root.parent().unwrap()).unwrap());
+        write(&directory, deep, &resource("c", "old"));
+        write(&directory, "README", "notes");
+        let all = ["a=old", "b=old", "c=old"];
+        assert_eq!(tree.seen(), all);
+        fs::create_dir(aside.path().join("empty")).unwrap();
+        fs::rename(&directory, aside.path().join("volume")).unwrap();
+        // A walk may find nothing in between.
+        assert_eq!(tree.after(1), all);
+        fs::rename(aside.path().join("empty"), &directory).unwrap();
+        write(&root, "d.yaml", &resource("d", "new"));
+        let text = format!(
+            "open {}: another directory, without configuration, is in its place: a volume may be unmounted",
+            directory.display()
+        );
+        for milliseconds in [0, 300, 5000, 5000] {
+            assert_eq!(tree.after(milliseconds), ["a=old", "b=old", "c=old", "d=new"], "{deep}");
+            assert_eq!(tree.problems(), [("store-unreadable", Severity::Error)], "{deep}");
+            let contents = tree.scanner.contents();
+            assert_eq!(contents.unavailable.as_ref(), Some(&text), "{deep}");
+        }
+        // What was there may be defined elsewhere.
+        write(&root, "e.yaml", &resource("c", "new"));
+        assert_eq!(tree.after(100), ["a=old", "b=old", "c=new", "d=new"], "{deep}");
+        fs::remove_file(root.join("e.yaml")).unwrap();
+        assert_eq!(tree.after(2500), ["a=old", "b=old", "c=new", "d=new"], "{deep}");
+        assert_eq!(tree.after(2500), ["a=old", "b=old", "c=old", "d=new"], "{deep}");
+        // Mounted again, it can be emptied.
+        fs::remove_dir(&directory).unwrap();
+        fs::rename(aside.path().join("volume"), &directory).unwrap();
+        assert_eq!(tree.after(100), ["a=old", "b=old", "c=old", "d=new"], "{deep}");
+        assert_eq!(tree.problems(), [], "{deep}");
+        fs::remove_file(directory.join(deep)).unwrap();
+        assert_eq!(tree.after(100), ["a=old", "b=old", "c=old", "d=new"], "{deep}");
+        assert_eq!(tree.after(1500), ["a=old", "b=old", "d=new"], "{deep}");
+        assert_eq!(tree.problems(), [], "{deep}");
+    }
+}
+
+#[test]
+fn another_directory_with_configuration_replaces_what_was_there() {
+    let mut tree = Tree::new();
+    let root = tree.directory.path().to_owned();
+    write(&root, "policies/c.yaml", &resource("c", "old"));
+    let aside = tempfile::tempdir_in(root.parent().unwrap()).unwrap();
+    write(aside.path(), "next/d.yaml", &resource("d", "new"));
+    assert_eq!(tree.seen(), ["a=old", "b=old", "c=old"]);
+    fs::rename(root.join("policies"), aside.path().join("before")).unwrap();
+    fs::rename(aside.path().join("next"), root.join("policies")).unwrap();
+    assert_eq!(tree.after(1).len(), 4);
+    assert_eq!(tree.after(1500), ["a=old", "b=old", "d=new"]);
+    assert_eq!(tree.problems(), []);
+    // And is deleted as a whole.
+    fs::remove_dir_all(root.join("policies")).unwrap();
+    assert_eq!(tree.after(1).len(), 3);
+    assert_eq!(tree.after(1500), ["a=old", "b=old"]);
+    assert_eq!(tree.problems(), []);
+}
+
 #[test]
 fn a_directory_comes_back_in_place_of_a_link() {
     let mut tree = Tree::new();
