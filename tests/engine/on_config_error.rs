@@ -31,6 +31,23 @@ metadata: {name: default, namespace: istio-system}
 spec: {}
 ";
 
+/// Settings that name another namespace than that of the rule, in which there is none.
+const NAMESPACE_MISSPELT: &str = "kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {defaultNamespace: shpo}
+---
+kind: rule
+metadata: {name: closed, namespace: shop, annotations: {mixer.dev/default: deny}}
+---
+kind: handler
+metadata: {name: pass, namespace: shop}
+spec: {compiledAdapter: noop}
+---
+kind: rule
+metadata: {name: log, namespace: shop}
+spec: {actions: [{handler: pass, instances: [user.instance.istio-system]}]}
+";
+
 /// The rule with a condition on that attribute.
 fn on_address() -> String {
     RULE.replace("source.user == \"bob\"", "source.user == \"bob\" || source.ip == \"10.0.0.1\"")
@@ -279,6 +296,9 @@ const EDITS: &[Row] = &[
     ("a rule is deleted", |files| files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"))),
     ("a file is deleted", |files| files.remove("/conf/deny.yaml")),
     ("everything is deleted", |files| *files = Files::default()),
+    ("requests of Envoy get a namespace without rules, and rules of another one may refuse", |files| {
+        files.put("/conf/envoy.yaml", NAMESPACE_MISSPELT);
+    }),
     ("a new rule has an error", |files| {
         files.put("/conf/new.yaml", RULE.replace("no-bob", "no-dave").replace("closed-list", "nowhere"));
         files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
@@ -349,6 +369,9 @@ const STARTS: &[Row] = &[
     ("a manifest contradicts the types that Envoy sends, on which a check rule depends", |files| {
         files.put("/conf/more.yaml", CONTRADICTION);
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &on_address()]));
+    }),
+    ("requests of Envoy get a namespace without rules, and rules of another one may refuse", |files| {
+        files.put("/conf/envoy.yaml", NAMESPACE_MISSPELT);
     }),
     ("a document is not YAML", |files| files.put("/conf/more.yaml", "kind: {rule")),
     ("the kind of a check rule is misspelt", |files| {

@@ -224,8 +224,32 @@ fn requests_without_namespace_are_warned_of() {
     for named in ["{defaultNamespace: shop}", "{check: {staticAttributes: {destination.namespace: shop}}}"] {
         assert_eq!(validated(&with(named), &[]), [""; 0], "{named}");
     }
-    let told = only_problem(&with("{defaultNamespace: shpo}"));
-    assert!(told.contains("warning[namespace-unused]") && told.contains("shop"), "{told}");
+    for misspelt in [
+        "{defaultNamespace: shpo}",
+        "{defaultNamespace: Shop}",
+        "{defaultNamespace: \"shop \"}",
+        "{check: {staticAttributes: {destination.namespace: shpo}}}",
+        "{check: {reporterKind: outbound, staticAttributes: {source.namespace: shpo}}}",
+    ] {
+        let told = only_problem(&with(misspelt));
+        assert!(told.contains("error[namespace-unused]") && told.contains("`shop`"), "{told}");
+    }
+    // The namespace of the mesh is meant; that of the source selects nothing here.
+    for meant in [
+        "{defaultNamespace: istio-system}",
+        "{defaultNamespace: shop, check: {staticAttributes: {source.namespace: gateway}}}",
+    ] {
+        assert_eq!(validated(&with(meant), &[]), [""; 0], "{meant}");
+    }
+    let mapped = |default: &str| {
+        format!(
+            "{rules}---\nkind: attributemapping\nmetadata: {{name: m, namespace: istio-system}}\n\
+             spec: {{mappings: [{{attribute: destination.namespace, from: {{requestHeader: x-ns}}, default: {default}}}]}}\n"
+        )
+    };
+    assert_eq!(validated(&mapped("shop"), &[]), [""; 0]);
+    let told = only_problem(&mapped("shpo"));
+    assert!(told.contains("error[namespace-unused]") && told.contains("`shop`"), "{told}");
     // Nothing is told about a configuration that is for Istio.
     assert_eq!(validated(&rules, &[]), [""; 0]);
 }

@@ -41,8 +41,8 @@ pub use dump::{
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaNamespaces, QuotaReference,
-    Registry, RequestNamespace, SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, NamespaceReference, QuotaNamespaces,
+    QuotaReference, Registry, RequestNamespace, SnapshotExtension,
 };
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};

@@ -24,8 +24,8 @@ use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, RequestNamespace,
-    ResourceProblems, Snapshot, SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, NamespaceReference, QuotaReference,
+    RequestNamespace, ResourceProblems, Snapshot, SnapshotExtension,
 };
 
 use crate::known::known_types;
@@ -70,9 +70,10 @@ pub struct EnvoyConfig {
     quota_names: Vec<QuotaReference>,
     /// Whether there is any resource for Envoy.
     is_configured: bool,
-    /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
-    /// they are refused, or that their namespace has no rules.
+    /// The problem of requests without a namespace, unless the configuration names one: that they are refused.
     namespace_problem: Option<Diagnostic>,
+    /// The namespaces that it gives checks.
+    namespaces: Vec<NamespaceReference>,
 }
 
 impl EnvoyConfig {
@@ -246,9 +247,12 @@ impl ExtensionConfig for EnvoyConfig {
     fn request_namespace(&self) -> RequestNamespace<'_> {
         match &self.namespace_problem {
             None => RequestNamespace::Named,
-            Some(problem) if self.settings.default_namespace.is_empty() => RequestNamespace::Missing(problem),
-            Some(problem) => RequestNamespace::Default(&self.settings.default_namespace, problem),
+            Some(problem) => RequestNamespace::Missing(problem),
         }
+    }
+
+    fn namespaces(&self) -> &[NamespaceReference] {
+        &self.namespaces
     }
 
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {

@@ -384,6 +384,14 @@ impl<'l> Resolution<'l> {
                 return true;
             }
         }
+        let namespaces = self.snapshot.unused_namespaces_of(key);
+        if !namespaces.is_empty() {
+            let mut rules = self.corrections.of_stages(&[BuildStage::Rules], builder);
+            rules.retain(|rule| namespaces.contains(&&*rule.namespace));
+            if self.restore(rules, &because(format!("{key} names its namespace")), builder) {
+                return true;
+            }
+        }
         // Extensions combine the resources of a kind: the error may be reported at another than that which changed.
         let mut beside = self.corrections.of_stages(&[BuildStage::Extensions], builder);
         beside.retain(|other| other.kind == key.kind);

@@ -496,7 +496,8 @@ impl SnapshotBuilder {
         let rules = &self.parts.rules;
         let configured = quotas::Configured { bindings: &bindings, rules, default_namespace };
         diagnostics.extend(quotas::unconfigured(extensions, &configured, &self.parts.instances));
-        diagnostics.extend(unnamed::unknown(extensions, rules, default_namespace));
+        diagnostics.extend(unnamed::unknown(extensions, rules));
+        diagnostics.extend(unnamed::without_rules(extensions, rules, default_namespace));
         let manifests = self.units.manifests.values();
         let manifests = manifests.filter_map(|u| Some((u.in_force.as_ref()?, u.state.as_ref()?)));
         diagnostics.extend(contradictions(manifests, extensions));

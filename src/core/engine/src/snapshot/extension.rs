@@ -83,6 +83,11 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
         RequestNamespace::Named
     }
 
+    /// The namespaces that it gives requests.
+    fn namespaces(&self) -> &[NamespaceReference] {
+        &[]
+    }
+
     /// The types of the attributes that it sets; empty if nothing of the extension is configured. A manifest must not contradict them.
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {
         &[]
@@ -103,8 +108,16 @@ pub enum RequestNamespace<'c> {
     Named,
     /// They may name none. The problem if a rule of a namespace may decide about them; the snapshot adds a hint.
     Missing(&'c Diagnostic),
-    /// Those that name none get this one. The problem if it has no rules; the snapshot adds a hint.
-    Default(&'c str, &'c Diagnostic),
+}
+
+/// A namespace that an extension gives its requests, so that the rules of no other one apply to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamespaceReference {
+    /// Its name, not empty.
+    pub name: String,
+    /// The error if no rule is in the namespace and one of another may refuse, with its position in the file; the snapshot adds a
+    /// hint.
+    pub problem: Diagnostic,
 }
 
 /// A quota that an extension names.

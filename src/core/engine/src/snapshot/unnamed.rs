@@ -1,21 +1,18 @@
-//! Requests of extensions that name no namespace, and rules of namespaces that may decide about them.
+//! Requests of extensions that name no namespace, or get one without rules, and rules of namespaces that may decide about them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::extension::{ExtensionConfig, QuotaNamespaces, RequestNamespace};
-use super::model::{RuleConfig, Rules};
+use super::extension::{ExtensionConfig, NamespaceReference, QuotaNamespaces, RequestNamespace};
+use super::model::{RuleConfig, Rules, Snapshot};
 use super::quotas::is_same;
 use crate::template::Variety;
-use mixer_config::Diagnostics;
 use mixer_config::message::suggestion;
+use mixer_config::{Diagnostic, Diagnostics, ResourceKey, Severity};
 
-/// The problems of extensions whose requests may name no namespace although a rule of a namespace may decide about them, or get a
-/// namespace without rules. Cost: proportional to the rules of namespaces, if an extension has such requests.
-pub(super) fn unknown(
-    extensions: &[Arc<dyn ExtensionConfig>],
-    rules: &Rules,
-    default_namespace: &str,
-) -> Diagnostics {
+/// The problems of extensions whose requests may name no namespace although a rule of a namespace may decide about them. Cost:
+/// proportional to the rules of namespaces, if an extension has such requests.
+pub(super) fn unknown(extensions: &[Arc<dyn ExtensionConfig>], rules: &Rules) -> Diagnostics {
     let problem = |extension: &Arc<dyn ExtensionConfig>| match extension.request_namespace() {
         RequestNamespace::Named => None,
         RequestNamespace::Missing(problem) => {
@@ -27,17 +24,52 @@ pub(super) fn unknown(
                 rule.key
             )))
         }
-        RequestNamespace::Default(name, problem) => {
-            let names = || rules.own().map(|rule| &*rule.key.namespace);
-            let is_unknown = name != default_namespace && names().all(|known| known != name);
-            (is_unknown && names().next().is_some()).then(|| {
-                let hint = suggestion(name, names());
-                let hint = hint.unwrap_or_else(|| "name the namespace whose rules apply to them".to_owned());
-                problem.clone().with_hint(hint)
-            })
-        }
     };
     extensions.iter().filter_map(problem).collect()
+}
+
+/// The problems of namespaces without rules that extensions give their requests: a misspelt name opens the namespace that is meant. An
+/// error if a rule of another namespace may refuse, a warning if those only report. Cost: proportional to the rules of namespaces for
+/// each such namespace.
+pub(super) fn without_rules(
+    extensions: &[Arc<dyn ExtensionConfig>],
+    rules: &Rules,
+    default_namespace: &str,
+) -> Diagnostics {
+    let names: BTreeSet<&str> = rules.own().map(|rule| &*rule.key.namespace).collect();
+    if names.is_empty() {
+        return Diagnostics::new();
+    }
+    let problems = |extension: &Arc<dyn ExtensionConfig>| {
+        let may_refuse = rules.own().any(|rule| may_decide(rule, &**extension));
+        let unknown =
+            extension.namespaces().iter().filter(|named| is_unknown(named, rules, default_namespace));
+        let problem = |named: &NamespaceReference| {
+            let hint = suggestion(&named.name, names.iter().copied()).unwrap_or_else(|| {
+                format!("name the namespace whose rules apply, or `{default_namespace}` if only those of the mesh do")
+            });
+            let severity = if may_refuse { named.problem.severity } else { Severity::Warning };
+            Diagnostic { severity, ..named.problem.clone() }.with_hint(hint)
+        };
+        unknown.map(problem).collect::<Diagnostics>()
+    };
+    extensions.iter().flat_map(problems).collect()
+}
+
+impl Snapshot {
+    /// The namespaces without rules that a resource of an extension gives requests.
+    pub(crate) fn unused_namespaces_of(&self, resource: &ResourceKey) -> Vec<&str> {
+        let resource = resource.to_string();
+        let named = self.extensions.iter().flat_map(|extension| extension.namespaces());
+        let own = named.filter(|named| named.problem.resource == resource);
+        let unknown = own.filter(|named| is_unknown(named, &self.rules, &self.default_namespace));
+        unknown.map(|named| named.name.as_str()).collect()
+    }
+}
+
+/// Whether a namespace is neither the default one nor has rules.
+fn is_unknown(named: &NamespaceReference, rules: &Rules, default_namespace: &str) -> bool {
+    named.name != default_namespace && rules.own().all(|rule| *rule.key.namespace != *named.name)
 }
 
 /// Whether a rule may refuse a request, change its headers, or is charged by the extension.

@@ -1,10 +1,13 @@
 //! Assembles decoded resources and the vocabulary into one configuration.
 
+mod namespaces;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regex::RegexBuilder;
 
+use self::namespaces::{SELECTORS, Selects};
 use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
@@ -35,9 +38,6 @@ const ACCESS_LOG_TYPES: [&str; 15] = [
     "TcpConnectionStart",
 ];
 
-/// The attributes that select the namespace whose rules apply.
-const SELECTORS: [&str; 2] = ["destination.namespace", "source.namespace"];
-
 /// The assembled configuration and its diagnostics.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
@@ -58,6 +58,7 @@ impl Assembly {
             config: EnvoyConfig::default(),
             diagnostics: Vec::new(),
             patterns: 0,
+            selects: Selects::default(),
             maps_namespace: in_force.iter().any(|(resource, state)| {
                 let EnvoyResource::Mapping(mapping) = state else { return false };
                 let sets = |mapping: &Mapping| SELECTORS.contains(&mapping.attribute.as_str());
@@ -78,7 +79,7 @@ impl Assembly {
             }
         }
         assembler.settings(&settings);
-        assembler.namespace_problem(in_force);
+        assembler.missing_namespace(in_force);
         for (resource, state) in others {
             match state {
                 EnvoyResource::Mapping(mapping) => assembler.mapping(resource, mapping),
@@ -125,6 +126,8 @@ struct Assembler<'v> {
     patterns: usize,
     /// Whether a mapping sets the namespace that selects rules.
     maps_namespace: bool,
+    /// Which attributes select the rules of checks.
+    selects: Selects,
 }
 
 impl Assembler<'_> {
@@ -164,6 +167,8 @@ impl Assembler<'_> {
         let spec = FieldPath::root().field("spec");
         let (check, report, limits) = (spec.field("check"), spec.field("report"), spec.field("ratelimit"));
         self.config.settings = settings.clone();
+        self.selects = Selects::of(&settings.check);
+        self.settings_namespaces(settings, resource);
         self.config.origin_ip = OriginIp::parse(&settings.check.origin_ip).unwrap_or_else(|| {
             let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
             let problem =
@@ -231,47 +236,6 @@ impl Assembler<'_> {
         let text = format!("no rule configures the quota `{name}`: nothing would be charged to it");
         let problem = placed(resource, Diagnostic::error("quota-unknown", field, text));
         self.config.quota_names.push(QuotaReference { name: name.to_owned(), namespaces, problem });
-    }
-
-    /// The namespaces that descriptors with these entries may name.
-    fn namespaces_of_descriptors(
-        &self,
-        entries: &BTreeMap<String, String>,
-        settings: &BridgeSettings,
-    ) -> QuotaNamespaces {
-        let may_name = entries.is_empty() || entries.keys().any(|key| SELECTORS.contains(&key.as_str()));
-        if may_name || self.maps_namespace {
-            return QuotaNamespaces::Any;
-        }
-        let name = &settings.default_namespace;
-        QuotaNamespaces::Only((!name.is_empty()).then(|| name.as_str().into()))
-    }
-
-    /// Notes the problem of requests without a namespace.
-    fn namespace_problem(&mut self, resources: &[(&RawResource, &EnvoyResource)]) {
-        let is_settings =
-            |(_, state): &&(&RawResource, &EnvoyResource)| matches!(state, EnvoyResource::Settings(_));
-        let Some((resource, _)) = resources.iter().find(is_settings).or(resources.first()) else { return };
-        self.config.is_configured = true;
-        let check = &self.config.settings.check;
-        let is_named = SELECTORS.iter().any(|name| check.static_attributes.contains_key(*name));
-        if is_named || self.maps_namespace || !check.enabled {
-            return;
-        }
-        let spec = FieldPath::root().field("spec");
-        let problem = match &*self.config.settings.default_namespace {
-            "" => {
-                let text = "a request of Envoy that names no namespace is refused, because rules of a namespace may refuse it";
-                Diagnostic::warning("envoy-namespace-unknown", spec.field("check"), text)
-            }
-            name => {
-                let text = format!(
-                    "no rule is in namespace `{name}`, which requests of Envoy without a namespace get"
-                );
-                Diagnostic::warning("namespace-unused", spec.field("defaultNamespace"), text)
-            }
-        };
-        self.config.namespace_problem = Some(placed(resource, problem));
     }
 
     fn access_log_types(
@@ -441,6 +405,9 @@ impl Assembler<'_> {
         let default = match &mapping.default {
             None => None,
             Some(text) => {
+                if self.selects.has(name) {
+                    self.names_namespace(text, field.field("default"), Some(resource));
+                }
                 Some(self.constant(name, text, value_type, field.field("default"), Some(resource))?)
             }
         };
