@@ -17,6 +17,7 @@ mod text;
 mod url;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mixer_attribute::text::go_text;
@@ -105,6 +106,8 @@ pub(crate) struct ListChecker {
     valid_use_count: i32,
     /// Position of `value` in each bound instance.
     positions: Vec<Option<usize>>,
+    /// Checks that were refused because the patterns need too much work for their value.
+    too_costly: AtomicU64,
 }
 
 impl Adapter for ListChecker {
@@ -224,6 +227,7 @@ impl Adapter for ListChecker {
             valid_duration: params.caching_interval,
             valid_use_count: params.caching_use_count,
             positions,
+            too_costly: AtomicU64::new(0),
         }))
     }
 }
@@ -304,11 +308,12 @@ impl Handler for ListChecker {
     fn status(&self) -> HandlerStatus {
         let state = self.provider.state();
         let entries = state.entries.as_ref().map_or_else(|| "none".to_owned(), |e| e.len.to_string());
-        HandlerStatus {
-            trouble: state.error.clone(),
-            notes: vec![("entries", entries)],
-            ..HandlerStatus::default()
+        let mut notes = vec![("entries", entries)];
+        match self.too_costly.load(Ordering::Relaxed) {
+            0 => {}
+            count => notes.push(("refused as too long for the patterns", count.to_string())),
         }
+        HandlerStatus { trouble: state.error.clone(), notes, ..HandlerStatus::default() }
     }
 
     fn degradation(&self) -> Option<String> {
@@ -348,6 +353,14 @@ impl HandleCheck for ListChecker {
         Reply::Ready(Ok(match (entries.look_up(symbol), self.blacklist) {
             (Lookup::NotAnAddress, _) => {
                 self.result(INVALID_ARGUMENT, format!("{} is not a valid IP address", shown()))
+            }
+            // Whether it is on the list is not known: nobody passes either kind of list.
+            (Lookup::TooCostly, _) => {
+                self.too_costly.fetch_add(1, Ordering::Relaxed);
+                let length = symbol.len();
+                let text =
+                    format!("a value of {length} bytes takes too much work for the patterns of the list");
+                self.result(INVALID_ARGUMENT, text)
             }
             (Lookup::Found, true) => self.result(PERMISSION_DENIED, format!("{} is blacklisted", shown())),
             (Lookup::Missing, false) => {

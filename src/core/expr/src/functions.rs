@@ -16,7 +16,7 @@ pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
 pub(crate) use regex::{PatternError, matches};
-pub use regex::{Regex, RegexSet};
+pub use regex::{Regex, RegexSet, TooCostly};
 pub use text::to_lower;
 pub use time::timestamp;
 pub use uri::{uri, uri_equal};

@@ -10,7 +10,7 @@ use super::EntryType;
 use super::addresses::{Addresses, Ipv6Host, Network};
 use super::document::{is_comment, whitelist};
 use mixer_attribute::text::ip_from_bytes;
-use mixer_expr::functions::RegexSet;
+use mixer_expr::functions::{RegexSet, TooCostly};
 
 /// Most patterns of one list.
 pub(super) const MAX_PATTERNS: usize = 50_000;
@@ -24,6 +24,8 @@ pub(super) enum Lookup {
     Missing,
     /// The list has addresses, and the symbol is not one.
     NotAnAddress,
+    /// The patterns need too much work for a symbol of this length.
+    TooCostly,
 }
 
 /// The entries of a list.
@@ -42,6 +44,8 @@ enum ListIndex {
     UpperCase(UpperCaseSet),
     Addresses(Addresses),
     Patterns(RegexSet),
+    /// As in Istio Mixer, whatever work a symbol takes.
+    UnboundedPatterns(RegexSet),
 }
 
 impl Entries {
@@ -86,13 +90,17 @@ impl Entries {
                 if patterns.len() > MAX_PATTERNS {
                     return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
                 }
-                let index = ListIndex::Patterns(RegexSet::compile(&patterns)?);
+                let set = RegexSet::compile(&patterns)?;
+                let index = match host {
+                    Ipv6Host::Address => ListIndex::Patterns(set),
+                    Ipv6Host::Network => ListIndex::UnboundedPatterns(set),
+                };
                 Self { len: patterns.len(), lacks_list: lacks_lines(), index }
             }
         })
     }
 
-    /// Looks up `symbol`. Does not allocate.
+    /// Looks up `symbol`. Does not allocate, except for a long one in a list of patterns.
     pub(super) fn look_up(&self, symbol: &[u8]) -> Lookup {
         let found = match &self.index {
             ListIndex::Strings(set) => set.contains(symbol),
@@ -104,7 +112,11 @@ impl Entries {
                     None => return Lookup::NotAnAddress,
                 }
             }
-            ListIndex::Patterns(patterns) => patterns.is_match(symbol),
+            ListIndex::Patterns(patterns) => match patterns.try_match(symbol) {
+                Ok(found) => found,
+                Err(TooCostly) => return Lookup::TooCostly,
+            },
+            ListIndex::UnboundedPatterns(patterns) => patterns.is_match(symbol),
         };
         if found { Lookup::Found } else { Lookup::Missing }
     }
@@ -115,7 +127,10 @@ impl Entries {
     pub(super) fn holds_address(&self, bytes: &[u8]) -> Option<bool> {
         match &self.index {
             ListIndex::Addresses(addresses) => Some(addresses.contains(ip_from_bytes(bytes)?)),
-            ListIndex::Strings(_) | ListIndex::UpperCase(_) | ListIndex::Patterns(_) => None,
+            ListIndex::Strings(_)
+            | ListIndex::UpperCase(_)
+            | ListIndex::Patterns(_)
+            | ListIndex::UnboundedPatterns(_) => None,
         }
     }
 }

@@ -13,6 +13,7 @@ mod encoding;
 mod expiry;
 mod inheritance;
 mod pages;
+mod patterns;
 
 /// An HTTP server that sends a configured response, byte for byte.
 struct Server {

@@ -1,5 +1,6 @@
 //! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
+mod guard;
 mod set;
 mod shared;
 mod size;
@@ -16,6 +17,7 @@ use super::super::EvalError;
 use shared::{CONFIGURED, Compiled};
 use size::Refused;
 
+pub use guard::TooCostly;
 pub use set::RegexSet;
 
 /// Maximum number of patterns computed at run time in the cache of a thread.

@@ -4,11 +4,19 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 
-use super::size::{self, CONFIGURED, Charge};
+use super::guard::{Guard, TooCostly, Work};
+use super::size::{self, CONFIGURED, Charge, MAX_COMPILED};
 use super::{Regex, replaced, translated};
 
 /// Patterns per automaton. Larger automata are faster until the lazy DFA exceeds its cache.
 const PATTERNS_PER_AUTOMATON: usize = 64;
+
+/// Longest subject that is searched without counting the work, in bytes.
+const SHORT: usize = 512;
+/// The same as the product of its bytes and the number of patterns, if that is more.
+const LITTLE_WORK: usize = 128 << 10;
+/// Size of the states that the search of a longer subject may need, in bytes.
+const MAX_STATES: usize = 4 << 20;
 
 /// A set of patterns that matches if any of them does. Searching is unanchored.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +24,10 @@ pub struct RegexSet {
     automata: Vec<(regex::RegexSet, Arc<Charge>)>,
     /// Patterns whose group is too large for one automaton.
     single: Vec<Regex>,
+    /// Of all patterns, for long subjects.
+    guards: Vec<Guard>,
+    /// The number of patterns.
+    len: usize,
 }
 
 impl RegexSet {
@@ -28,14 +40,19 @@ impl RegexSet {
 
     /// As [`compile`](Self::compile), with at most `limit` bytes per automaton.
     fn compile_within(patterns: &[&[u8]], limit: usize) -> Result<RegexSet, String> {
-        let mut set = RegexSet::default();
+        let mut set = RegexSet { len: patterns.len(), ..RegexSet::default() };
         for part in patterns.chunks(PATTERNS_PER_AUTOMATON) {
             match automaton(part, limit) {
-                Some(compiled) => set.automata.push(compiled),
+                Some((compiled, guard)) => {
+                    set.automata.push(compiled);
+                    set.guards.push(guard);
+                }
                 // One is invalid, or they are too large for one automaton.
                 None => {
                     for pattern in part {
-                        set.single.push(Regex::compile(pattern)?);
+                        let regex = Regex::compile(pattern)?;
+                        set.guards.push(Guard::compile(&[regex.inner.as_str()], MAX_COMPILED));
+                        set.single.push(regex);
                     }
                 }
             }
@@ -51,6 +68,37 @@ impl RegexSet {
         }
     }
 
+    /// As [`is_match`](Self::is_match) with bounded work: callers choose the subject. Allocates for a long one.
+    ///
+    /// Errors: the subject has more than 512 bytes, its bytes times the patterns are more than 131 072, and the patterns need too many
+    /// states to search it.
+    pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooCostly> {
+        if self.is_short(subject.len()) {
+            return Ok(self.is_match(subject));
+        }
+        let arena = Bump::new();
+        let replaced = match std::str::from_utf8(subject) {
+            Ok(text) => return self.try_match_text(text),
+            Err(_) => replaced(subject, &arena),
+        };
+        self.try_match_text(&replaced)
+    }
+
+    /// Whether a subject of so many bytes is searched without counting the work.
+    fn is_short(&self, bytes: usize) -> bool {
+        bytes <= SHORT.max(LITTLE_WORK / self.len.max(1))
+    }
+
+    fn try_match_text(&self, text: &str) -> Result<bool, TooCostly> {
+        let mut work = Work::new(MAX_STATES);
+        for guard in &self.guards {
+            if guard.is_match(text, &mut work)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn is_match_text(&self, text: &str) -> bool {
         self.automata.iter().any(|(set, _)| set.is_match(text))
             || self.single.iter().any(|regex| regex.inner.is_match(text))
@@ -58,11 +106,13 @@ impl RegexSet {
 }
 
 /// One automaton for all patterns; `None` if one is invalid or the automaton is too large.
-fn automaton(patterns: &[&[u8]], limit: usize) -> Option<(regex::RegexSet, Arc<Charge>)> {
+fn automaton(patterns: &[&[u8]], limit: usize) -> Option<((regex::RegexSet, Arc<Charge>), Guard)> {
     let translated = patterns.iter().map(|p| translated(p).ok()).collect::<Option<Vec<_>>>()?;
     let build = |limit| regex::RegexSetBuilder::new(&translated).size_limit(limit).build();
     let (compiled, bytes) = size::smallest(limit, build).ok()?;
-    Some((compiled, Arc::new(CONFIGURED.charge(bytes).ok()?)))
+    // The size is rounded up so far that it counts for both.
+    let charge = Arc::new(CONFIGURED.charge(bytes).ok()?);
+    Some(((compiled, charge), Guard::compile(&translated, bytes)))
 }
 
 #[cfg(test)]
@@ -106,5 +156,65 @@ mod tests {
     fn the_error_names_the_first_invalid_pattern() {
         let error = RegexSet::compile(&[b"ok", b"(bad", b"[worse"]).unwrap_err();
         assert_eq!(error, Regex::compile(b"(bad").unwrap_err());
+    }
+
+    /// Patterns that need a state for almost every byte of some subjects.
+    fn explosive() -> RegexSet {
+        let patterns: Vec<String> = (0..100).map(|n| format!("a[ab]{{{}}}x", 10 + n % 20)).collect();
+        let patterns: Vec<&[u8]> = patterns.iter().map(String::as_bytes).collect();
+        RegexSet::compile(&patterns).unwrap()
+    }
+
+    /// Text without a period.
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let letter = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            b"ab"[state as usize / 65_536 % 2]
+        };
+        (0..bytes).map(letter).collect()
+    }
+
+    #[test]
+    fn a_search_of_a_long_subject_has_a_bound() {
+        let set = explosive();
+        assert_eq!(set.try_match(&noise(30_000)), Err(TooCostly));
+        // 131 072 / 100 = 1310.
+        assert_eq!([512, 1310, 1311].map(|bytes| set.is_short(bytes)), [true, true, false]);
+        let many = RegexSet { len: 50_000, ..RegexSet::default() };
+        assert_eq!([512, 513].map(|bytes| many.is_short(bytes)), [true, false]);
+        let text = String::from_utf8(noise(100)).unwrap();
+        assert_eq!(set.guards.first().unwrap().is_match(&text, &mut Work::new(0)), Err(TooCostly));
+        assert_eq!(set.try_match(&noise(1310)), Ok(set.is_match(&noise(1310))));
+        assert_eq!(set.try_match(&noise(512)), Ok(set.is_match(&noise(512))));
+    }
+
+    #[test]
+    fn a_long_subject_is_searched_as_a_short_one() {
+        let many: Vec<String> = (0..300).map(|i| format!(r"(^|/)(?i)v{i}\d(/|$)|é{i}\b")).collect();
+        let many: Vec<&[u8]> = many.iter().map(String::as_bytes).collect();
+        let large: Vec<String> = (0..PATTERNS_PER_AUTOMATON).map(|i| format!(r"{i}x{{30}}$")).collect();
+        let large: Vec<&[u8]> = large.iter().map(String::as_bytes).collect();
+        let sets = [
+            RegexSet::compile(&many).unwrap(),
+            RegexSet::compile_within(&large, 1024).unwrap(),
+            RegexSet::compile(&[b"\xef\xbf\xbd$"]).unwrap(),
+        ];
+        let padding = "/a long path-".repeat(11_000);
+        for end in [
+            &b""[..],
+            b"/v2999/",
+            b"/V07",
+            b"/v300",
+            "é299".as_bytes(),
+            b"\xff",
+            b"7xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        ] {
+            let subject = [padding.as_bytes(), end].concat();
+            for set in &sets {
+                assert_eq!(set.try_match(&subject), Ok(set.is_match(&subject)), "{end:?}");
+            }
+        }
+        assert_eq!(RegexSet::default().try_match(padding.as_bytes()), Ok(false));
     }
 }

@@ -1,0 +1,61 @@
+//! Searches of long subjects with bounded work.
+//!
+//! The automaton of a set computes its states while it reads. For most patterns there are few, and a byte costs a step. With some
+//! subjects others need a state for almost every byte, each of which takes as long as all patterns together. Here states are counted, and a
+//! search that needs too many ends without a result. Which one does depends on patterns and subject alone: no state is kept.
+
+use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::{Input, MatchKind, hybrid::dfa::DFA};
+
+/// Size of the states of one automaton before they are computed anew, in bytes.
+const STATES: usize = 256 << 10;
+/// Fewest bytes that one state has to be worth after that.
+const BYTES_PER_STATE: usize = 32;
+
+/// A search would take too much work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooCostly;
+
+/// What searches of one subject may still take.
+pub(super) struct Work {
+    /// Bytes of states.
+    states: usize,
+}
+
+impl Work {
+    pub(super) fn new(states: usize) -> Self {
+        Self { states }
+    }
+}
+
+/// The automaton of a group of patterns.
+#[derive(Debug, Clone)]
+pub(super) struct Guard(Option<DFA>);
+
+impl Guard {
+    /// Compiles patterns in the syntax of the crate `regex`, which compile there within `limit` bytes.
+    pub(super) fn compile<P: AsRef<str>>(translated: &[P], limit: usize) -> Self {
+        let nfa = thompson::Config::new().nfa_size_limit(Some(limit)).which_captures(WhichCaptures::None);
+        let dfa = DFA::config()
+            .match_kind(MatchKind::All)
+            .cache_capacity(STATES)
+            .skip_cache_capacity_check(true)
+            .minimum_cache_clear_count(Some(1))
+            .minimum_bytes_per_state(Some(BYTES_PER_STATE));
+        Self(DFA::builder().thompson(nfa).configure(dfa).build_many(translated).ok())
+    }
+
+    /// Whether a pattern matches somewhere in a text. Allocates its states.
+    ///
+    /// Errors: the search takes more than `work`, from which it is taken, or its patterns have no such automaton.
+    pub(super) fn is_match(&self, text: &str, work: &mut Work) -> Result<bool, TooCostly> {
+        let dfa = self.0.as_ref().ok_or(TooCostly)?;
+        let mut cache = dfa.create_cache();
+        let empty = cache.memory_usage();
+        let found =
+            dfa.try_search_fwd(&mut cache, &Input::new(text).earliest(true)).map_err(|_| TooCostly)?;
+        let states = cache.clear_count() * STATES + cache.memory_usage().saturating_sub(empty);
+        work.states = work.states.checked_sub(states).ok_or(TooCostly)?;
+        Ok(found.is_some())
+    }
+}
