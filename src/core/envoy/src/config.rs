@@ -70,7 +70,8 @@ pub struct EnvoyConfig {
     quota_names: Vec<QuotaReference>,
     /// Whether there is any resource for Envoy.
     is_configured: bool,
-    /// The problem of requests without a namespace, unless the configuration names one: that they are refused.
+    /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
+    /// they are refused.
     namespace_problem: Option<Diagnostic>,
     /// The namespaces that it gives checks.
     namespaces: Vec<NamespaceReference>,
@@ -247,7 +248,8 @@ impl ExtensionConfig for EnvoyConfig {
     fn request_namespace(&self) -> RequestNamespace<'_> {
         match &self.namespace_problem {
             None => RequestNamespace::Named,
-            Some(problem) => RequestNamespace::Missing(problem),
+            Some(problem) if self.settings.default_namespace.is_empty() => RequestNamespace::Missing(problem),
+            Some(_) => RequestNamespace::Default(&self.settings.default_namespace),
         }
     }
 

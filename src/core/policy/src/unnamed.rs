@@ -36,7 +36,7 @@ impl WithoutNamespace {
             .map(|extension| match extension.request_namespace() {
                 RequestNamespace::Named => None,
                 RequestNamespace::Missing(_) => Some(Self::Refusal),
-                RequestNamespace::Default(namespace, _) => Some(Self::RulesOf(namespace.to_owned())),
+                RequestNamespace::Default(namespace) => Some(Self::RulesOf(namespace.to_owned())),
             })
             .find(Option::is_some)?
     }

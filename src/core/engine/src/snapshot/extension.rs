@@ -108,6 +108,8 @@ pub enum RequestNamespace<'c> {
     Named,
     /// They may name none. The problem if a rule of a namespace may decide about them; the snapshot adds a hint.
     Missing(&'c Diagnostic),
+    /// Those that name none get this one.
+    Default(&'c str),
 }
 
 /// A namespace that an extension gives its requests, so that the rules of no other one apply to them.

@@ -14,7 +14,7 @@ use mixer_config::{Diagnostic, Diagnostics, ResourceKey, Severity};
 /// proportional to the rules of namespaces, if an extension has such requests.
 pub(super) fn unknown(extensions: &[Arc<dyn ExtensionConfig>], rules: &Rules) -> Diagnostics {
     let problem = |extension: &Arc<dyn ExtensionConfig>| match extension.request_namespace() {
-        RequestNamespace::Named => None,
+        RequestNamespace::Named | RequestNamespace::Default(_) => None,
         RequestNamespace::Missing(problem) => {
             let rule = rules.own().find(|rule| may_decide(rule, &**extension))?;
             let namespace = &rule.key.namespace;

@@ -75,7 +75,7 @@ impl Assembler<'_> {
         QuotaNamespaces::Only((!name.is_empty()).then(|| name.as_str().into()))
     }
 
-    /// Notes the problem of requests without a namespace, unless the configuration may name one.
+    /// Notes the problem of requests without a namespace, unless an attribute of the configuration may name one.
     pub(super) fn missing_namespace(&mut self, resources: &[(&RawResource, &EnvoyResource)]) {
         let is_settings =
             |(_, state): &&(&RawResource, &EnvoyResource)| matches!(state, EnvoyResource::Settings(_));
@@ -83,8 +83,7 @@ impl Assembler<'_> {
         self.config.is_configured = true;
         let settings = &self.config.settings;
         let is_static = SELECTORS.iter().any(|name| settings.check.static_attributes.contains_key(*name));
-        let is_named = is_static || self.maps_namespace || !settings.default_namespace.is_empty();
-        if is_named || !settings.check.enabled {
+        if is_static || self.maps_namespace || !settings.check.enabled {
             return;
         }
         let field = FieldPath::root().field("spec").field("check");
