@@ -4,6 +4,8 @@
 
 #![cfg(test)]
 
+#[path = "envoy/combined.rs"]
+mod combined;
 #[path = "envoy/direct.rs"]
 mod direct;
 #[path = "envoy/fixture.rs"]

@@ -12,7 +12,7 @@ use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Env, Erase, ErasedAdapter, HandleQuota, Handler,
     HandlerError, Instance, Inventory, QuotaCall, QuotaLevel, QuotaResult, Reply,
 };
-use mixer_engine::dispatch::{self, DispatchContext, LastKnownAnswers, QuotaRequest};
+use mixer_engine::dispatch::{self, DispatchContext, LastKnownAnswers, Protocol, QuotaRequest};
 use mixer_engine::runtime::OnConfigError;
 use mixer_engine::snapshot::Registry;
 
@@ -112,7 +112,7 @@ fn handlers_that_panic_aside_end_neither_calls_nor_retirement() {
             best_effort: false,
             deduplication_id: "",
             level: true,
-            must_be_configured: false,
+            protocol: Protocol::IstioMixer,
         };
         let granted = dispatch::quota(&published.routes, &bag, request, &context).now_or_never();
         let granted = granted.expect("it is synchronous").expect("the level decides nothing");

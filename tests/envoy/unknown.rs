@@ -16,37 +16,37 @@ use crate::support::rpc::Client;
 use crate::support::{DEADLINE, programs, run};
 
 /// PERMISSION_DENIED and RESOURCE_EXHAUSTED.
-const DENIED: i32 = 7;
-const EXHAUSTED: i32 = 8;
+pub(crate) const DENIED: i32 = 7;
+pub(crate) const EXHAUSTED: i32 = 8;
 
 /// A check of a request.
-struct Asked(AttributeContext);
+pub(crate) struct Asked(AttributeContext);
 
 impl Asked {
-    fn of(method: &str, path: &str) -> Self {
+    pub(crate) fn of(method: &str, path: &str) -> Self {
         let http = HttpRequest { method: method.to_owned(), path: path.to_owned(), ..HttpRequest::default() };
         let request = Request { time: None, http: Some(http) };
         Self(AttributeContext { request: Some(request), ..AttributeContext::default() })
     }
 
-    fn from(mut self, principal: &str, address: &str) -> Self {
+    pub(crate) fn from(mut self, principal: &str, address: &str) -> Self {
         let socket = SocketAddress { address: address.to_owned(), port_value: 1234 };
         let address = Some(Address { address: Some(address::Address::SocketAddress(socket)) });
         self.0.source = Some(Peer { principal: principal.to_owned(), address, ..Peer::default() });
         self
     }
 
-    fn to(mut self, principal: &str) -> Self {
+    pub(crate) fn to(mut self, principal: &str) -> Self {
         self.0.destination = Some(Peer { principal: principal.to_owned(), ..Peer::default() });
         self
     }
 
-    fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.context_extensions.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    fn headers(mut self, headers: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn headers(mut self, headers: &[(&str, &[u8])]) -> Self {
         let header = |(name, value): &(&str, &[u8])| HeaderValue {
             key: (*name).to_owned(),
             raw_value: value.to_vec().into(),
@@ -58,15 +58,19 @@ impl Asked {
         self
     }
 
-    /// Code and message of the answer.
-    fn ask(self, client: &mut Client) -> (i32, String) {
+    pub(crate) fn answer(self, client: &mut Client) -> CheckResponse {
         let body = CheckRequest { attributes: Some(self.0) }.encode_to_vec();
         let answer = client.call(AUTHORIZATION, body, None).expect("an answer");
-        let status = CheckResponse::decode(answer).expect("a response").status.expect("a status");
+        CheckResponse::decode(answer).expect("a response")
+    }
+
+    /// Code and message of the answer.
+    fn ask(self, client: &mut Client) -> (i32, String) {
+        let status = self.answer(client).status.expect("a status");
         (status.code, status.message)
     }
 
-    fn code(self, client: &mut Client) -> i32 {
+    pub(crate) fn code(self, client: &mut Client) -> i32 {
         self.ask(client).0
     }
 }
@@ -107,7 +111,7 @@ fn only_problem(text: &str) -> String {
     told.into_iter().next().unwrap_or_default()
 }
 
-const MANIFEST: &str = "kind: attributemanifest
+pub(crate) const MANIFEST: &str = "kind: attributemanifest
 metadata: {name: proxy, namespace: istio-system}
 spec:
   attributes:
@@ -146,10 +150,10 @@ spec:
   actions: [{handler: deny, instances: [request]}]
 ";
 
-const SHOP: &str = "spiffe://cluster.local/ns/shop/sa/till";
+pub(crate) const SHOP: &str = "spiffe://cluster.local/ns/shop/sa/till";
 const STAFF: &str = "spiffe://cluster.local/ns/staff/sa/ann";
 
-fn bridge(spec: &str) -> String {
+pub(crate) fn bridge(spec: &str) -> String {
     format!("---\nkind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\nspec: {spec}\n")
 }
 
@@ -276,7 +280,7 @@ fn the_example_of_a_default_works_with_the_example_of_envoy() {
 }
 
 /// A quota of one in namespace NAMESPACE.
-const QUOTA: &str = "---
+pub(crate) const QUOTA: &str = "---
 kind: handler
 metadata: {name: memory, namespace: NAMESPACE}
 spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.NAMESPACE, maxAmount: 1, validDuration: 3600s}]}}

@@ -117,7 +117,7 @@ async fn decide<'a>(
     cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
     (context, protocol): (&DispatchContext<'_>, Protocol),
 ) -> Result<Bytes, GrpcError> {
-    let quotas = request.quotas.iter().map(|params| quota_request(request, params));
+    let quotas = request.quotas.iter().map(|params| quota_request(request, params, protocol));
     let cache = cache.map(|(cache, miss)| (cache, request.global_word_count, miss));
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&EMPTY_MESSAGE);
@@ -144,13 +144,17 @@ pub(super) fn failure(error: &DispatchError) -> GrpcError {
     GrpcError::internal(format_args!("performing check operation failed: {error}"))
 }
 
-fn quota_request<'r>(request: &CheckRequest<'r>, params: &QuotaParams<'r>) -> QuotaRequest<'r> {
+fn quota_request<'r>(
+    request: &CheckRequest<'r>,
+    params: &QuotaParams<'r>,
+    protocol: Protocol,
+) -> QuotaRequest<'r> {
     QuotaRequest {
         name: params.name,
         amount: params.amount,
         best_effort: params.best_effort,
         deduplication_id: request.deduplication_id,
         level: false,
-        must_be_configured: false,
+        protocol,
     }
 }

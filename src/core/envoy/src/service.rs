@@ -9,8 +9,8 @@ mod recording;
 mod response;
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -35,6 +35,7 @@ use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_engine::adapter::SystemClock;
 use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::Method;
+use mixer_engine::dispatch::RouteDirective;
 use mixer_engine::runtime::{Published, Runtime};
 use mixer_engine::snapshot::SnapshotId;
 
@@ -161,6 +162,8 @@ struct SnapshotState {
     cache: Option<Arc<CheckCache<CachedVerdict>>>,
     /// Quotas that the settings name and no rule configures; none in a configuration without errors.
     unconfigured_quotas: Vec<String>,
+    /// What a request loses that passes although no decision allows it.
+    stripped: OnceLock<Arc<RouteDirective>>,
 }
 
 impl SnapshotState {
@@ -170,6 +173,16 @@ impl SnapshotState {
             return Err(format!("no rule configures the quota `{quota}`"));
         }
         Ok(())
+    }
+
+    /// Removes the headers of a request that rules would replace or remove, under whatever condition: nobody has decided which of them
+    /// the caller may send.
+    fn stripped(&self, published: &Published) -> Arc<RouteDirective> {
+        let of = || {
+            let unset_request_headers = published.routes.guarded_request_headers();
+            Arc::new(RouteDirective { unset_request_headers, ..RouteDirective::default() })
+        };
+        Arc::clone(self.stripped.get_or_init(of))
     }
 
     /// Sets the attributes that the vocabulary declares, or all of them if payload is recorded.
@@ -239,6 +252,7 @@ impl EnvoyService {
             slots: Slots::of(&snapshot.vocabulary),
             cache: self.shared.cache_for(published),
             unconfigured_quotas: config_of(snapshot).unconfigured_quotas(snapshot),
+            stripped: OnceLock::new(),
         });
         *self.snapshot_state.borrow_mut() = Some(Arc::clone(&state));
         state

@@ -79,5 +79,8 @@ pub(super) fn instances_named<'t>(
 
 /// Equality under simple case folding.
 fn equal_fold(a: &str, b: &str) -> bool {
-    a == b || a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+    match a.is_ascii() && b.is_ascii() {
+        true => a.eq_ignore_ascii_case(b),
+        false => a.to_lowercase() == b.to_lowercase(),
+    }
 }

@@ -7,7 +7,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::context::condition_failure;
 use super::instances::{evaluate, instances_named};
 use super::trace::CallTrace;
-use super::{DispatchContext, DispatchError};
+use super::{DispatchContext, DispatchError, Protocol};
 use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
@@ -29,8 +29,8 @@ pub struct QuotaRequest<'r> {
     pub deduplication_id: &'r str,
     /// Whether to return the level of the quota.
     pub level: bool,
-    /// Whether it is an error that no rule for the request has the quota, of which Istio Mixer grants the amount then.
-    pub must_be_configured: bool,
+    /// The protocol of the request, which decides how answers combine; Envoy's quotas must be configured.
+    pub protocol: Protocol,
 }
 
 /// A grant.
@@ -40,18 +40,39 @@ pub struct QuotaOutcome {
     pub granted: i64,
     /// Its validity.
     pub valid_duration: SignedDuration,
-    /// The level of the first quota that reports one, after the grant; only if requested.
+    /// The level with the least remaining amount of those that are reported, after the grant; only if requested.
     pub level: Option<QuotaLevel>,
+}
+
+impl QuotaRequest<'_> {
+    /// The answer that counts. Of the grants of several rules it is the least; Istio Mixer takes the first that is not empty, so that one
+    /// rule overrules the refusal of another.
+    fn combine(&self, answers: &[QuotaResult]) -> QuotaResult {
+        let is_empty = |answer: &&QuotaResult| **answer == QuotaResult::default();
+        let counts = match self.protocol {
+            Protocol::Mixer | Protocol::Envoy if self.amount > 0 => {
+                answers.iter().min_by_key(|answer| answer.granted)
+            }
+            _ => answers.iter().find(|answer| !is_empty(answer)),
+        };
+        counts.copied().unwrap_or_default()
+    }
+
+    /// Whether a handler refuses the request, which stands although another one failed, except as Istio Mixer.
+    fn is_refused_by(&self, granted: QuotaResult) -> bool {
+        let least = if self.best_effort { 1 } else { self.amount };
+        self.protocol != Protocol::IstioMixer && self.amount > 0 && granted.granted < least
+    }
 }
 
 /// Allocates one quota over a preprocessed bag.
 ///
 /// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested, unless the quota
-/// must be configured and no rule for the request has it. Of several answers the first non-empty one in rule order counts, but
-/// nothing is granted if a rule failed that has `on_error: deny`.
+/// must be configured and no rule for the request has it. The least of several grants counts (see [`Protocol`]), and nothing is granted if
+/// a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`, or another rule
-/// that failed refuses the quota; also a quota that must be configured and is not.
+/// or its handler refuses the quota; also a quota that must be configured and is not.
 pub async fn quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -116,12 +137,14 @@ pub async fn quota<'t: 'a, 'a>(
             .flat_map(|s| s.routes())
             .any(|route| instances_named(route, request.name).next().is_some())
         {
+            // A quota that is only tried is granted; one that rules of other namespaces enforce is none that is only tried.
             let is_tried = || {
                 let tried = table.select_dry_run(RuleKind::Quota, bag);
                 let mut routes = tried.iter().flat_map(|rules| rules.sets()).flat_map(|s| s.routes());
                 routes.any(|route| instances_named(route, request.name).next().is_some())
+                    && !table.is_quota_enforced(request.name)
             };
-            if request.must_be_configured && !is_tried() {
+            if request.protocol == Protocol::Envoy && !is_tried() {
                 let error = format!("no rule for the request configures the quota `{}`", request.name);
                 return Err(DispatchError { errors: vec![error] });
             }
@@ -129,10 +152,10 @@ pub async fn quota<'t: 'a, 'a>(
         }
         as_requested(request.amount)
     } else {
-        answers.iter().copied().find(|a| *a != QuotaResult::default()).unwrap_or_default()
+        request.combine(&answers)
     };
     let outcome = QuotaOutcome { granted: granted.granted, valid_duration: granted.valid_duration, level };
-    if is_refused {
+    if is_refused || !answers.is_empty() && request.is_refused_by(granted) {
         errors.overruled(context.metrics);
         return Ok(outcome);
     }
@@ -171,9 +194,12 @@ async fn allocate<'t: 'a, 'a>(
     let started = Instant::now();
     let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
     let result = context.settle(destination, started, reply).await;
-    if let Some(level) = level.filter(|level| level.is_none()) {
+    if let Some(level) = level {
         match action.handler.quota_level(&evaluated.instance) {
-            Ok(known) => *level = known,
+            Ok(Some(known)) if level.is_none_or(|least| known.remaining < least.remaining) => {
+                *level = Some(known)
+            }
+            Ok(_) => {}
             Err(error) => {
                 // The quota stands without its level, which is for response headers only.
                 destination.counters.record(started.elapsed(), true);

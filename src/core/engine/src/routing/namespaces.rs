@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use rustc_hash::FxHashSet;
 
-use super::route::{RouteAction, RouteInstance};
+use super::route::{Route, RouteAction, RouteInstance};
 use super::rule_set::RuleSet;
 use mixer_attribute::{AttributeBag, Value};
 
@@ -35,9 +35,23 @@ impl NamespaceRules {
 
     /// The target of every instance.
     pub(super) fn targets(&self) -> FxHashSet<InstanceTarget> {
+        self.instances().map(|(action, instance)| target(action, instance)).collect()
+    }
+
+    /// The short name of every instance, in lower case.
+    pub(super) fn instance_names(&self) -> HashSet<String> {
+        self.instances().map(|(_, instance)| instance.config.key.name.to_lowercase()).collect()
+    }
+
+    /// The rules of all namespaces.
+    pub(super) fn routes(&self) -> impl Iterator<Item = &Route> {
         let sets = std::iter::once(&self.default).chain(self.own.values().map(|set| &**set));
-        let actions = sets.flat_map(RuleSet::routes).flat_map(|route| &route.actions);
-        actions.flat_map(|action| action.instances.iter().map(move |i| target(action, i))).collect()
+        sets.flat_map(RuleSet::routes)
+    }
+
+    fn instances(&self) -> impl Iterator<Item = (&RouteAction, &RouteInstance)> {
+        let actions = self.routes().flat_map(|route| &route.actions);
+        actions.flat_map(|action| action.instances.iter().map(move |instance| (action, instance)))
     }
 }
 

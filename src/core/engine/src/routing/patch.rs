@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dry_run::DryRunCounters;
@@ -37,6 +38,8 @@ pub(super) struct DryRunRules {
     count: usize,
     /// Targets of the enforced quota rules.
     pub(super) enforced_quotas: FxHashSet<InstanceTarget>,
+    /// Their short names, in lower case.
+    pub(super) enforced_quota_names: HashSet<String>,
 }
 
 /// Problems by rule; rules of the default namespace sort first.
@@ -89,8 +92,12 @@ impl<'m> RulePatch<'m> {
         let RulePatch { rules, dry_run, dry_run_count, destinations, problems, .. } = self;
         let dry_run = (dry_run_count > 0).then(|| {
             let [_, _, quotas, _, _, _] = &rules;
-            let enforced_quotas = quotas.targets();
-            Box::new(DryRunRules { rules: dry_run, count: dry_run_count, enforced_quotas })
+            Box::new(DryRunRules {
+                rules: dry_run,
+                count: dry_run_count,
+                enforced_quotas: quotas.targets(),
+                enforced_quota_names: quotas.instance_names(),
+            })
         });
         RoutedRules { enforced: rules, dry_run, destinations, problems }
     }

@@ -1,5 +1,6 @@
 //! The routing table of one snapshot.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kind::RuleKind;
@@ -8,7 +9,7 @@ use super::patch::{PatchContext, RoutedRules, RulePatch};
 use super::route::{Destination, RouteAction, RouteInstance};
 use super::shared::{self, SharedValues};
 use crate::handler::HandlerTable;
-use crate::snapshot::{RuleConfig, Snapshot};
+use crate::snapshot::{HeaderOperationKind, RuleConfig, Snapshot};
 use mixer_attribute::AttributeBag;
 use mixer_base::metrics::Metrics;
 use mixer_base::shared_map::Changed;
@@ -129,6 +130,11 @@ impl RoutingTable {
         self.rules.dry_run.as_ref().is_some_and(|d| d.enforced_quotas.contains(&target(action, instance)))
     }
 
+    /// Whether an enforced rule of any namespace has a quota of this name. False for a table without rules in dry run.
+    pub(crate) fn is_quota_enforced(&self, name: &str) -> bool {
+        self.rules.dry_run.as_ref().is_some_and(|d| d.enforced_quota_names.contains(&name.to_lowercase()))
+    }
+
     /// The namespace whose own rules apply to a request, if the request names one; records what it reads.
     pub fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
         request_namespace(bag)
@@ -144,6 +150,14 @@ impl RoutingTable {
     pub fn decides_by_namespace(&self) -> bool {
         let has_own = |kind| !self.of(kind).own.is_empty();
         [RuleKind::Check, RuleKind::Default, RuleKind::Headers].into_iter().any(has_own)
+    }
+
+    /// The request headers that an enforced rule of any namespace replaces or removes, in lower case and in order.
+    pub fn guarded_request_headers(&self) -> Vec<String> {
+        let operations = self.of(RuleKind::Headers).routes().flat_map(|route| &route.rule.request_headers);
+        let guards = operations.filter(|operation| operation.kind != HeaderOperationKind::Append);
+        let names: BTreeSet<_> = guards.map(|operation| operation.name.to_ascii_lowercase()).collect();
+        names.into_iter().collect()
     }
 
     /// Whether any namespace has rules of this kind.

@@ -9,6 +9,7 @@ use super::super::attributes::Attributes;
 use super::super::check_request::{CheckFacts, Metadata, set_check_request};
 use super::decision::{CachedVerdict, Decision, DecisionBuilder};
 use super::recording::{RecordedExchange, RequiredQuotas};
+use super::response::is_overridden;
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
 use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
 use mixer_api::CallInfo;
@@ -68,7 +69,13 @@ impl EnvoyService {
         let check = &config.settings.check;
         let is_closed =
             published.withheld.is_none() && check.enabled && check.error_mode == ErrorMode::Closed;
-        is_closed.then(|| respond(&Decision::of_error(error), config))
+        is_closed.then(|| {
+            let mut decision = Decision::of_error(error);
+            if is_overridden(&decision, config) {
+                decision.stripped = Some(self.snapshot_state(&published).stripped(&published));
+            }
+            respond(&decision, config)
+        })
     }
 
     /// Decides about a CheckRequest and passes the decision to `respond`.
@@ -94,7 +101,10 @@ impl EnvoyService {
             self.metrics.unconvertible(facts.unconvertible);
             let published: &Published = &scope.published;
             let call = CheckCall { published, context: &scope.context, info: call, observation };
-            let decision = self.decide(call, &state, &attributes).await?;
+            let mut decision = self.decide(call, &state, &attributes).await?;
+            if is_overridden(&decision, config) {
+                decision.stripped = Some(state.stripped(published));
+            }
             Ok(respond(&decision, &facts, config))
         })
         .await

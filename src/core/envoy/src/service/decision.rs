@@ -66,11 +66,25 @@ pub(super) struct Decision {
     pub(super) cache_hit: bool,
     /// The rules or a quota could not be evaluated.
     pub(super) failed: bool,
+    /// What a request loses that passes although this decision does not allow it.
+    pub(super) stripped: Option<Arc<RouteDirective>>,
 }
 
 impl Decision {
     fn of(verdict: Arc<Verdict>) -> Self {
-        Self { verdict, headers: Vec::new(), id: String::new(), cache_hit: false, failed: false }
+        Self {
+            verdict,
+            headers: Vec::new(),
+            id: String::new(),
+            cache_hit: false,
+            failed: false,
+            stripped: None,
+        }
+    }
+
+    /// Changes of the request and of its response, under the status `code` that is enforced.
+    pub(super) fn directive_under(&self, code: i32) -> Option<&RouteDirective> {
+        if code == 0 && self.code != 0 { self.stripped.as_deref() } else { self.directive.as_ref() }
     }
 
     /// The decision when the evaluation failed.

@@ -75,11 +75,12 @@ fn http_response(
 ) -> (HttpCheckResponse, Unsupported) {
     use HeaderOperationKind::Remove;
     let code = enforced.code;
-    let direct = decision.directive.as_ref().filter(|d| d.direct_response_code != 0 && decision.code == code);
+    let directive = decision.directive_under(code);
+    let direct = directive.filter(|directive| directive.direct_response_code != 0);
     let mut unsupported = Unsupported::default();
     if code == 0 && direct.is_none() {
         let mut response = HttpCheckResponse { status: 200, ..HttpCheckResponse::default() };
-        for change in decision.directive.iter().flat_map(request_changes) {
+        for change in directive.into_iter().flat_map(request_changes) {
             match change {
                 // A response has headers, and no `:path`.
                 RequestChange::Set(c) | RequestChange::Append(_, c) if c.name.starts_with(':') => {
@@ -94,7 +95,7 @@ fn http_response(
             }
         }
         // The headers of an answer that allows are those of the request for the upstream.
-        let lost = decision.directive.iter().map(|directive| directive.response_headers.len()).sum::<usize>();
+        let lost = directive.map_or(0, |directive| directive.response_headers.len());
         unsupported.response_header += u32::try_from(lost).unwrap_or(u32::MAX);
         return (response, unsupported);
     }

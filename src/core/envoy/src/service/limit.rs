@@ -17,7 +17,7 @@ use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_api::waiting;
 use mixer_attribute::AttributeBag;
-use mixer_engine::dispatch::{self, DispatchContext, DispatchError, QuotaOutcome, QuotaRequest};
+use mixer_engine::dispatch::{self, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
 
 /// A call of the rate limit service.
@@ -144,7 +144,7 @@ impl EnvoyService {
                 best_effort: false,
                 deduplication_id: &id,
                 level: true,
-                must_be_configured: true,
+                protocol: Protocol::Envoy,
             };
             if let Some(exchange) = &mut exchange {
                 exchange.push_quota(&quota);

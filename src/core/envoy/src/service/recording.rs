@@ -12,7 +12,7 @@ use mixer_attribute::request::{
 };
 use mixer_attribute::response::{Precondition, QuotaGrant, push_precondition, push_quota};
 use mixer_attribute::{AttributeBag, OwnedAttributes};
-use mixer_engine::dispatch::{CheckOutcome, QuotaOutcome, QuotaRequest, RouteDirective};
+use mixer_engine::dispatch::{CheckOutcome, Protocol, QuotaOutcome, QuotaRequest, RouteDirective};
 
 /// The quotas that a check takes, under its deduplication id.
 pub(super) struct RequiredQuotas<'q> {
@@ -29,7 +29,7 @@ impl RequiredQuotas<'_> {
             best_effort: false,
             deduplication_id: &self.id,
             level: true,
-            must_be_configured: true,
+            protocol: Protocol::Envoy,
         })
     }
 }

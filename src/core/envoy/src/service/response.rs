@@ -19,6 +19,13 @@ pub(super) struct Enforced {
     pub(super) shadow_status: Option<i32>,
 }
 
+/// Whether a request passes that the decision does not allow.
+pub(super) fn is_overridden(decision: &Decision, config: &EnvoyConfig) -> bool {
+    let check = &config.settings.check;
+    let opens = decision.failed && check.error_mode == ErrorMode::Open;
+    decision.code != 0 && (opens || check.mode == Mode::Shadow)
+}
+
 impl EnvoyService {
     /// Applies error mode and shadow mode, and counts the result.
     pub(super) fn enforce(&self, decision: &Decision, config: &EnvoyConfig) -> Enforced {
@@ -56,7 +63,7 @@ impl EnvoyService {
         let response = AuthzResponse {
             code,
             message: if code == 0 && decision.code != 0 { "" } else { &decision.message },
-            directive: decision.directive.as_ref().filter(|_| shadow_status.is_none() || decision.code == 0),
+            directive: decision.directive_under(code),
             extra_headers: &headers,
             failed,
         };
