@@ -301,10 +301,7 @@ impl Configurator {
             }
         };
         let tables = std::iter::once(serving).chain(&attempts);
-        let mut retired: Vec<Arc<LiveHandler>> =
-            tables.flat_map(|table| replaced(table, &handlers)).collect();
-        retired.sort_by_key(Arc::as_ptr);
-        retired.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let retired: Vec<Arc<LiveHandler>> = tables.flat_map(|table| replaced(table, &handlers)).collect();
         let (counts, is_applied) = (resolved.counts, resolved.verdict == Verdict::Apply);
         let publication = self.publication(resolved, handlers, &before, failed);
         drop((before, attempts));
@@ -449,7 +446,10 @@ impl Configurator {
         tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok() && flushed
     }
 
-    fn retire(&self, retired: Vec<Arc<LiveHandler>>) {
+    /// Closes handlers. Several tables may have one; only its sole owner closes it.
+    fn retire(&self, mut retired: Vec<Arc<LiveHandler>>) {
+        retired.sort_by_key(Arc::as_ptr);
+        retired.dedup_by(|a, b| Arc::ptr_eq(a, b));
         if retired.is_empty() {
             record_closed(&self.options.metrics, 0, 0);
             return;
