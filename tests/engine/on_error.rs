@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mixer_api::MixerService;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
+use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_engine::check_cache::CheckCacheLimits;
@@ -258,7 +258,7 @@ fn an_explanation_shows_a_condition_that_refuses_by_its_handler() {
         let service = MixerService::new(runtime, metrics, Arc::default(), None);
         let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
         let body = encode_check_request(&OwnedAttributes::new(), 0, &call);
-        let framed = background.block_on(service.explain(body.into())).unwrap();
+        let framed = background.block_on(service.explain(body.into(), CallInfo::default())).unwrap();
         let explained = String::from_utf8_lossy(&framed).into_owned();
         assert!(explained.contains(&format!("\"verdict\":\"{verdict}\"")), "{annotation}: {explained}");
     }

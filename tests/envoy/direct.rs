@@ -131,6 +131,24 @@ fn messages_with_too_many_parts_are_refused() {
     assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, text));
 }
 
+#[test]
+fn attributes_that_a_manifest_declares_otherwise_are_named() {
+    // Nothing is configured for Envoy, so that the manifest is a warning only.
+    let text = "kind: attributemanifest
+metadata: {name: typed, namespace: istio-system}
+spec: {attributes: {source.ip: {valueType: STRING}, request.path: {valueType: STRING}}}
+";
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("policy.yaml"), text).expect("it is writable");
+    let server = Server::on(directory.path()).native().start();
+    server.wait_for_log("attribute source.ip is STRING here, but Envoy sends IP_ADDRESS");
+    let lacking = "requests of Envoy lack attributes: source.ip is declared as STRING and sent as IP_ADDRESS";
+    assert!(!server.log().contains(lacking), "Envoy did not call: {}", server.log());
+    let mut client = Client::new(&server.address()).expect("a client");
+    client.call(AUTHORIZATION, check_request("/", "ann"), None).expect("an answer");
+    server.wait_for_log(lacking);
+}
+
 /// A length-delimited field.
 fn field(number: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -248,7 +248,7 @@ fn requests_without_namespace_are_warned_of() {
     let mapped = |default: &str| {
         format!(
             "{rules}---\nkind: attributemapping\nmetadata: {{name: m, namespace: istio-system}}\n\
-             spec: {{mappings: [{{attribute: destination.namespace, from: {{requestHeader: x-ns}}, default: {default}}}]}}\n"
+             spec: {{mappings: [{{attribute: destination.namespace, from: {{extension: ns}}, default: {default}}}]}}\n"
         )
     };
     assert_eq!(validated(&mapped("shop"), &[]), [""; 0]);

@@ -178,10 +178,8 @@ fn only_allowed_peers_are_accepted() {
          among the allowed peers");
 }
 
-#[test]
-fn rules_match_the_identity_of_the_peer() {
-    let pki = Pki::new(
-        "
+/// Refuses the callers whose certificate names [`WEB`].
+const REFUSES_WEB: &str = "
 apiVersion: config.istio.io/v1alpha2
 kind: attributemanifest
 metadata: {name: m, namespace: istio-system}
@@ -203,8 +201,11 @@ metadata: {name: deny, namespace: istio-system}
 spec:
   match: context.reporter.principal == \"spiffe://cluster.local/ns/shop/sa/web\"
   actions: [{handler: deny, instances: [caller]}]
-",
-    );
+";
+
+#[test]
+fn rules_match_the_identity_of_the_peer() {
+    let pki = Pki::new(REFUSES_WEB);
     let optional = ["--tls-client-auth", "optional", "--numCheckCacheEntries", "1000"];
     let server = pki.start_mutual(&optional);
     let other = pki.authority.issue(&["web.other"]).put(pki.directory.path(), "other");
@@ -218,6 +219,42 @@ spec:
     let claim = format!("context.reporter.principal={WEB}");
     assert_eq!(pki.check_as(&server, &other, &["-s", &claim]).status, 0);
     assert_eq!(pki.check(&server, &["-s", &claim]).status, 0, "without a certificate too");
+}
+
+/// Without client certificates nobody knows who calls: what a caller says of itself is no identity, over TLS or not.
+#[test]
+fn an_identity_that_nobody_verified_is_ignored() {
+    const READS: &str = "the condition reads context.reporter.principal, which no caller has";
+    let allows_web =
+        REFUSES_WEB.replace("context.reporter.principal ==", "(context.reporter.principal | \"\") !=");
+    let pki = Pki::new(&allows_web);
+    let claim = format!("context.reporter.principal={WEB}");
+    let claimed = ["-s", claim.as_str()];
+    let on = || Server::on(&pki.directory.path().join("config"));
+    let check = |server: &Server, more: &[&str]| {
+        let target = format!("localhost:{}", server.ports.api);
+        mixer(&[&["check", "--timeout", "10s", "-m", &target][..], more].concat()).status
+    };
+    let open = on().native().with(&["--numCheckCacheEntries", "1000"]).start();
+    for _ in 0..2 {
+        assert_eq!(check(&open, &claimed), 1, "a claim is not believed");
+        assert_eq!(check(&open, &[]), 1, "no claim");
+    }
+    open.wait_for_log(READS);
+
+    let certificate = ["--tls-cert-file", &pki.server.certificate, "--tls-key-file", &pki.server.key];
+    let tls = on().native().with(&certificate).start();
+    assert_eq!(pki.check(&tls, &claimed).status, 1, "TLS without client certificates");
+
+    let mutual = on().native().with(&certificate).with(&["--tls-client-ca-file", &pki.root]).start();
+    assert_eq!(pki.check_as(&mutual, &pki.caller_files, &[]).status, 0, "{}", mutual.log());
+    assert!(!mutual.log().contains(READS), "{}", mutual.log());
+
+    // Istio Mixer has no identities of callers: the attribute is one like all others.
+    let istio = on().start();
+    assert_eq!(check(&istio, &claimed), 0, "{}", istio.log());
+    assert_eq!(check(&istio, &[]), 1);
+    assert!(!istio.log().contains(READS), "{}", istio.log());
 }
 
 #[test]

@@ -14,8 +14,8 @@ use super::trace::CallTracer;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::source;
-use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
+use mixer_api::{CallInfo, MixerService};
 use mixer_base::metrics::Metrics;
 use mixer_config::message::suggestion;
 use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, WhenLost};
@@ -157,7 +157,9 @@ impl Client {
     pub(crate) async fn explain(&mut self, request: CheckRequest) -> Result<Explanation, RpcError> {
         let response = match self {
             Client::Remote(connection) => connection.explain(request).await?,
-            Client::InProcess(local) => message(local.service.explain(request.encode_to_vec().into()).await)?,
+            Client::InProcess(local) => {
+                message(local.service.explain(request.encode_to_vec().into(), CallInfo::default()).await)?
+            }
         };
         serde_json::from_str(&response.json).map_err(|error| RpcError {
             code: tonic::Code::Internal.into(),

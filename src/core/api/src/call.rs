@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
+use super::principal::CallerPrincipal;
 use mixer_engine::decision::Method;
 use mixer_http2::RequestHead;
 use mixer_net::peer::{Peer, PeerAddress};
@@ -29,8 +30,8 @@ impl Operation {
 pub struct CallInfo<'c> {
     /// The deadline of the caller.
     pub deadline: Option<Instant>,
-    /// The name in the client certificate, empty if there is none; `None` if client certificates are not requested.
-    pub principal: Option<&'c str>,
+    /// The name in the client certificate.
+    pub principal: CallerPrincipal<'c>,
     /// The peer address; `None` for a call from this process.
     pub address: Option<PeerAddress>,
     /// Identifies the caller for fair load shedding; 0 means anonymous.
@@ -55,7 +56,7 @@ impl<'c> CallInfo<'c> {
     ) -> Self {
         Self {
             deadline: timeout(head.headers()).and_then(|timeout| started.checked_add(timeout)),
-            principal: peer.principal(),
+            principal: CallerPrincipal::of_peer(peer),
             address: Some(peer.address()),
             caller: if identifies_caller { peer.key() } else { 0 },
             headers: Some(head.headers()),

@@ -34,7 +34,7 @@ pub(super) async fn respond(
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut bag = AttributeBag::new(&request.attributes, None, vocabulary, &scope.arena);
     // Cached answers are shared by all callers.
-    let depends_on_caller = set_principal(call.principal, published, &mut bag);
+    let depends_on_caller = set_principal(worker.principal(call), published, &mut bag);
     let cache = published.cache.as_deref().filter(|_| !depends_on_caller);
     let cache = match looked_up(cache, published, body, &request, &bag) {
         Ok(framed) => return Ok(framed),

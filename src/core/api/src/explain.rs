@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::call::CallInfo;
 use super::check;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
+use super::principal::set_principal;
 use super::worker::WorkerContext;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
@@ -24,12 +26,17 @@ pub struct ExplainResponse {
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Answers a CheckRequest with an [`ExplainResponse`].
-pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes, GrpcError> {
+pub(super) async fn respond(
+    worker: &WorkerContext,
+    body: &[u8],
+    call: &CallInfo<'_>,
+) -> Result<Bytes, GrpcError> {
     let trace = RefCell::new(DispatchTrace::full());
     let scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
     let (routes, context) = (&scope.published.routes, &scope.context);
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
+    set_principal(worker.principal(call), &scope.published, &mut bag);
     dispatch::preprocess(routes, &mut bag, context)
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;

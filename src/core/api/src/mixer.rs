@@ -104,11 +104,11 @@ impl MixerService {
     }
 
     /// Evaluates a CheckRequest and answers with a framed [`ExplainResponse`](super::ExplainResponse) instead of a CheckResponse.
-    /// Bypasses load shedding, the check cache and quotas.
+    /// Bypasses load shedding, the check cache and quotas, and ignores the deadline of the call.
     ///
     /// Errors: as [`check`](Self::check), except that a check whose evaluation fails is explained.
-    pub async fn explain(&self, body: Bytes) -> Result<Bytes, GrpcError> {
-        explain::respond(&self.worker, &body).await
+    pub async fn explain(&self, body: Bytes, call: CallInfo<'_>) -> Result<Bytes, GrpcError> {
+        explain::respond(&self.worker, &body, &call).await
     }
 
     fn observe(&self, operation: Operation, call: &CallInfo<'_>) -> Option<Observation<'_>> {

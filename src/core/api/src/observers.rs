@@ -65,7 +65,7 @@ pub fn observe<'o>(
 /// The caller, for the decision log.
 fn caller_text(call: &CallInfo<'_>) -> Option<CallerText> {
     let address = call.address.map(|address| address.to_string());
-    let principal = call.principal.map(str::to_owned);
+    let principal = call.principal.name().map(str::to_owned);
     (address.is_some() || principal.is_some())
         .then(|| CallerText { address: address.unwrap_or_default(), principal })
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::call::CallInfo;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, MAX_MESSAGE, cut_to, encoded_len};
-use super::principal::set_principal;
+use super::principal::{CallerPrincipal, set_principal};
 use super::worker::{CallScope, Pace, SLICE, SliceEnd, WORK_PER_TURN, WorkerContext};
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{RecordLimits, ReportDecoder, ReportRequest, check_global_word_count};
@@ -96,7 +96,8 @@ async fn deliver<'a>(
     let slices = if request.is_decoded() {
         let mut records = ReportRecords::new(&request, vocabulary, arena);
         let end = arena.slice_end();
-        deliver_slice(published, &mut records, call, context, &mut errors, &mut pace, end).await?;
+        deliver_slice(published, &mut records, worker.principal(call), context, &mut errors, &mut pace, end)
+            .await?;
         if records.is_empty() { None } else { Some(RecordSlices::after(&request, &records)) }
     } else {
         Some(RecordSlices::new(&request, vocabulary, arena))
@@ -136,7 +137,7 @@ async fn deliver_slices(
         }
         let mut records = decoder.records();
         let end = arena.slice_end();
-        deliver_slice(published, &mut records, call, context, errors, pace, end).await?;
+        deliver_slice(published, &mut records, worker.principal(call), context, errors, pace, end).await?;
         slices.finish(&records);
     }
     Ok(())
@@ -148,7 +149,7 @@ async fn deliver_slices(
 async fn deliver_slice<'a>(
     published: &'a Published,
     records: &mut ReportRecords<'a>,
-    call: &CallInfo<'_>,
+    principal: CallerPrincipal<'_>,
     context: &DispatchContext<'_>,
     errors: &mut ReportErrors,
     pace: &mut Pace<'_>,
@@ -159,7 +160,7 @@ async fn deliver_slice<'a>(
     while !is_too_long && let Some(record) = records.next() {
         let has_ended = match record {
             Ok(bag) => {
-                set_principal(call.principal, published, bag);
+                set_principal(principal, published, bag);
                 delivery.collect(bag, errors, pace).await;
                 end.is_reached(bag.arena())
             }

@@ -9,9 +9,11 @@ use std::time::Instant;
 use bumpalo::Bump;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::call::CallInfo;
 use super::call_pool::CallPool;
 use super::grpc::{Code, GrpcError};
 use super::observers::Observers;
+use super::principal::CallerPrincipal;
 use crate::load_shedding::LoadShedder;
 use mixer_attribute::request::SliceLimits;
 use mixer_base::budget::Share;
@@ -60,7 +62,7 @@ pub struct Engine {
     pub limits: MessageLimits,
     /// Memory of what calls decoded that wait for handlers.
     pub waiting: Arc<Share>,
-    /// Mixer's Check fails as in Istio Mixer: a failure precedes a refusal.
+    /// Mixer's Check fails as in Istio Mixer, where a failure precedes a refusal, and callers are who they say.
     pub as_istio_mixer: bool,
 }
 
@@ -140,6 +142,14 @@ impl WorkerContext {
     pub fn arena(&self) -> WorkerArena<'_> {
         let arena = self.spare_arenas.borrow_mut().pop().unwrap_or_default();
         WorkerArena { arena, spare: &self.spare_arenas }
+    }
+
+    /// What is known of the caller of a call. Istio Mixer believes what a caller says of itself.
+    pub fn principal<'c>(&self, call: &CallInfo<'c>) -> CallerPrincipal<'c> {
+        match call.principal {
+            CallerPrincipal::Unverified if self.engine.as_istio_mixer => CallerPrincipal::AsSent,
+            principal => principal,
+        }
     }
 
     /// Begins a call: loads the published configuration, takes an arena and notes the snapshot in `trace`.

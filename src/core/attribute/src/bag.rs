@@ -239,6 +239,13 @@ impl<'a> AttributeBag<'a> {
         self.overlay.push((slot, value));
     }
 
+    /// Removes what was received of an attribute: it reads as absent. Overrides stay.
+    pub fn unset(&mut self, slot: SlotId) {
+        if let Some(place) = self.places.get_mut(slot.index()) {
+            place.0 &= SlotPlace::NAMED;
+        }
+    }
+
     /// The number of overrides so far, for [`rewind`](Self::rewind).
     pub fn mark(&self) -> usize {
         self.overlay.len()

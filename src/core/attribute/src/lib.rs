@@ -28,5 +28,5 @@ pub use report::{RecordError, RecordSlices, ReportRecords, SliceDecoder};
 pub use slot::SlotId;
 pub use typed_text::typed_text;
 pub use value::{StringMap, Value, ValueType};
-pub use vocabulary::{Vocabulary, VocabularyBuilder};
+pub use vocabulary::{CALLER_PRINCIPAL, Vocabulary, VocabularyBuilder};
 pub use wire::{CompressedAttributes, DecodeError, Words};

@@ -10,6 +10,10 @@ use index::NameIndex;
 /// Attributes with a slot in every vocabulary, declared or not, because the dispatcher reads them.
 const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace", "source.namespace"];
 
+/// The attribute with the name in the verified client certificate. If the vocabulary declares it, the server sets it where client
+/// certificates are requested, and removes what the client says of itself where they are not.
+pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+
 /// All attributes that expressions may name, with their types, plus the few that the dispatcher itself reads.
 #[derive(Debug)]
 pub struct Vocabulary {
@@ -21,6 +25,7 @@ pub struct Vocabulary {
     by_global_word: Vec<Option<SlotId>>,
     global_words: Vec<Option<u32>>,
     well_known: [SlotId; 3],
+    caller_principal: Option<SlotId>,
 }
 
 impl Vocabulary {
@@ -79,6 +84,11 @@ impl Vocabulary {
         self.well_known[2]
     }
 
+    /// The slot of [`CALLER_PRINCIPAL`], if it is declared.
+    pub fn caller_principal(&self) -> Option<SlotId> {
+        self.caller_principal
+    }
+
     /// All declared attributes with their types, in name order, without built-in attributes.
     pub fn declared(&self) -> impl Iterator<Item = (&str, ValueType)> {
         let all = self.names.iter().zip(&self.types).zip(&self.built_in);
@@ -124,7 +134,17 @@ impl VocabularyBuilder {
         };
         let by_global_word = GLOBAL_WORDS.iter().map(|word| find(word)).collect();
         let well_known = WELL_KNOWN.map(|name| find(name).unwrap_or(SlotId(0)));
+        let caller_principal = find(CALLER_PRINCIPAL);
         let global_words = names.iter().map(|name| global_index(name.as_bytes())).collect();
-        Vocabulary { names, types, built_in, by_name, by_global_word, global_words, well_known }
+        Vocabulary {
+            names,
+            types,
+            built_in,
+            by_name,
+            by_global_word,
+            global_words,
+            well_known,
+            caller_principal,
+        }
     }
 }

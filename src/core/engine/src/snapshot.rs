@@ -8,6 +8,7 @@
 mod annotations;
 mod bindings;
 mod build;
+mod callers;
 pub mod decode;
 mod dump;
 mod extension;

@@ -8,7 +8,8 @@ pub(super) use super::known::Known;
 use super::known::{KNOWN, NUMBER};
 use crate::config::{EnvoyConfig, StaticAttribute};
 use mixer_attribute::{
-    AttributeBag, OwnedAttributes, ReceivedValue, SlotId, StringMap, Value, Vocabulary, last_by_key,
+    AttributeBag, OwnedAttributes, ReceivedValue, SlotId, StringMap, Value, ValueType, Vocabulary,
+    last_by_key,
 };
 
 /// Which attributes are set, for one vocabulary.
@@ -32,6 +33,17 @@ impl Slots {
         };
         Self(KNOWN.iter().map(|(_, name, value_type)| slot(name, *value_type)).collect())
     }
+}
+
+/// The attributes that a manifest declares with another type than Envoy sends them with: requests of Envoy do not have them. `None`
+/// without any.
+pub(crate) fn dropped(vocabulary: &Vocabulary) -> Option<String> {
+    let conflict = |(_, name, sent): &(Known, &str, ValueType)| {
+        let declared = vocabulary.value_type(vocabulary.slot(name.as_bytes())?)?;
+        (!declared.holds(*sent)).then(|| format!("{name} is declared as {declared} and sent as {sent}"))
+    };
+    let conflicts: Vec<String> = KNOWN.iter().filter_map(conflict).collect();
+    (!conflicts.is_empty()).then(|| conflicts.join(", "))
 }
 
 impl<'v> AttributePlan<'v> {

@@ -10,6 +10,7 @@ pub(crate) mod http_paths;
 mod manifest;
 mod outline;
 mod pitfall;
+mod replacements;
 pub(crate) mod settings;
 mod written;
 
@@ -258,7 +259,11 @@ impl ExtensionConfig for EnvoyConfig {
     }
 
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {
-        if self.is_configured { known_types() } else { &[] }
+        known_types()
+    }
+
+    fn is_configured(&self) -> bool {
+        self.is_configured
     }
 
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 pub(crate) use self::http_response::HttpCheckResponse;
 
 use self::decision::CachedVerdict;
-use super::attributes::{AttributePlan, Slots};
+use super::attributes::{self, AttributePlan, Slots};
 use super::metrics::{EnvoyMetrics, LogNames};
 use super::rate_limit::{LimitMetrics, WindowCounters};
 use crate::config::config_of;
@@ -247,6 +247,9 @@ impl EnvoyService {
         let snapshot = published.routes.snapshot();
         self.limit_metrics.release();
         self.metrics.release_domains();
+        if let Some(conflicts) = attributes::dropped(&snapshot.vocabulary) {
+            mixer_base::warn_limited!(1, "requests of Envoy lack attributes: {conflicts}");
+        }
         let state = Arc::new(SnapshotState {
             id,
             slots: Slots::of(&snapshot.vocabulary),

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use super::form::Parameters;
 use super::page::Page;
 use super::{Server, Shared, configuration, form, format, parameter};
-use mixer_api::{ExplainResponse, MixerService};
+use mixer_api::{CallInfo, ExplainResponse, MixerService};
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
 use mixer_engine::dispatch::LastKnownAnswers;
@@ -177,7 +177,7 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     let answered = tokio::task::spawn_blocking(move || {
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         let _permit = permit;
-        handle.block_on(service.explain(request.into()))
+        handle.block_on(service.explain(request.into(), CallInfo::default()))
     })
     .await;
     let framed = match answered {

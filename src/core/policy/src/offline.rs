@@ -11,6 +11,7 @@ use super::ManualClock;
 use super::suite::Stubs;
 use super::unnamed::WithoutNamespace;
 use mixer_api::grpc::{GrpcError, unframed};
+use mixer_api::principal::CallerPrincipal;
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{
@@ -91,13 +92,13 @@ impl Offline {
         Err(OfflineError { problems })
     }
 
-    /// Sends a check. `principal` is the identity in the client certificate, `None` without client certificates. `full` adds the
+    /// Sends a check. `principal` is what is known of the caller. `full` adds the
     /// values of instances, and waits for the results of rules in dry run.
     pub(crate) async fn check(
         &self,
         attributes: &OwnedAttributes,
         call: &CheckCall<'_>,
-        principal: Option<&str>,
+        principal: CallerPrincipal<'_>,
         full: bool,
     ) -> Decision {
         let body = encode_check_request(attributes, 0, call);
@@ -114,7 +115,11 @@ impl Offline {
     }
 
     /// Sends a report. `principal` is that of [`check`](Self::check).
-    pub(crate) async fn report(&self, records: &[OwnedAttributes], principal: Option<&str>) -> Decision {
+    pub(crate) async fn report(
+        &self,
+        records: &[OwnedAttributes],
+        principal: CallerPrincipal<'_>,
+    ) -> Decision {
         let body = encode_report_request(records, 0, ReportWords::Own, Semantics::Independent);
         let trace = RefCell::new(DispatchTrace::full());
         let info = CallInfo { principal, ..CallInfo::default() };

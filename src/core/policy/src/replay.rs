@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::unnamed::{WithoutNamespace, names_namespace};
 use super::{ManualClock, Offline};
+use mixer_api::principal::CallerPrincipal;
 use mixer_attribute::request::CheckCall;
 use mixer_attribute::{OwnedAttributes, Timestamp, ValueType};
-use mixer_engine::decision::{AttributeMap, Decision, InstanceText, Method, owned_attributes};
+use mixer_engine::decision::{AttributeMap, CallerText, Decision, InstanceText, Method, owned_attributes};
 use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
+use mixer_net::peer::Peer;
+use mixer_net::tls::PeerIdentity;
 
 /// Maximum length of a line of a recording, in bytes.
 const MAX_LINE: usize = 8 << 20;
@@ -119,7 +123,8 @@ impl ReplaySide {
         if let Some(time) = time_of(decision) {
             self.offline.clock.advance_to(time);
         }
-        let principal = decision.caller.as_ref().and_then(|caller| caller.principal.as_deref());
+        let peer = decision.caller.as_ref().map(peer_of);
+        let principal = peer.as_ref().map_or(CallerPrincipal::AsSent, CallerPrincipal::of_peer);
         match decision.method {
             Method::Check => {
                 let attributes = self.attributes(&decision.attributes)?;
@@ -150,6 +155,17 @@ impl ReplaySide {
             matches!(kind, ValueType::String | ValueType::Double).then_some(kind)
         };
         owned_attributes(map, &declared)
+    }
+}
+
+/// A peer with the name of a recorded caller; the address makes no difference.
+fn peer_of(caller: &CallerText) -> Peer {
+    match &caller.principal {
+        None => Peer::Unix,
+        Some(name) => {
+            let identity = PeerIdentity { names: vec![name.clone()] };
+            Peer::Tls(SocketAddr::from(([0, 0, 0, 0], 0)), Some(Arc::new(identity)))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::compare::compare;
 use super::expectation::Expectation;
 use super::suite::{StepAction, Suite, TestCase, TestStep};
 use super::{ManualClock, Offline, OfflineError};
+use mixer_api::principal::CallerPrincipal;
 use mixer_attribute::request::CheckCall;
 use mixer_config::Location;
 use mixer_engine::decision::Decision;
@@ -68,9 +69,9 @@ async fn run_step(offline: &Offline, number: usize, step: &TestStep, failures: &
         StepAction::Check { attributes, quotas, deduplication_id } => {
             let id = deduplication_id.clone().unwrap_or_else(|| format!("step {number}"));
             let call = CheckCall { deduplication_id: &id, quotas: quotas.clone() };
-            offline.check(attributes, &call, None, true).await
+            offline.check(attributes, &call, CallerPrincipal::AsSent, true).await
         }
-        StepAction::Report { records } => offline.report(records, None).await,
+        StepAction::Report { records } => offline.report(records, CallerPrincipal::AsSent).await,
     };
     let wants_error = step.expectations.iter().any(|(_, e)| matches!(e, Expectation::Error(_)));
     if let Some(error) = found.error.as_ref().filter(|_| !wants_error) {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use mixer_api::grpc::{self, Code, GrpcError};
-use mixer_api::{ApiBody, CallLimits, CallPool, DrainingBody, MixerService, UnaryMethod};
+use mixer_api::{ApiBody, CallInfo, CallLimits, CallPool, DrainingBody, MixerService, UnaryMethod};
 use mixer_base::metrics::Metrics;
 use mixer_envoy::{EnvoyMethod, GrpcEndpoint};
 use mixer_http2::{FixedResponse, RequestBody, RequestHead};
@@ -57,9 +57,9 @@ impl ApiService {
         self
     }
 
-    async fn explain(&self, body: Bytes, peer: &Peer) -> Result<Bytes, GrpcError> {
+    async fn explain(&self, body: Bytes, call: CallInfo<'_>, peer: &Peer) -> Result<Bytes, GrpcError> {
         if peer.is_local() {
-            return self.mixer.explain(body).await;
+            return self.mixer.explain(body, call).await;
         }
         let text = "explanations are available to local clients only";
         Err(GrpcError::new(Code::PermissionDenied, text))
@@ -108,7 +108,8 @@ impl WorkerService for ApiService {
                 self.report.call(&head, body, &peer, |body, call| self.mixer.report(body, call)).await
             }
             "/mixer.introspect.v1.Introspect/Explain" => {
-                Box::pin(self.explain.call(&head, body, &peer, |body, _| self.explain(body, &peer))).await
+                let explain = |body, call| self.explain(body, call, &peer);
+                Box::pin(self.explain.call(&head, body, &peer, explain)).await
             }
             path => match (EnvoyMethod::of(path), &self.envoy) {
                 (Some(method), Some(envoy)) => Box::pin(envoy.call(method, &head, body, &peer)).await,

@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::AnswerFailure;
 use crate::dispatch::DispatchTrace;
 
-/// The attribute with the name in the verified client certificate. Where client certificates are requested and the vocabulary declares
-/// it, the server sets it and ignores the value that the client sends.
-pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+pub use mixer_attribute::CALLER_PRINCIPAL;
 
 /// What the allocator adds to the box of a call and to its texts, and its place in the queue.
 const ALLOCATIONS: usize = 6 * 16 + 64;

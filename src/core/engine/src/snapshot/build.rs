@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::HashSet;
 
 use super::bindings::Bindings;
+use super::callers;
 use super::extension::{ExtensionConfigs, ExtensionState};
 use super::external;
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
@@ -496,13 +497,17 @@ impl SnapshotBuilder {
         let rules = &self.parts.rules;
         let configured = quotas::Configured { bindings: &bindings, rules, default_namespace };
         diagnostics.extend(quotas::unconfigured(extensions, &configured, &self.parts.instances));
+        diagnostics.extend(quotas::uncharged(extensions, rules));
         diagnostics.extend(unnamed::unknown(extensions, rules));
         diagnostics.extend(unnamed::without_rules(extensions, rules, default_namespace));
         let manifests = self.units.manifests.values();
         let manifests = manifests.filter_map(|u| Some((u.in_force.as_ref()?, u.state.as_ref()?)));
-        diagnostics.extend(contradictions(manifests, extensions));
+        diagnostics.extend(contradictions(manifests, extensions, &self.programs.vocabulary));
         let open = suspicions::open_to_everybody(&self.parts.rules, &self.resources, default_namespace);
         diagnostics.extend(open);
+        if self.options.removes_principals {
+            diagnostics.extend(callers::unverified(&self.parts.rules, &self.programs.vocabulary));
+        }
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;

@@ -88,9 +88,14 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
         &[]
     }
 
-    /// The types of the attributes that it sets; empty if nothing of the extension is configured. A manifest must not contradict them.
+    /// The types of the attributes that it sets. A manifest must not contradict them.
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {
         &[]
+    }
+
+    /// Whether there are resources of the extension, so that its requests are expected.
+    fn is_configured(&self) -> bool {
+        false
     }
 
     /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to

@@ -4,7 +4,7 @@
 //! useless configuration. Each is a pure function of the snapshot. See docs/diagnostics.md.
 
 mod params;
-mod place;
+pub(super) mod place;
 mod shadow;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,6 +20,9 @@ pub struct SnapshotOptions {
     pub adapter_kinds: bool,
     /// Whether the legacy kinds named like templates are known.
     pub template_kinds: bool,
+    /// Whether the server verifies nobody's identity, and removes the attribute of the caller's principal; `false` if that is not
+    /// known, or if callers are believed.
+    pub removes_principals: bool,
 }
 
 impl SnapshotOptions {
@@ -31,6 +34,7 @@ impl SnapshotOptions {
             language: None,
             adapter_kinds: true,
             template_kinds: true,
+            removes_principals: false,
         }
     }
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, QuotaNamespaces, QuotaReference};
+use super::lint::place::{name_field, placed};
 use super::model::{HandlerBinding, InstanceConfig, RuleConfig, Rules, Snapshot};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostics, Node, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, Diagnostics, Node, RawResource, ResourceKey};
 
 /// The template of quotas.
 const QUOTA: &str = "quota";
@@ -85,6 +86,31 @@ pub(super) fn unconfigured(
     let named = extensions.iter().flat_map(|extension| extension.quotas());
     let unconfigured = named.filter(|quota| !configured.has(quota));
     unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, configured, instances))).collect()
+}
+
+/// Warns about quotas that rules configure and no extension with resources names: requests of the extension are not limited by them.
+pub(super) fn uncharged(extensions: &[Arc<dyn ExtensionConfig>], rules: &Rules) -> Diagnostics {
+    let configured: Vec<_> = extensions.iter().filter(|extension| extension.is_configured()).collect();
+    if configured.is_empty() {
+        return Diagnostics::new();
+    }
+    let named: Vec<&str> =
+        configured.iter().flat_map(|extension| extension.quotas()).map(|quota| quota.name.as_str()).collect();
+    let enforced = rules.iter().filter(|rule| !rule.dry_run).flat_map(|rule| &rule.actions);
+    let quotas = enforced.flat_map(|action| &action.instances).filter(|instance| is_quota(instance));
+    let uncharged = quotas.filter(|instance| !named.iter().any(|name| is_same(name, &instance.key.name)));
+    let uncharged: BTreeMap<_, _> = uncharged.map(|instance| (&instance.key, instance)).collect();
+    let warning = |instance: &Arc<InstanceConfig>| {
+        let name = &instance.key.name;
+        let text = format!(
+            "no request of Envoy is charged to quota `{name}`: neither check.quotaSpec nor ratelimit.quotas of the envoybridge names it"
+        );
+        let problem = Diagnostic::warning("quota-uncharged", name_field(), text).with_hint(format!(
+            "write `check: {{quotaSpec: [{{rules: [{{quotas: [{{quota: {name}}}]}}]}}]}}`, if it is not for clients of Mixer's API only"
+        ));
+        placed(problem, &instance.key, &instance.origin)
+    };
+    uncharged.into_values().map(warning).collect()
 }
 
 fn hint(

@@ -11,7 +11,7 @@ use super::unit::{Built, Located};
 use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, Severity};
 
 /// The declarations of a manifest.
 #[derive(Debug)]
@@ -74,20 +74,27 @@ pub(super) fn merge<'m>(
 }
 
 /// The problems of manifests that give attributes other types than those with which extensions set them: the attributes would be absent.
+/// Errors of configured extensions; others may never be called, and are warned of.
 pub(super) fn contradictions<'m>(
     manifests: impl Iterator<Item = (&'m Arc<RawResource>, &'m Manifest)>,
     extensions: &[Arc<dyn ExtensionConfig>],
+    vocabulary: &Vocabulary,
 ) -> Diagnostics {
     let mut problems = Diagnostics::new();
     for (resource, manifest) in manifests {
-        for (name, sent) in extensions.iter().flat_map(|extension| extension.attribute_types()) {
-            let Some(declared) = manifest.0.get(*name).filter(|declared| !declared.holds(*sent)) else {
-                continue;
-            };
+        let types = extensions.iter().flat_map(|extension| {
+            extension.attribute_types().iter().map(|known| (known, extension.is_configured()))
+        });
+        for ((name, sent), is_configured) in types {
+            // A declaration that another one overrules is a problem of its own.
+            let counting = vocabulary.slot(name.as_bytes()).and_then(|slot| vocabulary.value_type(slot));
+            let declared = manifest.0.get(*name).filter(|declared| counting == Some(**declared));
+            let Some(declared) = declared.filter(|declared| !declared.holds(*sent)) else { continue };
             let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
             let message =
                 format!("attribute {name} is {declared} here, but Envoy sends {sent}: it would be absent");
-            let problem = Diagnostic::error("attribute-conflict", field, message)
+            let severity = if is_configured { Severity::Error } else { Severity::Warning };
+            let problem = Diagnostic::new(severity, "attribute-conflict", field, message)
                 .with_hint(format!("write `valueType: {sent}`"));
             problems.push(in_file(resource, problem.accepted_by_istio()));
         }

@@ -12,7 +12,7 @@ use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
-    StaticAttribute, TextTest,
+    StaticAttribute, TextTest, pitfall,
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
@@ -185,6 +185,16 @@ impl Assembler<'_> {
                 self.problem(resource, problem);
                 HttpSourceIp::default()
             });
+        let prefix = &settings.check.http_path_prefix;
+        if !prefix.is_empty() && !prefix.starts_with('/') {
+            let text =
+                format!("`{prefix}` does not begin with `/`: every check over HTTP would be outside of it");
+            let field = check.field("httpPathPrefix");
+            let problem =
+                Diagnostic::error("envoy-setting", field, text).with_hint(format!("write `/{prefix}`"));
+            self.problem(resource, problem);
+            self.config.settings.check.http_path_prefix = BridgeSettings::default().check.http_path_prefix;
+        }
         let field = check.field("staticAttributes");
         self.config.static_attributes = self.constants(&settings.check.static_attributes, &field, resource);
         self.config.access_log_types =
@@ -401,6 +411,9 @@ impl Assembler<'_> {
             let problem = Diagnostic::error("mapping-type", field.field("attribute"), text).with_hint(hint);
             self.problem(Some(resource), problem);
             return None;
+        }
+        if let Some(problem) = pitfall::claimed(name, &source, field.field("from")) {
+            self.problem(Some(resource), problem);
         }
         let default = match &mapping.default {
             None => None,

@@ -10,6 +10,8 @@ use mixer_config::message::{DecodeContext, Field, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Node};
 use mixer_engine::snapshot::ResourceProblems;
 
+use super::replacements::Replacements;
+
 /// A text that is not used, and may be a YAML number or Boolean.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Unused;
@@ -289,11 +291,26 @@ pub(super) fn tree(
     base: &FieldPath,
     report: &mut ResourceProblems<'_>,
 ) -> DescriptorTree {
-    let mut builder = Builder { report, domain: config.domain.as_str().into(), keys: Vec::new() };
+    let mut builder = Builder {
+        report,
+        domain: config.domain.as_str().into(),
+        keys: Vec::new(),
+        replacements: Replacements::default(),
+    };
     if config.domain.is_empty() {
         builder.problem(base.field("domain"), "config file cannot have empty domain", None);
     }
-    builder.level(&config.descriptors, &base.field("descriptors"))
+    let tree = builder.level(&config.descriptors, &base.field("descriptors"));
+    for (name, replaced, field) in std::mem::take(&mut builder.replacements).closing() {
+        let text =
+            format!("limit `{name}` replaces `{replaced}`, which replaces it: none of them would count");
+        builder.problem(
+            field,
+            text,
+            Some("leave out one of the two: the limit that replaces the other counts"),
+        );
+    }
+    tree
 }
 
 struct Builder<'b, 'r> {
@@ -301,6 +318,7 @@ struct Builder<'b, 'r> {
     domain: Arc<str>,
     /// The entries down to the current one: key, or key and configured value.
     keys: Vec<String>,
+    replacements: Replacements,
 }
 
 impl Builder<'_, '_> {
@@ -384,6 +402,8 @@ impl Builder<'_, '_> {
                 self.problem(field, "should not have an empty replaces entry", None);
             } else if replaced.name == policy.name {
                 self.problem(field, "replaces should not contain name of same descriptor", None);
+            } else {
+                self.replacements.add(&policy.name, &replaced.name, field);
             }
         }
         let (first, others) = self.keys.split_first()?;

@@ -2,6 +2,7 @@
 
 use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector};
+use mixer_attribute::CALLER_PRINCIPAL;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{ConstantDimension, ResourceProblems};
 
@@ -24,6 +25,32 @@ pub(super) fn refuse_nulls(spec: &Node, base: &FieldPath, report: &mut ResourceP
         };
         report.push(Diagnostic::error("envoy-setting", path, text).with_hint(hint));
     });
+}
+
+/// Beginnings of the attributes that say who calls, or how.
+const IDENTITY: [&str; 3] = ["source.", "request.auth.", "connection."];
+
+/// The warning about an attribute that rules trust, and that a mapping takes from what the caller writes.
+pub(super) fn claimed(attribute: &str, source: &MappedFrom, field: FieldPath) -> Option<Diagnostic> {
+    use MappedFrom::{Cookie, QueryParameter, RequestHeader};
+    if !matches!(source, RequestHeader(_) | QueryParameter(_) | Cookie(_)) {
+        return None;
+    }
+    let (what, hint) = if attribute.ends_with(".namespace") {
+        (
+            "whose rules apply",
+            "map it from `extension` or `routeMetadata`, which the configuration of the proxy sets, unless the proxy removes what callers send",
+        )
+    } else if attribute == CALLER_PRINCIPAL || IDENTITY.iter().any(|prefix| attribute.starts_with(prefix)) {
+        (
+            "who calls",
+            "map it from `certificate`, or from `metadata` of a filter that authenticated the caller, unless the proxy removes what callers send",
+        )
+    } else {
+        return None;
+    };
+    let text = format!("the caller chooses `{attribute}`, and so {what}: it is mapped from {source}");
+    Some(Diagnostic::warning("mapping-claimed", field, text).with_hint(hint))
 }
 
 /// The path of the mapping that has a field, from the path of the field.

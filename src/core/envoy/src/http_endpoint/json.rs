@@ -14,6 +14,7 @@ use super::plain;
 use crate::config::Unit;
 use crate::service::EnvoyService;
 use mixer_api::grpc::unframed;
+use mixer_api::principal::CallerPrincipal;
 use mixer_api::{CallInfo, CallPool};
 use mixer_net::http::{HttpResponse, answer};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
@@ -26,7 +27,13 @@ pub(super) async fn should_rate_limit(service: &EnvoyService, pool: &CallPool, b
         Err(text) => return plain(StatusCode::BAD_REQUEST, &format!("{text}\n")),
     };
     let framed = match pool
-        .run(service.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
+        .run(
+            service.should_rate_limit(
+                request.encode_to_vec().into(),
+                CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() },
+            ),
+            None,
+        )
         .await
     {
         Ok(framed) => framed,

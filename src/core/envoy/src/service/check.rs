@@ -121,7 +121,7 @@ impl EnvoyService {
         let config = config_of(call.published.routes.snapshot());
         let mut bag = attributes.bag();
         // Cached decisions are shared by all callers and take no quota.
-        let depends_on_caller = set_principal(call.info.principal, call.published, &mut bag);
+        let depends_on_caller = set_principal(self.worker.principal(call.info), call.published, &mut bag);
         let quotas = required_quotas(&config.check_quotas, &bag);
         let cache = state.cache.as_deref().filter(|_| quotas.is_empty() && !depends_on_caller);
         let recorder = call.observation.filter(|observation| observation.records_payload());

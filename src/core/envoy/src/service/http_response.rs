@@ -10,6 +10,7 @@ use super::response::Enforced;
 use crate::config::EnvoyConfig;
 use mixer_api::CallInfo;
 use mixer_api::grpc::GrpcError;
+use mixer_api::principal::CallerPrincipal;
 use mixer_engine::snapshot::HeaderOperationKind;
 
 /// The header with the status of a denial that is sent as 403.
@@ -37,7 +38,11 @@ impl EnvoyService {
         body: &[u8],
         headers: &HeaderMap,
     ) -> Result<HttpCheckResponse, GrpcError> {
-        let call = CallInfo { headers: Some(headers), ..CallInfo::default() };
+        let call = CallInfo {
+            principal: CallerPrincipal::Unverified,
+            headers: Some(headers),
+            ..CallInfo::default()
+        };
         let respond = |decision: &Decision, facts: &CheckFacts<'_>, config: &EnvoyConfig| {
             self.http_response(decision, facts, config)
         };

@@ -15,6 +15,7 @@ use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
+use mixer_api::principal::{CallerPrincipal, set_principal};
 use mixer_api::waiting;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest};
@@ -27,6 +28,7 @@ struct LimitCall<'s> {
     context: &'s DispatchContext<'s>,
     observation: Option<&'s Observation<'s>>,
     state: &'s SnapshotState,
+    principal: CallerPrincipal<'s>,
 }
 
 impl EnvoyService {
@@ -44,7 +46,8 @@ impl EnvoyService {
             let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
             let (published, context) = (&*scope.published, &scope.context);
             let state = &*self.snapshot_state(published);
-            let call = LimitCall { published, context, observation, state };
+            let principal = self.worker.principal(&call);
+            let call = LimitCall { published, context, observation, state, principal };
             self.limit_response(call, &body, &scope.arena).await
         })
         .await
@@ -182,6 +185,7 @@ impl EnvoyService {
     ) -> Result<QuotaOutcome, String> {
         let LimitCall { published, context, state, .. } = call;
         state.require_configured(quota.name)?;
+        set_principal(call.principal, published, &mut bag);
         pipeline::preprocess(published, &mut bag, context).await.map_err(|error| error.to_string())?;
         let outcome = pipeline::allocate(published, &bag, quota, context).await;
         if published.routes.has_dry_run() {

@@ -270,7 +270,7 @@ impl Batch<'_> {
                 records.push(attributes.to_owned_attributes());
             }
             let mut bag = attributes.bag();
-            set_principal(self.call.principal, self.published, &mut bag);
+            set_principal(self.service.worker.principal(self.call), self.published, &mut bag);
             delivery.collect(&mut bag, &mut progress.errors, pace).await;
             delivery.taken(body.len(), &mut progress.errors, pace).await;
         }

@@ -6,6 +6,12 @@ use mixer_base::log::OptionsError;
 use mixer_net::address::ListenAddress;
 
 impl ServerOptions {
+    /// Whether callers of the API are asked for certificates: never on a Unix socket, which has no TLS.
+    pub(crate) fn requests_certificates(&self) -> bool {
+        let is_unix = matches!(self.listen_address(), Ok(ListenAddress::Unix(_)));
+        self.tls.is_enabled() && !self.tls.client_ca_file.as_os_str().is_empty() && !is_unix
+    }
+
     /// Every listen address, with the flag that sets it as a user would write it.
     fn listeners(&self) -> Vec<(String, ListenAddress)> {
         let tcp = |address: String| ListenAddress::Tcp { network: "tcp".to_owned(), address };

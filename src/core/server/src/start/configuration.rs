@@ -38,6 +38,8 @@ impl ServerOptions {
             language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
             adapter_kinds: self.use_adapter_crds,
             template_kinds: self.use_template_crds,
+            removes_principals: !self.requests_certificates()
+                && self.config_on_error != OnConfigError::ServeValid,
         }
     }
 }
