@@ -123,6 +123,38 @@ fn a_condition_that_takes_too_many_steps_refuses_unless_its_rule_allows() {
     }
 }
 
+/// The patterns of a request search a bounded length of long texts: beyond it nobody knows whether a rule refuses.
+#[test]
+fn a_request_whose_patterns_search_too_much_is_refused_unless_its_rules_allow() {
+    let rules = |annotation: &str| {
+        let rule = |n: usize| {
+            format!(
+                "---\nkind: rule\nmetadata: {{name: r{n:02}, namespace: istio-system{annotation}}}\n\
+                 spec: {{match: '\"evil{n:02}$\".matches(s1)', actions: [{{handler: h, instances: [nothing]}}]}}\n"
+            )
+        };
+        let handler = "---\nkind: handler\nmetadata: {name: h, namespace: istio-system}\nspec: {compiledAdapter: denier}\n";
+        format!("{BASE}{handler}{}", (0..10).map(rule).collect::<String>())
+    };
+    let with = |text: String| {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("s1", text.as_str());
+        attributes
+    };
+    let failed = "patterns search more than 8 MiB of long texts in this request";
+    for (annotation, code, text) in [
+        ("", -1, failed),
+        (", annotations: {mixer.dev/on-error: allow}", 0, ""),
+        (", annotations: {mixer.dev/on-error: deny}", 7, failed),
+    ] {
+        assert_eq!(outcome(&rules(annotation), &with("evil09".to_owned())).0, 9, "{annotation}");
+        assert_eq!(outcome(&rules(annotation), &with("x".repeat(800_000))).0, 0, "{annotation}");
+        let (found, message) = outcome(&rules(annotation), &with("x".repeat(1_000_000)));
+        assert_eq!(found, code, "{annotation}: {message}");
+        assert!(message.contains(text), "{annotation}: {message}");
+    }
+}
+
 /// A list that cannot be fetched answers no quota: the handler of the first rule fails, that of the second grants.
 #[test]
 fn a_grant_does_not_overrule_the_refusal_of_a_rule_that_failed() {

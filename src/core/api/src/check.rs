@@ -33,6 +33,9 @@ pub(super) async fn respond(
     let request = decode(body, worker.engine.limits, &scope.arena)?;
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut bag = AttributeBag::new(&request.attributes, None, vocabulary, &scope.arena);
+    if worker.engine.as_istio_mixer {
+        bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
+    }
     // Cached answers are shared by all callers.
     let depends_on_caller = set_principal(worker.principal(call), published, &mut bag);
     let cache = published.cache.as_deref().filter(|_| !depends_on_caller);

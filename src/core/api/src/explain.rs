@@ -37,6 +37,9 @@ pub(super) async fn respond(
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
     set_principal(worker.principal(call), &scope.published, &mut bag);
+    if worker.engine.as_istio_mixer {
+        bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
+    }
     dispatch::preprocess(routes, &mut bag, context)
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;

@@ -4,12 +4,14 @@ mod bits;
 mod names;
 mod received;
 mod references;
+mod search;
 mod strict;
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::references::References;
+use self::search::SearchBudget;
 use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words, text_len};
 use super::{SlotId, StringMap, Value, Vocabulary};
 
@@ -30,7 +32,6 @@ pub use strict::StrictError;
 /// References are recorded as by Istio Mixer 1.3.
 pub struct AttributeBag<'a> {
     vocabulary: &'a Vocabulary,
-    arena: &'a Bump,
     words: Words<'a>,
     entries: &'a [AttributeEntry<'a>],
     /// By slot: the location of its value.
@@ -39,6 +40,7 @@ pub struct AttributeBag<'a> {
     delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
     overlay: ArenaVec<'a, (SlotId, Value<'a>)>,
     references: References<'a>,
+    searches: SearchBudget,
 }
 
 /// The location of the value of a slot: 0 for none, else one more than an index, with two flags.
@@ -78,13 +80,13 @@ impl<'a> AttributeBag<'a> {
     pub fn empty(vocabulary: &'a Vocabulary, arena: &'a Bump) -> Self {
         Self {
             vocabulary,
-            arena,
             words: Words::none(),
             entries: &[],
             places: arena.alloc_slice_fill_copy(vocabulary.len(), SlotPlace::default()),
             delta: ArenaVec::new_in(arena),
             overlay: ArenaVec::new_in(arena),
             references: References::new(vocabulary.len(), arena),
+            searches: SearchBudget::new(Self::SEARCH_LIMIT),
         }
     }
 
@@ -118,6 +120,7 @@ impl<'a> AttributeBag<'a> {
         self.delta.clear();
         self.overlay.clear();
         self.references.clear();
+        self.searches.renew();
         self.fill(attributes, default_words);
     }
 
@@ -151,7 +154,7 @@ impl<'a> AttributeBag<'a> {
     fn words_of(&self, attributes: &CompressedAttributes<'a>, default_words: Option<Words<'a>>) -> Words<'a> {
         match default_words {
             Some(words) if attributes.words.is_empty() => words,
-            _ => Words::new(attributes.words, self.vocabulary, self.arena),
+            _ => Words::new(attributes.words, self.vocabulary, self.arena()),
         }
     }
 
@@ -162,7 +165,7 @@ impl<'a> AttributeBag<'a> {
 
     /// The arena of the request, for computed values.
     pub fn arena(&self) -> &'a Bump {
-        self.arena
+        self.delta.bump()
     }
 
     /// Reads an attribute and records the reference: EXACT if present, ABSENCE if not, nothing for a present string map.
@@ -290,14 +293,14 @@ impl<'a> AttributeBag<'a> {
             Payload::Word(index) => words.resolve(index).map(Value::String),
             Payload::Map(raw) => {
                 let entries = self.map_entries(raw, words)?;
-                Some(Value::StringMap(self.arena.alloc(StringMap { entries, source })))
+                Some(Value::StringMap(self.arena().alloc(StringMap { entries, source })))
             }
         }
     }
 
     /// The entries of a string map as texts; `None` if an index is invalid.
     fn map_entries(&self, raw: RawMap<'a>, words: Words<'a>) -> Option<&'a [(&'a [u8], &'a [u8])]> {
-        let mut entries = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
+        let mut entries = ArenaVec::with_capacity_in(raw.size_hint(), self.arena());
         let texts = |(key, value): (i32, i32)| Some((words.resolve(key)?, words.resolve(value)?));
         if !raw.pairs().all(|pair| texts(pair).map(|texts| entries.push(texts)).is_some()) {
             // An invalid index is harmless if a later entry replaces the key.
@@ -312,7 +315,7 @@ impl<'a> AttributeBag<'a> {
 
     /// The entries of a string map as indexes, with unique keys.
     fn map_pairs(&self, raw: RawMap<'a>) -> ArenaVec<'a, (i32, i32)> {
-        let mut pairs = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
+        let mut pairs = ArenaVec::with_capacity_in(raw.size_hint(), self.arena());
         pairs.extend(raw.pairs());
         last_by_key(pairs)
     }

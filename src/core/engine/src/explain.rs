@@ -236,10 +236,10 @@ fn explain_rule<'t: 'a, 'a>(
         Condition::When(program) => {
             let part = masked(program.explain(bag), secrets);
             let verdict = match &part.outcome {
-                Outcome::Failed(_) | Outcome::Exhausted if refuses_failure(rule, &part.outcome) => {
+                Outcome::Failed(_) | Outcome::Exhausted(_) if refuses_failure(rule, &part.outcome) => {
                     Verdict::FailedRefuses
                 }
-                Outcome::Failed(_) | Outcome::Exhausted => Verdict::Failed,
+                Outcome::Failed(_) | Outcome::Exhausted(_) => Verdict::Failed,
                 outcome if outcome.is_true_value() => Verdict::Matched,
                 _ => Verdict::NotMatched,
             };
@@ -276,7 +276,7 @@ fn refuses_failure(rule: &RuleConfig, outcome: &Outcome) -> bool {
     match rule.on_error {
         Some(OnError::Allow) => false,
         _ if rule.denies_failed_condition(|variety| variety != Variety::Report) => true,
-        _ => rule.denies_by_default || *outcome == Outcome::Exhausted,
+        _ => rule.denies_by_default || matches!(outcome, Outcome::Exhausted(_)),
     }
 }
 
@@ -288,7 +288,7 @@ fn masked(part: Part, secrets: &SecretValues) -> Part {
         }
         Outcome::Value(value) => Outcome::Value(secrets.mask(&value)),
         Outcome::Failed(why) => Outcome::Failed(secrets.mask(&why)),
-        outcome @ (Outcome::Absent | Outcome::NotEvaluated | Outcome::Exhausted) => outcome,
+        outcome @ (Outcome::Absent | Outcome::NotEvaluated | Outcome::Exhausted(_)) => outcome,
     };
     let children = part.children.into_iter().map(|child| masked(child, secrets)).collect();
     Part { text: secrets.mask(&part.text), outcome, children }

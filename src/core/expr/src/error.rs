@@ -48,6 +48,15 @@ impl CompileError {
     }
 }
 
+/// What bounds an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Steps of one evaluation of CEL.
+    Steps,
+    /// Bytes of long texts that the patterns of one request search.
+    SearchedText(u32),
+}
+
 /// Why an evaluation failed. Cheap to create: failed look-ups are common in match conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvalError<'a> {
@@ -56,9 +65,9 @@ pub enum EvalError<'a> {
         /// The name of the attribute.
         name: &'a str,
     },
-    /// The evaluation took more steps than it may. Callers choose the lengths of texts, so that this says nothing about whether a
+    /// The evaluation took more than it may. Callers choose the lengths of texts, so that this says nothing about whether a
     /// condition holds.
-    Exhausted,
+    Exhausted(Bound),
     /// Any other problem; the text is in the program or in the arena of the bag.
     Failed(&'a str),
 }
@@ -74,7 +83,10 @@ impl std::fmt::Display for EvalError<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
-            EvalError::Exhausted => write!(f, "expression takes more than {MAX_STEPS} steps"),
+            EvalError::Exhausted(Bound::Steps) => write!(f, "expression takes more than {MAX_STEPS} steps"),
+            EvalError::Exhausted(Bound::SearchedText(bytes)) => {
+                write!(f, "patterns search more than {} MiB of long texts in this request", bytes >> 20)
+            }
             EvalError::Failed(text) => f.write_str(text),
         }
     }

@@ -21,7 +21,7 @@ mod term;
 
 pub use analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest, TextTestKind};
 pub use classic::{Conjunct, Explanation, Outcome};
-pub use error::{CompileError, EvalError, Phase};
+pub use error::{Bound, CompileError, EvalError, Phase};
 pub use failure::Failure;
 pub use lexer::is_keyword;
 pub use program::Program;

@@ -6,7 +6,7 @@ mod property;
 use bumpalo::Bump;
 
 use super::*;
-use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
+use mixer_attribute::{AttributeBag, CompressedAttributes, OwnedAttributes, OwnedValue, Value};
 
 fn vocabulary() -> Vocabulary {
     let mut builder = Vocabulary::builder();
@@ -282,10 +282,43 @@ fn an_explanation_tells_an_exhausted_evaluation_from_one_that_failed() {
         program.explain(&AttributeBag::empty(&vocabulary, &arena)).outcome
     };
     let exhausted = explain(&format!("[\"0123456789\"]{}.size() == 1", ".map(x, x + x)".repeat(60)));
-    assert_eq!(exhausted, Outcome::Exhausted);
+    assert_eq!(exhausted, Outcome::Exhausted(crate::Bound::Steps));
     let steps = crate::error::MAX_STEPS;
     assert_eq!(exhausted.to_string(), format!("error: expression takes more than {steps} steps"));
     assert!(matches!(explain("1 / 0 == 1"), Outcome::Failed(_)));
+}
+
+#[test]
+fn patterns_search_a_bounded_length_of_long_texts() {
+    let vocabulary = vocabulary();
+    let long = "x".repeat(5000);
+    let too_much = Err(EvalError::Exhausted(Bound::SearchedText(10_000)));
+    // With a constant pattern and with one of the request; what comes after the search may not hide that it did not take place.
+    let programs = [
+        (Language::Cexl, r#""y$".matches(s1)"#, r#""x$".matches(s2)"#),
+        (Language::Cexl, r#"s2.matches(s1) || true"#, r#"s2.matches(s2)"#),
+        (Language::Cel, r#"s1.matches("y$") || true"#, r#"s2.matches("x$")"#),
+        (Language::Cel, r#"s1.matches(s2) || true"#, r#"s2.matches(s2)"#),
+    ];
+    for (language, searches, others) in programs {
+        let [searches, others] = [searches, others].map(|text| compile(language, text, &vocabulary).unwrap());
+        let arena = Bump::new();
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("s1", long.as_str());
+        attributes.insert("s2", "x");
+        let encoded = attributes.to_bytes(0);
+        let mut bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena).unwrap();
+        bag.set_search_limit(10_000);
+        for _ in 0..2 {
+            assert!(searches.eval(&bag).is_ok(), "{searches:?}");
+        }
+        assert_eq!(searches.eval(&bag).map(drop), too_much, "{searches:?}");
+        assert!(matches!(searches.explain(&bag).outcome, Outcome::Exhausted(_)));
+        assert_eq!(others.eval(&bag), Ok(Value::Bool(true)), "a short text is always searched");
+        assert_eq!(searches.eval(&bag).map(drop), too_much);
+        bag.replace(&CompressedAttributes::decode(&encoded, &arena).unwrap(), None);
+        assert!(searches.eval(&bag).is_ok(), "the next record has a budget of its own");
+    }
 }
 
 #[test]

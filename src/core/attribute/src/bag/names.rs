@@ -46,7 +46,7 @@ impl<'a> AttributeBag<'a> {
     fn untracked(&self, value: Value<'a>) -> Value<'a> {
         match value {
             Value::StringMap(StringMap { entries, source: Some(_) }) => {
-                Value::StringMap(self.arena.alloc(StringMap { entries, source: None }))
+                Value::StringMap(self.arena().alloc(StringMap { entries, source: None }))
             }
             other => other,
         }

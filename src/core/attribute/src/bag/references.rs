@@ -85,7 +85,7 @@ impl<'a> AttributeBag<'a> {
     /// Saves the state of the references, for [`reset_references`](Self::reset_references).
     pub fn mark_references(&self) -> ReferenceMark<'a> {
         ReferenceMark {
-            read: self.references.read.copy(self.arena),
+            read: self.references.read.copy(self.arena()),
             keys: self.references.keys.borrow().items().len(),
         }
     }
@@ -106,11 +106,11 @@ impl<'a> AttributeBag<'a> {
     /// All references, sorted by name and key, without duplicates.
     pub fn references(&self) -> ArenaVec<'a, Reference<'a>> {
         let recorded = self.references.keys.borrow();
-        let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena);
+        let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena());
         keys.extend_from_slice(recorded.items());
         keys.sort_unstable();
         let mut keys = keys.into_iter().peekable();
-        let mut references = ArenaVec::with_capacity_in(32, self.arena);
+        let mut references = ArenaVec::with_capacity_in(32, self.arena());
         let make = |slot, key, present| Reference {
             slot,
             name: self.vocabulary.name(slot),
@@ -144,8 +144,8 @@ impl<'a> AttributeBag<'a> {
     /// in the order of [`references`](Self::references). Cost: allocates in the arena only.
     pub fn encode_references(&self, global_word_count: u32, out: &mut Vec<u8>) {
         let references = self.references();
-        let mut words = WordList::new_in(global_word_count, self.arena);
-        let mut matches = ArenaVec::with_capacity_in(references.len(), self.arena);
+        let mut words = WordList::new_in(global_word_count, self.arena());
+        let mut matches = ArenaVec::with_capacity_in(references.len(), self.arena());
         let mut last = None;
         for reference in &references {
             let key = match reference.key {

@@ -47,6 +47,7 @@ impl<'a> AttributeBag<'a> {
         default_words: Option<Words<'a>>,
     ) -> Result<(), StrictError> {
         let words = self.words_of(record, default_words);
+        self.searches.renew();
         let applied = self.delta.len();
         self.strict_values(record, words)?;
         for index in applied..self.delta.len() {
@@ -76,7 +77,7 @@ impl<'a> AttributeBag<'a> {
     ) -> Result<(), StrictError> {
         let applied = self.delta.len();
         let mut undefined = Vec::new();
-        let mut seen: SmallSet<'_, &[u8]> = SmallSet::new_in(self.arena);
+        let mut seen: SmallSet<'_, &[u8]> = SmallSet::new_in(self.arena());
         for entry in self.in_field_order(record) {
             let mut resolve = |index| {
                 words.resolve(index).unwrap_or_else(|| {
@@ -94,7 +95,7 @@ impl<'a> AttributeBag<'a> {
                     });
                     let entries = self.map_entries(raw, words);
                     entries.map(|entries| {
-                        Value::StringMap(self.arena.alloc(StringMap { entries, source: None }))
+                        Value::StringMap(self.arena().alloc(StringMap { entries, source: None }))
                     })
                 }
                 Payload::Value(value) => Some(value),
@@ -119,14 +120,14 @@ impl<'a> AttributeBag<'a> {
 
     /// The entries by field, in wire order; of repeated keys the last.
     fn in_field_order(&self, record: &CompressedAttributes<'a>) -> ArenaVec<'a, &'a AttributeEntry<'a>> {
-        let mut order = ArenaVec::with_capacity_in(record.entries.len(), self.arena);
+        let mut order = ArenaVec::with_capacity_in(record.entries.len(), self.arena());
         order.extend(record.entries.iter().enumerate().map(|(i, entry)| (entry.field, entry.index, i)));
         order.sort_unstable();
         // Reversed, so that deduplication keeps the last on the wire.
         order.reverse();
         order.dedup_by_key(|(field, index, _)| (*field, *index));
         order.sort_unstable_by_key(|(field, _, i)| (*field, *i));
-        let mut entries = ArenaVec::with_capacity_in(order.len(), self.arena);
+        let mut entries = ArenaVec::with_capacity_in(order.len(), self.arena());
         entries.extend(order.into_iter().filter_map(|(_, _, i)| record.entries.get(i)));
         entries
     }

@@ -170,7 +170,7 @@ fn evaluate_whole<'t: 'a, 'a>(
         Ok(Value::Bool(true)) => hit(condition, None),
         Ok(_) => {}
         Err(error) => {
-            if condition.handles_errors() || error == EvalError::Exhausted {
+            if condition.handles_errors() || matches!(error, EvalError::Exhausted(_)) {
                 hit(condition, Some(error));
             }
             return Evaluations { failures: 1, count: 1 };

@@ -89,7 +89,9 @@ impl RuleSet {
                 groups += condition.destinations();
             }
             for route in condition.routes() {
-                if route.denies_failures || failed.is_none_or(|error| error == EvalError::Exhausted) {
+                if route.denies_failures
+                    || failed.is_none_or(|error| matches!(error, EvalError::Exhausted(_)))
+                {
                     matched.push(Matched { route, failed });
                 }
             }

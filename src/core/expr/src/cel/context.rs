@@ -3,8 +3,8 @@
 use bumpalo::Bump;
 
 use super::value::{Fault, Outcome, Val};
-use crate::EvalError;
 use crate::error::MAX_STEPS;
+use crate::{Bound, EvalError};
 use mixer_attribute::text::go_text;
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
 use mixer_base::quote::quoted;
@@ -15,13 +15,14 @@ const BYTES_PER_STEP: usize = 64;
 /// The inputs and the step budget of one evaluation.
 pub(super) struct EvalContext<'e, 'a> {
     bag: &'e AttributeBag<'a>,
-    /// `None` after a step too many: whatever the operators made of that fault, the evaluation has no value.
-    steps_left: Option<u32>,
+    steps_left: u32,
+    /// The bound that was exceeded: whatever the operators made of that fault, the evaluation has no value.
+    exceeded: Option<Bound>,
 }
 
 impl<'e, 'a> EvalContext<'e, 'a> {
     pub(super) fn new(bag: &'e AttributeBag<'a>) -> EvalContext<'e, 'a> {
-        EvalContext { bag, steps_left: Some(MAX_STEPS) }
+        EvalContext { bag, steps_left: MAX_STEPS, exceeded: None }
     }
 
     pub(super) fn arena(&self) -> &'a Bump {
@@ -30,17 +31,32 @@ impl<'e, 'a> EvalContext<'e, 'a> {
 
     /// Takes `steps` from the budget. Errors: the budget is used up.
     pub(super) fn charge(&mut self, steps: usize) -> Result<(), Fault<'a>> {
-        let left = self.steps_left.zip(u32::try_from(steps).ok());
-        self.steps_left = left.and_then(|(left, steps)| left.checked_sub(steps));
-        match self.steps_left {
-            Some(_) => Ok(()),
-            None => Err(Fault::Other(EvalError::Exhausted)),
+        let left = u32::try_from(steps).ok().and_then(|steps| self.steps_left.checked_sub(steps));
+        match (left, self.exceeded) {
+            (Some(left), None) => {
+                self.steps_left = left;
+                Ok(())
+            }
+            (_, exceeded) => Err(self.exceed(exceeded.unwrap_or(Bound::Steps))),
         }
     }
 
-    /// Whether the budget is used up.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.steps_left.is_none()
+    /// Counts a text that a pattern is about to search. Errors: the patterns of the request search too much.
+    pub(super) fn count_search(&mut self, subject: &[u8]) -> Result<(), Fault<'a>> {
+        if self.bag.count_search(subject) {
+            return Ok(());
+        }
+        Err(self.exceed(Bound::SearchedText(self.bag.search_limit())))
+    }
+
+    fn exceed(&mut self, bound: Bound) -> Fault<'a> {
+        self.exceeded = Some(bound);
+        Fault::Other(EvalError::Exhausted(bound))
+    }
+
+    /// The bound that was exceeded.
+    pub(super) fn exceeded(&self) -> Option<Bound> {
+        self.exceeded
     }
 
     /// Takes the cost of copying text from the budget.

@@ -24,7 +24,10 @@ impl<'e, 'a> Evaluator<'e, 'a> {
     /// The value of a program. Errors: also if an operator went on after the budget was used up.
     pub(super) fn run(mut self, root: OpId) -> Outcome<'a> {
         let outcome = self.eval(root);
-        if self.context.is_exhausted() { Err(Fault::Other(EvalError::Exhausted)) } else { outcome }
+        match self.context.exceeded() {
+            Some(bound) => Err(Fault::Other(EvalError::Exhausted(bound))),
+            None => outcome,
+        }
     }
 
     /// The value of an operation. Recurses as deep as the tree, but loops over the branches of `?:` and over chains of
@@ -149,6 +152,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
 
     fn matches(&mut self, subject: OpId, regex: &'a Result<Regex, String>) -> Outcome<'a> {
         let Val::String(subject) = self.eval(subject)? else { return Err(NO_OVERLOAD) };
+        self.context.count_search(subject)?;
         match regex {
             Ok(regex) => Ok(Val::Bool(regex.is_match(subject))),
             Err(text) => Err(Fault::Other(EvalError::Failed(text))),

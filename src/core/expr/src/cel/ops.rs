@@ -124,6 +124,9 @@ fn text_test<'a>(
         });
     };
     context.charge_bytes(subject.len() + argument.len())?;
+    if function == Binary::Matches {
+        context.count_search(subject)?;
+    }
     Ok(Val::Bool(match function {
         Binary::Match => functions::glob_match(subject, argument),
         Binary::StartsWith => subject.starts_with(argument),

@@ -7,7 +7,7 @@ use bumpalo::collections::Vec as ArenaVec;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::functions::Regex;
-use crate::{EvalError, functions};
+use crate::{Bound, EvalError, functions};
 use mixer_attribute::text::go_text;
 use mixer_attribute::{AttributeBag, SignedDuration, StringMap, Value, ValueType};
 
@@ -298,6 +298,7 @@ fn matches_regex<'a>(
     bag: &AttributeBag<'a>,
 ) -> Evaluated<'a, bool> {
     let subject = subject.bytes(bag)?;
+    count_search(subject, bag)?;
     match regex {
         Ok(regex) => Ok(regex.is_match(subject)),
         Err(text) => Err(EvalError::Failed(text)),
@@ -306,7 +307,16 @@ fn matches_regex<'a>(
 
 fn matches<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     let (pattern, subject) = both(pair, bag)?;
+    count_search(subject, bag)?;
     functions::matches(pattern, subject, bag.arena())
+}
+
+/// Counts a text that a pattern is about to search. Errors: the patterns of the request search too much.
+fn count_search<'a>(subject: &[u8], bag: &AttributeBag<'a>) -> Evaluated<'a, ()> {
+    if bag.count_search(subject) {
+        return Ok(());
+    }
+    Err(EvalError::Exhausted(Bound::SearchedText(bag.search_limit())))
 }
 
 fn apply<'a>(function: Unary, argument: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {

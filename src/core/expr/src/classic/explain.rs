@@ -1,7 +1,7 @@
 //! Explanation: evaluation with the outcome of every part, for display.
 
 use super::{Attribute, Expr, ExprKind, Literal, MapEntry};
-use crate::EvalError;
+use crate::{Bound, EvalError};
 use mixer_attribute::text::{go_text, ip_text};
 use mixer_attribute::{AttributeBag, Value};
 
@@ -14,8 +14,8 @@ pub enum Outcome {
     Absent,
     /// It failed with this error.
     Failed(String),
-    /// The evaluation took more steps than it may, as [`EvalError::Exhausted`].
-    Exhausted,
+    /// The evaluation took more than it may, as [`EvalError::Exhausted`].
+    Exhausted(Bound),
     /// It was skipped, because another part decided the outcome.
     NotEvaluated,
 }
@@ -33,7 +33,7 @@ impl std::fmt::Display for Outcome {
             Outcome::Value(text) => f.write_str(text),
             Outcome::Absent => f.write_str("absent"),
             Outcome::Failed(text) => write!(f, "error: {text}"),
-            Outcome::Exhausted => write!(f, "error: {}", EvalError::Exhausted),
+            Outcome::Exhausted(bound) => write!(f, "error: {}", EvalError::Exhausted(*bound)),
             Outcome::NotEvaluated => f.write_str("not evaluated"),
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn explain_operands<'a>(root: &'a Expr, text: &str, bag: &AttributeBa
 pub(crate) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
     match result {
         Ok(value) => Outcome::Value(quoted(value)),
-        Err(EvalError::Exhausted) => Outcome::Exhausted,
+        Err(EvalError::Exhausted(bound)) => Outcome::Exhausted(bound),
         Err(error) => Outcome::Failed(error.to_string()),
     }
 }
