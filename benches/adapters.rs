@@ -1,8 +1,11 @@
-//! The cost of reports in the adapters `stdio` and `prometheus`, from evaluated instances to lines or counts.
+//! The cost of reports in the adapters `stdio` and `prometheus`, from evaluated instances to lines or counts, of checks in `opa` and
+//! `rbac`, and of allocations in `redisquota`, from an evaluated instance to an answer.
 //!
 //! Input: one instance per call. The log entry has 10 variables (path, method, user agent, sizes, an address, a time, a
 //! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists. Four
-//! metrics of one request over the same dimensions are measured as well. Each result is verified once before.
+//! metrics of one request over the same dimensions are measured as well. The policy has two rules with a default, one of which holds; of
+//! roles there are 1 and 10 000, each of a service of its own. Quotas are in a Redis that the bench starts, on a loopback port; 1 and 64
+//! allocations are in flight, each with an id and an amount of its own. Each result is verified once before.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,10 +19,15 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mixer_adapters::prometheus::{self, Endpoint, MetricInfo, MetricKind, Prometheus};
 use mixer_adapters::stdio::{self, LogStream, Stdio};
-use mixer_attribute::{SignedDuration, Timestamp, Value, ValueType};
+use mixer_adapters::{INVENTORY, RbacKinds};
+use mixer_attribute::{SignedDuration, Timestamp, Value, ValueType, Vocabulary};
+use mixer_config::store::read_document;
+use mixer_config::{FieldPath, Origin, yaml};
 use mixer_engine::adapter::{
-    Adapter, BoundInstance, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner,
+    Adapter, AdapterResources, BoundInstance, Env, Handler, Instance, Leaf, QuotaCall, QuotaResult, Reply,
+    SystemClock, TaskSpawner,
 };
+use mixer_engine::snapshot::SnapshotExtension as _;
 use mixer_engine::template;
 
 const DIMENSIONS: [&str; 17] = [
@@ -71,6 +79,7 @@ fn env(runtime: &tokio::runtime::Runtime) -> Env {
         metrics_port: 0,
         metrics: Arc::default(),
         commons: Arc::default(),
+        resources: None,
     }
 }
 
@@ -111,7 +120,14 @@ fn json_lines(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.log");
     report(&*build(&path.display().to_string()), &instances[..1]);
-    let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    // A task writes the line.
+    let line = || serde_json::from_slice::<serde_json::Value>(&std::fs::read(&path).ok()?).ok();
+    let line = std::iter::repeat_with(line).inspect(|line| {
+        if line.is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    let line = line.take(1000).flatten().next().unwrap();
     assert_eq!((line.as_object().unwrap().len(), &line["sourceIp"]), (13, &"10.1.2.3".into()));
 
     let mut group = criterion.benchmark_group("adapters/stdio");
@@ -191,5 +207,160 @@ fn metrics(criterion: &mut Criterion) {
     runtime.block_on(handler.close(std::time::Duration::from_secs(1))).unwrap();
 }
 
-criterion_group!(benches, json_lines, metrics);
+/// An instance of `authorization` with its values.
+fn authorization() -> (BoundInstance, [Option<Value<'static>>; 6]) {
+    let fields: [&'static str; 6] = [
+        "subject.user",
+        "subject.groups",
+        "action.namespace",
+        "action.service",
+        "action.method",
+        "action.path",
+    ];
+    let mut bound = bound("who", "authorization", "action.properties", &[], &fields);
+    bound.messages = vec!["subject", "action"];
+    let values = ["ann", "staff", "shop", "cart7", "GET", "/items/17"];
+    (bound, values.map(|text| Some(Value::String(text.as_bytes()))))
+}
+
+/// A handler from parameters as written.
+fn from_text(
+    adapter: &str,
+    params: &str,
+    instance: BoundInstance,
+    env: Env,
+    runtime: &tokio::runtime::Runtime,
+) -> Box<dyn Handler> {
+    let adapter = INVENTORY.find(adapter).unwrap();
+    let (params, errors) = adapter.decode(Some(&yaml::parse(params).unwrap().root), FieldPath::root());
+    assert!(errors.is_empty(), "{errors:?}");
+    runtime.block_on(adapter.build(&params, vec![instance], env)).unwrap()
+}
+
+fn allows(handler: &dyn Handler, instance: &Instance<'_>) -> bool {
+    match handler.as_check().unwrap().check(instance) {
+        Reply::Ready(result) => result.unwrap().status.code == 0,
+        Reply::Later(_) => panic!("an answer at once is expected"),
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (_, values) = authorization();
+    let instance = Instance { bound: 0, name: "who.instance.istio-system", values: &values };
+    let mut group = criterion.benchmark_group("adapters/decisions");
+    let policy = r#"{checkMethod: data.gate.allow, policy: ["package gate\ndefault allow = false\nallow { input.action.method == \"PUT\"; input.subject.user == \"root\" }\nallow { input.action.method == \"GET\"; startswith(input.action.path, \"/items/\") }\n"]}"#;
+    let handler = from_text("opa", policy, authorization().0, env(&runtime), &runtime);
+    assert!(allows(&*handler, &instance));
+    group.bench_function("opa, a policy of two rules", |b| b.iter(|| allows(&*handler, &instance)));
+    for roles in [1, 10_000] {
+        let texts = (0..roles).flat_map(|i| {
+            // The service of the request is among them.
+            let number = i + 7;
+            [
+                format!("kind: ServiceRole\nmetadata: {{name: r{number}, namespace: shop}}\nspec: {{rules: [{{services: [cart{number}], methods: [GET], paths: [/items/*]}}]}}"),
+                format!("kind: ServiceRoleBinding\nmetadata: {{name: b{number}, namespace: shop}}\nspec: {{subjects: [{{user: ann}}], roleRef: {{kind: ServiceRole, name: r{number}}}}}"),
+            ]
+        });
+        let raw: Vec<_> = texts
+            .map(|text| {
+                read_document(Origin { file: "r.yaml".into(), text: text.into(), first_line: 1 }).unwrap()
+            })
+            .collect();
+        let decoded: Vec<_> =
+            raw.iter().map(|raw| RbacKinds.decode(raw, &|text| text.to_owned()).unwrap()).collect();
+        let all: Vec<_> = raw.iter().zip(&decoded).map(|(raw, decoded)| (&**raw, &**decoded)).collect();
+        let (config, _) = RbacKinds.assemble(&all, &Vocabulary::builder().build(), "istio-system");
+        let env = Env { resources: Some(AdapterResources::new(config, 1)), ..env(&runtime) };
+        let handler = from_text("rbac", "{}", authorization().0, env, &runtime);
+        assert!(allows(&*handler, &instance));
+        group.bench_function(format!("rbac, {roles} roles"), |b| b.iter(|| allows(&*handler, &instance)));
+    }
+    group.finish();
+}
+
+/// A Redis without a disk; ends with the value.
+struct Redis(std::process::Child, u16);
+
+impl Redis {
+    fn start() -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = std::process::Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        let process = command.stdout(std::process::Stdio::null()).spawn();
+        // `.ci/run needs` installs it.
+        Self(process.unwrap(), port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn allocate(handler: &dyn Handler, id: usize) -> Option<QuotaResult> {
+    let reply = {
+        let values = [Some(Value::String(b"books"))];
+        let instance = Instance { bound: 0, name: "q.instance.istio-system", values: &values };
+        let id = format!("{id}q");
+        let call = QuotaCall { amount: 1, best_effort: false, deduplication_id: &id };
+        handler.as_quota().unwrap().quota(&instance, call)
+    };
+    match reply {
+        Reply::Ready(result) => result.ok(),
+        Reply::Later(later) => later.await.ok(),
+    }
+}
+
+fn quotas(criterion: &mut Criterion) {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut group = criterion.benchmark_group("adapters/quotas");
+    let mut id = 0;
+    for algorithm in ["FIXED_WINDOW", "ROLLING_WINDOW"] {
+        // Answers are forgotten soon, so that Redis does not grow.
+        let params = format!(
+            "{{redisServerUrl: '127.0.0.1:{}', timeout: 10s, quotas: [{{name: q.instance.istio-system, maxAmount: 1000000000, \
+             validDuration: 2s, bucketDuration: 500ms, rateLimitAlgorithm: {algorithm}}}]}}",
+            redis.1
+        );
+        let instance = bound("q", "quota", "dimensions", &["svc"], &[]);
+        let handler = from_text("redisquota", &params, instance, env(&runtime), &runtime);
+        let answer = runtime.block_on(async {
+            loop {
+                if let Some(answer) = allocate(&*handler, 0).await {
+                    return answer;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        });
+        assert_eq!(answer.granted, 1);
+        for in_flight in [1, 64] {
+            group.throughput(Throughput::Elements(in_flight as u64));
+            group.bench_function(format!("redisquota, {algorithm}, {in_flight} in flight"), |b| {
+                b.iter(|| {
+                    let calls = (0..in_flight).map(|_| {
+                        id += 1;
+                        allocate(&*handler, id)
+                    });
+                    runtime.block_on(futures_util::future::join_all(calls))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, json_lines, metrics, decisions, quotas);
 criterion_main!(benches);

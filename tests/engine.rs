@@ -35,6 +35,8 @@ mod mistaken_kind;
 mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
+#[path = "engine/policies.rs"]
+mod policies;
 #[path = "engine/refill.rs"]
 mod refill;
 #[path = "engine/refusal.rs"]
@@ -43,6 +45,8 @@ mod refusal;
 mod renamed_files;
 #[path = "engine/retry.rs"]
 mod retry;
+#[path = "engine/roles.rs"]
+mod roles;
 #[path = "engine/routing.rs"]
 mod routing;
 #[path = "engine/slices.rs"]

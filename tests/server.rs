@@ -5,6 +5,10 @@
 #[path = "support/support.rs"]
 mod support;
 
+#[path = "server/adapter_examples.rs"]
+mod adapter_examples;
+#[path = "server/answers.rs"]
+mod answers;
 #[path = "server/certificates.rs"]
 mod certificates;
 #[path = "server/doctor.rs"]

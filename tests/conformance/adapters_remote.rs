@@ -4,6 +4,8 @@
 
 #[path = "adapters_remote/compare.rs"]
 mod compare;
+#[path = "adapters_remote/quotas.rs"]
+mod quotas;
 #[path = "adapters_remote/sinks.rs"]
 mod sinks;
 
@@ -20,7 +22,7 @@ use crate::support::{DEADLINE, Server, programs, wait_for};
 use sinks::Sink;
 
 /// The adapters that exist.
-const ADAPTERS: &[&str] = &["dogstatsd", "fluentd", "statsd"];
+const ADAPTERS: &[&str] = &["dogstatsd", "fluentd", "redisquota", "statsd"];
 
 /// What this product does instead of what the case recorded from Istio Mixer, as the sinks' expectations.
 fn deviation(id: &str) -> Option<Value> {
@@ -54,6 +56,7 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
         .filter(|(_, id, _)| selected(id, filter))
         .collect();
     in_parallel(jobs(), waiting, |(adapter, id, path)| match ADAPTERS.contains(&adapter.as_str()) {
+        true if adapter == "redisquota" => Case::new(&id, quotas::play(&path)),
         true => Case::new(&id, play(&id, &path)),
         false => Case::skipped(id, format!("the cases of `{adapter}` come later")),
     })

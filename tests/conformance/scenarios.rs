@@ -69,8 +69,5 @@ fn needs(scenario: &Value) -> Option<&'static str> {
     if scenario.get("backend").is_some() || list("base").any(|base| base.starts_with("template-")) {
         return Some("out-of-process adapters come later");
     }
-    if list("tags").any(|tag| tag == "opa") {
-        return Some("the adapter `opa` comes later");
-    }
     None
 }

@@ -5,8 +5,8 @@ use mixer_engine::runtime::OnConfigError;
 use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
-/// Kinds of this server, of which three decide about requests by themselves, and of Istio's adapters and clients.
-const KINDS: [&str; 17] = [
+/// Kinds of this server, of which some decide about requests by themselves or are read by a handler, and of Istio's adapters and clients.
+const KINDS: [&str; 22] = [
     "handler",
     "instance",
     "attributemanifest",
@@ -16,12 +16,17 @@ const KINDS: [&str; 17] = [
     "metric",
     "apikey",
     "listchecker",
-    "envoybridge",
-    "ratelimit",
-    "attributemapping",
     "opa",
     "rbac",
     "redisquota",
+    "ServiceRole",
+    "ServiceRoleBinding",
+    "RbacConfig",
+    "ClusterRbacConfig",
+    "envoybridge",
+    "ratelimit",
+    "attributemapping",
+    "statsd",
     "QuotaSpec",
     "HTTPAPISpecBinding",
 ];

@@ -88,6 +88,75 @@ fn annotated(annotation: &str) -> String {
     RULE.replace("istio-system}", &format!("istio-system, annotations: {{{annotation}}}}}"))
 }
 
+/// The rule, which asks another adapter with an instance of `authorization`.
+fn by_policy(handler: &str) -> String {
+    const WHO: &str = "kind: instance
+metadata: {name: user, namespace: istio-system}
+spec:
+  compiledTemplate: authorization
+  params:
+    subject: {user: 'source.user | \"\"'}
+    action: {namespace: '\"lib\"', service: '\"shelf\"', method: '\"GET\"', path: '\"/\"'}
+";
+    deny([handler, WHO, RULE])
+}
+
+/// A policy of `opa` that denies bob.
+fn by_opa() -> String {
+    by_policy(
+        "kind: handler
+metadata: {name: closed-list, namespace: istio-system}
+spec:
+  compiledAdapter: opa
+  params:
+    checkMethod: data.gate.open
+    policy: ['package gate\n\ndefault open = false\n\nopen { input.subject.user != \"bob\" }']
+",
+    )
+}
+
+/// Roles that permit bob nothing.
+fn by_rbac() -> String {
+    const ROLES: &str = "---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRole
+metadata: {name: reader, namespace: lib}
+spec: {rules: [{services: [shelf], methods: [GET], paths: [/]}]}
+---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRoleBinding
+metadata: {name: readers, namespace: lib}
+spec: {subjects: [{user: ann}], roleRef: {kind: ServiceRole, name: reader}}
+";
+    let handler = "kind: handler
+metadata: {name: closed-list, namespace: istio-system}
+spec: {compiledAdapter: rbac}
+";
+    by_policy(handler) + ROLES
+}
+
+/// A quota with a misspelt dimension. Nobody listens on the port.
+const QUOTA: &str = "kind: handler
+metadata: {name: limits, namespace: istio-system}
+spec:
+  compiledAdapter: redisquota
+  params:
+    redisServerUrl: 127.0.0.1:1
+    quotas:
+    - name: requests.instance.istio-system
+      maxAmount: 10
+      validDuration: 60s
+      overrides: [{dimensions: {usr: ann}, maxAmount: 1}]
+---
+kind: instance
+metadata: {name: requests, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {user: 'source.user | \"\"'}}}
+---
+kind: rule
+metadata: {name: limit, namespace: istio-system}
+spec: {actions: [{handler: limits, instances: [requests]}]}
+";
+
 /// `(row, edit)`: the first column of the table, and the mistake.
 type Row = (&'static str, fn(&mut Files));
 
@@ -362,6 +431,25 @@ const STARTS: &[Row] = &[
             "/conf/deny.yaml",
             deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: QuotaSpec")]),
         );
+    }),
+    ("the policy of a check rule, by `opa`, does not compile", |files| {
+        files.put("/conf/deny.yaml", by_opa().replace("input.subject", "inptu.subject"));
+    }),
+    ("an override of a quota, by `redisquota`, names a dimension that there is not", |files| {
+        files.put("/conf/quota.yaml", QUOTA);
+    }),
+    ("a role or binding of a check rule, by `rbac`, has an error", |files| {
+        files.put("/conf/deny.yaml", by_rbac().replace("methods", "method"));
+    }),
+    ("a binding of a check rule, by `rbac`, is `PERMISSIVE`", |files| {
+        files.put(
+            "/conf/deny.yaml",
+            by_rbac().replace("subjects: [{user: ann}]", "mode: PERMISSIVE, subjects: [{user: bob}]"),
+        );
+    }),
+    ("a restriction of a role or binding is empty", |files| {
+        let text = by_rbac().replace("user: ann", "user: bob").replace("paths: [/]", "paths: []");
+        files.put("/conf/deny.yaml", text);
     }),
     ("a report rule has an error", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + BROKEN_REPORT);

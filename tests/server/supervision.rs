@@ -33,6 +33,49 @@ spec: {actions: [{handler: list, instances: [entry]}]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: handler
+metadata: {name: policy, namespace: istio-system}
+spec:
+  compiledAdapter: opa
+  params:
+    policy:
+    - |
+      package p
+      default ok = true
+    checkMethod: data.p.ok
+    dataFiles: ['DATA']
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec: {compiledTemplate: authorization, params: {subject: {user: source.user | \"\"}, action: {path: '\"/\"'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: decide, namespace: istio-system}
+spec: {actions: [{handler: policy, instances: [who]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: shared, namespace: istio-system}
+spec:
+  compiledAdapter: redisquota
+  params:
+    # Nobody listens there.
+    redisServerUrl: 127.0.0.1:1
+    quotas: [{name: shared.instance.istio-system, maxAmount: 1, validDuration: 1s}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: shared, namespace: istio-system}
+spec: {compiledTemplate: quota}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: shared, namespace: istio-system}
+spec: {actions: [{handler: shared, instances: [shared]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
 metadata: {name: metrics, namespace: istio-system}
 spec:
   compiledAdapter: prometheus
@@ -240,7 +283,8 @@ impl Stage {
 fn stage(directory: &tempfile::TempDir) -> Stage {
     let path = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(path("list"), "eve\n").expect("it is writable");
-    let handlers = HANDLERS.replace("FILE", &path("list"));
+    std::fs::write(path("data.json"), "{}").expect("it is writable");
+    let handlers = HANDLERS.replace("FILE", &path("list")).replace("DATA", &path("data.json"));
     let all = access_log(Path::new(&path("access.log"))) + &handlers;
     std::fs::write(directory.path().join("config/all.yaml"), all).expect("it is writable");
     let server = on(directory)
@@ -282,8 +326,9 @@ fn every_task_that_panics_is_restarted_and_the_rest_serves() {
         stage.tasks().iter().any(|task| task.name == "stdio writer").then_some(())
     });
     assert!(writers.is_some(), "{:?}", stage.tasks());
-    // It has a test of its own.
+    // They have tests of their own.
     table.remove("certificates");
+    table.remove("rbac roles");
     // Some are started in the background.
     let mut shown = BTreeMap::new();
     let _all = wait_for(DEADLINE, || {
@@ -320,6 +365,54 @@ fn certificates_are_followed_after_a_panic() {
     // Replaced files are noticed without a signal.
     Authority::new().issue(&["localhost"]).put(directory.path(), "server");
     stage.server.wait_for_log("certificates reloaded");
+}
+
+#[test]
+fn roles_in_a_directory_are_followed_after_a_panic() {
+    let directory = configuration("");
+    let roles = directory.path().join("roles");
+    std::fs::create_dir(&roles).expect("it is writable");
+    let config = format!(
+        "kind: handler
+metadata: {{name: roles, namespace: istio-system}}
+spec: {{compiledAdapter: rbac, params: {{configStoreUrl: 'fs://{}'}}}}
+---
+kind: instance
+metadata: {{name: who, namespace: istio-system}}
+spec:
+  compiledTemplate: authorization
+  params:
+    subject: {{user: '\"ann\"'}}
+    action: {{namespace: '\"shop\"', service: '\"cart\"', method: '\"GET\"', path: '\"/\"'}}
+---
+kind: rule
+metadata: {{name: permit, namespace: istio-system}}
+spec: {{actions: [{{handler: roles, instances: [who]}}]}}
+",
+        roles.display()
+    );
+    std::fs::write(directory.path().join("config/roles.yaml"), config).expect("it is writable");
+    let server = on(&directory).native().env("MIXER_FAULTS", "1").start();
+    let mut stage = Stage::new(server);
+    assert_eq!(documented().get("rbac roles").map(String::as_str), Some("restarted"));
+    let code = |stage: &mut Stage| {
+        let answer = stage.client.check(&wire::CheckRequest::default(), None).ok()?;
+        Some(answer.precondition?.status?.code)
+    };
+    assert_eq!(code(&mut stage), Some(7), "nobody has a role yet");
+    stage.fail("rbac roles");
+    stage.wait_until_running("rbac roles");
+    let text = "kind: ServiceRole
+metadata: {name: shopper, namespace: shop}
+spec: {rules: [{services: [cart], methods: [GET]}]}
+---
+kind: ServiceRoleBinding
+metadata: {name: shoppers, namespace: shop}
+spec: {subjects: [{user: ann}], roleRef: {kind: ServiceRole, name: shopper}}
+";
+    std::fs::write(roles.join("roles.yaml"), text).expect("it is writable");
+    let allowed = wait_for(DEADLINE, || (code(&mut stage) == Some(0)).then_some(()));
+    assert!(allowed.is_some(), "{}", stage.server.log());
 }
 
 #[test]

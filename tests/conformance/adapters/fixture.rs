@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
+use mixer_config::message::Field as _;
 use mixer_config::{MappingEntry, Node, NodeKind};
 use mixer_engine::adapter::{Clock, SystemClock};
 use parking_lot::Mutex;
@@ -110,6 +111,9 @@ impl Fixture {
         if let Some(node) = case.get("provider") {
             fixture.provide(node);
         }
+        if let Some(resources) = case.get("resources") {
+            fixture.write_resources(resources)?;
+        }
         Ok(fixture)
     }
 
@@ -121,6 +125,20 @@ impl Fixture {
         };
         let body = node.get("body").and_then(Node::as_str).unwrap_or_default().to_owned();
         *self.answer.lock() = (status, body);
+    }
+
+    /// Replaces the documents below `${TMP}/cfg`, at once.
+    pub(super) fn write_resources(&self, resources: &Node) -> Result<(), String> {
+        let directory = self.directory.path().join("cfg");
+        let documents: Vec<String> =
+            resources.items().iter().map(|node| node.to_json().to_string()).collect();
+        let write = || {
+            std::fs::create_dir_all(&directory)?;
+            let new = directory.join("new");
+            std::fs::write(&new, documents.join("\n---\n"))?;
+            std::fs::rename(new, directory.join("all.yaml"))
+        };
+        write().map_err(|error: std::io::Error| error.to_string())
     }
 
     /// A text with substituted placeholders.

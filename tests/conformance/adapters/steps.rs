@@ -8,9 +8,9 @@ use mixer_adapters::AdapterOptions;
 use mixer_attribute::{AttributeBag, SignedDuration, Value, Vocabulary};
 use mixer_base::metrics::Metrics;
 use mixer_config::message::Field as _;
-use mixer_config::{Diagnostics, FieldPath, Node, NodeKind, Severity};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Severity};
 use mixer_engine::adapter::{
-    BuildError, Commons, Env, ErasedAdapter, Handler, Instance, QuotaCall, Reply, TaskSpawner,
+    BuildError, Commons, Env, ErasedAdapter, Handler, Instance, NOT_BUILT, QuotaCall, Reply, TaskSpawner,
 };
 use serde_json::{Value as Json, json};
 
@@ -99,8 +99,8 @@ impl Runner<'_> {
         let bound: Vec<_> = self.instances.iter().map(|i| i.bound.clone()).collect();
         let mut problems = Diagnostics::new();
         self.adapter.validate(&params, &bound, &mut problems);
-        let errors: Vec<_> =
-            problems.into_iter().filter(|p| p.severity == Severity::Error).map(|p| p.message).collect();
+        let refused = |p: &Diagnostic| p.severity == Severity::Error && p.code != NOT_BUILT;
+        let errors: Vec<_> = problems.into_iter().filter(refused).map(|p| p.message).collect();
         if !errors.is_empty() {
             return Err(errors.join("\n"));
         }
@@ -112,6 +112,7 @@ impl Runner<'_> {
             metrics_port: self.fixture.metrics_port,
             metrics: self.metrics.clone(),
             commons: self.commons.clone(),
+            resources: None,
         };
         let handler = self.adapter.build(&params, bound, env).await.map_err(|e: BuildError| e.to_string())?;
         Ok(Live { handler, tasks })
@@ -153,6 +154,9 @@ impl Runner<'_> {
         if let Some(node) = step.get("provider") {
             self.fixture.provide(node);
             return Ok(Json::Null);
+        }
+        if let Some(resources) = step.get("resources") {
+            return self.fixture.write_resources(resources).map(|()| Json::Null);
         }
         if let Some(node) = step.get("reload") {
             let new = self.build(node.get("params")).await;

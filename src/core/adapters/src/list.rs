@@ -12,7 +12,6 @@ mod error_text;
 mod fetch;
 mod inheritance;
 mod provider;
-mod reads;
 mod text;
 mod url;
 

@@ -7,7 +7,6 @@ mod cells;
 mod dedup;
 mod key;
 mod limit;
-mod overrides;
 mod status;
 
 use std::cell::RefCell;
@@ -27,6 +26,7 @@ use mixer_engine::adapter::{
 };
 
 use crate::AdapterOptions;
+use crate::overrides::{self, Configured};
 use cells::Cells;
 use dedup::{Dedup, Record};
 use limit::{Limit, Limits};
@@ -119,7 +119,7 @@ impl Adapter for Memquota {
             let path = FieldPath::root().field("quotas");
             problems.push(Diagnostic::error(NOT_BUILT, path, text).with_hint(hint));
         }
-        overrides::check(params, instances, problems);
+        overrides::check(&configured(params), instances, problems);
     }
 
     async fn build(
@@ -136,7 +136,7 @@ impl Adapter for Memquota {
             })
             .collect::<Result<_, _>>()?;
         if !env.commons.get::<AdapterOptions>().as_istio_mixer
-            && let Some(unknown) = overrides::unknown_dimensions(&params, &instances).next()
+            && let Some(unknown) = overrides::unknown_dimensions(&configured(&params), &instances).next()
         {
             return Err(BuildError::Refused(unknown.text()));
         }
@@ -157,6 +157,16 @@ impl Adapter for Memquota {
             cells_lost: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
         }))
     }
+}
+
+fn configured(params: &Params) -> Vec<Configured<'_>> {
+    let quotas = params.quotas.iter();
+    quotas
+        .map(|quota| Configured {
+            name: &quota.name,
+            overrides: quota.overrides.iter().map(|over| &over.dimensions).collect(),
+        })
+        .collect()
 }
 
 /// Of two entries with the same name, the last applies.

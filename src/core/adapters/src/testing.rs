@@ -58,6 +58,7 @@ pub(crate) fn test_env(name: &str) -> Env {
         metrics_port: 0,
         metrics: Arc::default(),
         commons: Arc::default(),
+        resources: None,
     }
 }
 

@@ -14,7 +14,7 @@ mod inventory;
 mod status;
 
 pub use claims::InventoryError;
-pub use env::{Clock, Commons, Env, SystemClock, TaskSpawner};
+pub use env::{AdapterResources, Clock, Commons, Env, SystemClock, TaskSpawner};
 pub use erased::{BuildFuture, BuildHandler, DecodeParams, Erase, ErasedAdapter, ErasedParams};
 pub use handler::{
     BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,

@@ -51,5 +51,7 @@ pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 use mixer_engine::snapshot::Registry;
 
 /// The adapters and kinds that a configuration may refer to.
-pub const REGISTRY: Registry =
-    Registry { adapters: mixer_adapters::INVENTORY, extensions: &[&mixer_envoy::EnvoyKinds] };
+pub const REGISTRY: Registry = Registry {
+    adapters: mixer_adapters::INVENTORY,
+    extensions: &[&mixer_envoy::EnvoyKinds, &mixer_adapters::RbacKinds],
+};

@@ -2,19 +2,16 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
 use super::content::{self, BYTE_ORDER_MARK};
-use super::reads::{PENDING_READS, Unread};
 use super::{EntryType, Params, url};
 use crate::causes::with_causes;
-use mixer_base::file_stamp::{FileStamp, SETTLED};
-use mixer_base::file_writer::{Writer, writer_of};
+use crate::files::{SettledFile, Unread};
 use mixer_base::quote::quoted;
-use mixer_base::regular_file;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
 const GZIP: &str = "gzip";
@@ -73,7 +70,7 @@ pub(super) fn file_path(written: &str) -> &Path {
 pub(super) struct FetchError {
     /// For the log and for failed checks.
     pub(super) text: String,
-    /// The file may be in the middle of a change: it is worth another look after [`SETTLED`].
+    /// The file may be in the middle of a change: it is worth another look after [`SETTLED`](mixer_base::file_stamp::SETTLED).
     pub(super) is_unsettled: bool,
 }
 
@@ -87,10 +84,8 @@ impl From<String> for FetchError {
 pub(super) struct Fetcher {
     /// Created by the first fetch.
     client: Option<reqwest::Client>,
-    /// The file at the last look, and since when it is unchanged.
-    seen: Option<(FileStamp, Instant)>,
-    /// Whether the system is asked who has a file open.
-    leases: bool,
+    /// Created by the first look at a file.
+    file: Option<SettledFile>,
     /// The type of the entries. With it, pages, documents, error messages and binary data in the place of a list are an error: what a
     /// proxy, a login page or a service that is out of order answers, and what a shell writes. Without it, as in Istio Mixer, bodies of
     /// URLs are lists as they are, and a carriage return is part of an entry.
@@ -99,15 +94,15 @@ pub(super) struct Fetcher {
 
 impl Default for Fetcher {
     fn default() -> Self {
-        Self { client: None, seen: None, leases: true, refuses_other_than: Some(EntryType::default()) }
+        Self { client: None, file: None, refuses_other_than: Some(EntryType::default()) }
     }
 }
 
 impl Fetcher {
     /// As on a file system that does not tell who has a file open.
     #[cfg(test)]
-    pub(super) fn without_leases() -> Self {
-        Self { leases: false, ..Self::default() }
+    pub(super) fn without_leases(path: &Path) -> Self {
+        Self { file: Some(SettledFile::new(path.to_owned()).without_leases()), ..Self::default() }
     }
 
     /// For lists with entries of this type.
@@ -146,32 +141,19 @@ impl Fetcher {
         }
     }
 
-    /// The bytes of a file that its writer has closed or, where writers are unknown, that is unchanged for [`SETTLED`].
     async fn read(&mut self, written: &str, path: &Path, limit: Duration) -> Result<Vec<u8>, FetchError> {
-        let (owned, leases, before) = (path.to_owned(), self.leases, self.seen);
-        let look = PENDING_READS.run(path, limit, move || look(&owned, leases, before));
+        let file = self.file.get_or_insert_with(|| SettledFile::new(path.to_owned()));
         let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
-        match look.await {
-            Ok(Ok((stamp, body))) => {
-                let unchanged = self.seen.filter(|(seen, _)| *seen == stamp);
-                self.seen = unchanged.or_else(|| Some((stamp, Instant::now())));
-                let Some(body) = body else {
-                    let why = "the file is being changed: it is read when it is unchanged for";
-                    return Err(FetchError {
-                        text: failed(format!("{why} {SETTLED:?}")),
-                        is_unsettled: true,
-                    });
-                };
-                Ok(with_unix_lines(self.listed(body, "the file").map_err(failed)?))
-            }
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+        match file.read(limit, MAX_BODY).await {
+            Ok(body) => Ok(with_unix_lines(self.listed(body, "the file").map_err(failed)?)),
+            Err(Unread::Unsettled(why)) => Err(FetchError { text: failed(why), is_unsettled: true }),
+            Err(Unread::TooLarge) => {
                 Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes").into())
             }
-            Ok(Err(error)) => Err(failed(error.to_string()).into()),
             Err(Unread::Late) => {
                 Err(format!("Could not read from {written}: no complete answer within {limit:?}").into())
             }
-            Err(why) => Err(failed(why.to_string()).into()),
+            Err(Unread::Failed(why)) => Err(failed(why).into()),
         }
     }
 
@@ -300,34 +282,4 @@ fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
         lines.extend_from_slice(end);
     }
     lines
-}
-
-/// The stamp of a file, and its bytes unless it may be in the middle of a change. `seen`: its stamp at the last look, and since when.
-fn look(
-    path: &Path,
-    leases: bool,
-    seen: Option<(FileStamp, Instant)>,
-) -> std::io::Result<(FileStamp, Option<Vec<u8>>)> {
-    let (file, metadata) = regular_file::open(path)?;
-    let stamp = FileStamp::of(&metadata);
-    // Only at the first look the date counts, so that a start does not wait for a file that is old: later it may be any.
-    let is_settled = match seen {
-        None => stamp.age() >= Some(SETTLED),
-        Some((before, since)) => before == stamp && since.elapsed() >= SETTLED,
-    };
-    // A lease is held while the file is read.
-    let writer = if leases { writer_of(&file) } else { Writer::Unknown };
-    match writer {
-        Writer::Open => {
-            return Err(std::io::Error::new(
-                std::io::ErrorKind::ResourceBusy,
-                "the file is being written: it is read when its writer has closed it",
-            ));
-        }
-        Writer::Unknown if !is_settled => return Ok((stamp, None)),
-        Writer::Unknown | Writer::None(_) => {}
-    }
-    let body = regular_file::read_open(&file, &metadata, MAX_BODY as u64)?;
-    let after = FileStamp::of(&file.metadata()?);
-    Ok((after, (after == stamp).then_some(body)))
 }

@@ -1,14 +1,10 @@
 //! The provider of a list: fetched at build, refreshed on an interval, purged when it is too old.
 
 use std::hash::BuildHasher;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, Watcher};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
@@ -17,13 +13,12 @@ use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
-use super::reads::PENDING_READS;
+use crate::files::{SETTLE_TIME, watch};
+use crate::version::next_version;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
 use mixer_engine::check_cache::AnswerEpoch;
 
-/// Debounce time of file changes, so that a burst of changes is read once.
-const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// A file that is being changed for this long is an error, although its last list serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,12 +33,6 @@ pub(super) struct ListState {
     pub(super) error: Option<String>,
     /// What was fetched last, if it is in use. Istio Mixer's way does without.
     fetched: Option<Fetched>,
-}
-
-/// A version that no list of this process has had.
-fn next_version() -> u64 {
-    static VERSIONS: AtomicU64 = AtomicU64::new(1);
-    VERSIONS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The text of a list.
@@ -242,7 +231,9 @@ impl Refresher {
     /// As on a file system that does not tell who has a file open.
     #[cfg(test)]
     pub(super) fn without_leases(mut self) -> Self {
-        self.fetcher = Fetcher::without_leases();
+        if let ListSource::File(_, path) = &self.provider.source {
+            self.fetcher = Fetcher::without_leases(path);
+        }
         self
     }
 
@@ -304,38 +295,18 @@ impl Refresher {
         }
     }
 
-    /// Watches the directory of a file, because the file or the target of its link may be replaced.
+    /// Watches the file of the list, if it has one.
     async fn watch(&self) -> Option<notify::RecommendedWatcher> {
         let ListSource::File(_, path) = &self.provider.source else { return None };
-        let (directory, name) = (path.parent()?.to_owned(), path.file_name()?.to_owned());
-        let shown = directory.display().to_string();
-        let changed = Arc::clone(&self.changed);
-        let concerns = move |path: &PathBuf| {
-            // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
-            path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
-        };
-        let start = move || {
-            let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-                let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
-                let matters = event.map_or(true, |e| {
-                    (!e.kind.is_access() || e.kind == closes) && e.paths.iter().any(&concerns)
-                });
-                if matters {
-                    changed.notify_one();
-                }
-            })?;
-            watcher.watch(&directory, notify::RecursiveMode::NonRecursive)?;
-            Ok::<_, notify::Error>(watcher)
-        };
-        let problem = match PENDING_READS.run(path, self.interval.min(MAX_FETCH_TIME), start).await {
-            Ok(Ok(watcher)) => return Some(watcher),
-            Ok(Err(error)) => error.to_string(),
-            Err(why) => why.to_string(),
+        let limit = self.interval.min(MAX_FETCH_TIME);
+        let problem = match watch(path, limit, Arc::clone(&self.changed)).await {
+            Ok(watcher) => return Some(watcher),
+            Err(problem) => problem,
         };
         tracing::warn!(
             target: "adapters",
             adapter = &*self.provider.handler_name,
-            "cannot watch {shown}: {problem}; the list is reloaded on the refresh interval only"
+            "{problem}; the list is reloaded on the refresh interval only"
         );
         None
     }

@@ -1,10 +1,8 @@
 //! Limits, and the overrides that select them.
 
-use std::net::IpAddr;
-
 use super::{Override, Quota};
-use mixer_attribute::text::{ip_from_bytes, push_text};
-use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value};
+use crate::dimensions::Dimensions;
+use mixer_attribute::SignedDuration;
 use mixer_engine::adapter::{BoundInstance, Instance};
 
 /// A limit.
@@ -19,7 +17,7 @@ pub(super) struct Limit {
 /// The limits of one instance.
 #[derive(Debug)]
 pub(super) struct Limits {
-    overrides: Vec<(Vec<DimensionMatch>, Limit)>,
+    overrides: Vec<(Dimensions, Limit)>,
     default: Limit,
 }
 
@@ -27,12 +25,8 @@ impl Limits {
     /// Resolves the limits of `quota` against the dimensions of `instance`.
     pub(super) fn new(quota: &Quota, instance: &BoundInstance) -> Self {
         let prepare = |over: &Override| {
-            let conditions = over.dimensions.iter().map(|(name, text)| DimensionMatch {
-                position: instance.entries("dimensions").find(|(key, _)| key == name).map(|(_, at)| at),
-                text: Pattern::new(text),
-            });
             let limit = Limit { max_amount: over.max_amount, valid_duration: over.valid_duration };
-            (conditions.collect(), limit)
+            (Dimensions::new(&over.dimensions, instance), limit)
         };
         Self {
             overrides: quota.overrides.iter().map(prepare).collect(),
@@ -47,75 +41,9 @@ impl Limits {
 
     /// The first override whose conditions all match, or else the limit of the quota.
     pub(super) fn select(&self, instance: &Instance<'_>) -> Limit {
-        let holds = |condition: &DimensionMatch| {
-            condition.text.matches(condition.position.and_then(|at| instance.value(at)))
-        };
         self.overrides
             .iter()
-            .find(|(conditions, _)| conditions.iter().all(holds))
+            .find(|(dimensions, _)| dimensions.match_all(instance))
             .map_or(self.default, |(_, limit)| *limit)
     }
-}
-
-/// One dimension of an override.
-#[derive(Debug)]
-struct DimensionMatch {
-    /// `None`: the instance has no such dimension.
-    position: Option<usize>,
-    text: Pattern,
-}
-
-/// Configuration text with its value in every type.
-#[derive(Debug)]
-struct Pattern {
-    text: Box<str>,
-    int: Option<i64>,
-    double: Option<f64>,
-    bool: Option<bool>,
-    timestamp: Option<Timestamp>,
-    duration: Option<SignedDuration>,
-    ip: Option<IpAddr>,
-}
-
-impl Pattern {
-    fn new(text: &str) -> Self {
-        Self {
-            text: text.into(),
-            int: text.parse().ok(),
-            double: text.parse().ok(),
-            bool: match text {
-                "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-                "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-                _ => None,
-            },
-            timestamp: Timestamp::from_text(text.as_bytes()),
-            duration: SignedDuration::parse(text).ok(),
-            // Istio Mixer compares addresses as text: only the canonical form matches.
-            ip: text.parse().ok().filter(|ip: &IpAddr| ip.to_canonical().to_string() == text),
-        }
-    }
-
-    /// Whether the text denotes `value`. compat(1.3): empty text matches any number, Boolean or time, because it does not parse
-    /// and then compares like an absent value; pinned by `an_empty_override_matches_what_it_cannot_be`.
-    fn matches(&self, value: Option<Value<'_>>) -> bool {
-        let or_empty = |parsed: Option<bool>| parsed.unwrap_or(self.text.is_empty());
-        match value {
-            None => self.text.is_empty(),
-            Some(Value::String(bytes)) => bytes == self.text.as_bytes(),
-            Some(Value::Int64(value)) => or_empty(self.int.map(|p| p == value)),
-            Some(Value::Double(value)) => or_empty(self.double.map(|p| p == value)),
-            Some(Value::Bool(value)) => or_empty(self.bool.map(|p| p == value)),
-            Some(Value::Timestamp(value)) => or_empty(self.timestamp.map(|p| p == value)),
-            Some(Value::Duration(value)) => or_empty(self.duration.map(|p| p == value)),
-            Some(Value::Bytes(bytes)) => self.ip.is_some_and(|ip| ip_from_bytes(bytes) == Some(ip)),
-            Some(Value::StringMap(map)) => is_map_text(self.text.as_bytes(), map),
-        }
-    }
-}
-
-/// Whether `text` is `stringmap[k1:v1 k2:v2]` with the entries of `map`, keys sorted.
-fn is_map_text(text: &[u8], map: &StringMap<'_>) -> bool {
-    let mut shown = Vec::with_capacity(text.len());
-    push_text(&mut shown, Value::StringMap(map));
-    shown == text
 }

@@ -207,6 +207,10 @@ families! {
     MemoryLimit: Gauge "mixer_memory_limit_bytes" "Bytes of each share of --memory-limit." [&["share"]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
         "The number of quota cells in use that the memquota adapter evicted to stay within its memory limit." [&["handler"]];
+    OpaOffloaded: Counter "mixer_opa_evaluations_offloaded_total"
+        "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
+    OpaUndecided: Counter "mixer_opa_undecided_total"
+        "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout." [&["handler", "reason"]];
     PoolInFlight: Gauge "mixer_pool_in_flight" "Asynchronous calls in flight, by pool."
         [&["pool"]];
     PoolLimit: Gauge "mixer_pool_limit" "Limit of asynchronous calls in flight, by pool." [&["pool"]];
@@ -223,6 +227,8 @@ families! {
         [&["metric"]];
     PrometheusScrapesRefused: Counter "mixer_prometheus_scrapes_refused_total"
         "The number of scrapes of the prometheus adapter that were refused because too many ran." [&[]];
+    RedisquotaFailures: Counter "mixer_redisquota_failures_total"
+        "Allocations that the redisquota adapter could not make, by handler and reason: unavailable, timeout, error." [&["handler", "reason"]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"

@@ -57,6 +57,38 @@ pub struct Env {
     pub metrics: Arc<Metrics>,
     /// State shared by the handlers of one server across configurations.
     pub commons: Arc<Commons>,
+    /// The resources that configure the handlers of this adapter beside their parameters, if it has such kinds.
+    pub resources: Option<AdapterResources>,
+}
+
+/// Resources that configure the handlers of an adapter, beside their parameters: those of all kinds of one snapshot extension, assembled.
+#[derive(Clone)]
+pub struct AdapterResources {
+    assembled: Arc<dyn Any + Send + Sync>,
+    digest: u128,
+}
+
+impl AdapterResources {
+    /// What an extension assembled from resources with this digest.
+    pub fn new(assembled: Arc<dyn Any + Send + Sync>, digest: u128) -> Self {
+        Self { assembled, digest }
+    }
+
+    /// The assembled resources; `None` if the extension of another adapter assembled them.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.assembled).downcast().ok()
+    }
+
+    /// Equal digests are equal resources: their handlers are the same.
+    pub(crate) fn digest(&self) -> u128 {
+        self.digest
+    }
+}
+
+impl std::fmt::Debug for AdapterResources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdapterResources").field("digest", &self.digest).finish_non_exhaustive()
+    }
 }
 
 /// State shared by the handlers of one server: at most one value per type, created on first use.

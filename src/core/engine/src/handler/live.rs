@@ -280,7 +280,7 @@ mod tests {
             on_error: None,
             origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
         };
-        let signature = Signature::of(&config, &[]);
+        let signature = Signature::of(&config, &[], None);
         let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
         LiveHandler::new(
             Arc::new(config),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::table::{BuildFailure, build_one, validate};
-use super::{HandlerEnvironment, HandlerTable, LiveHandler, Signature};
-use crate::adapter::{BoundInstance, HandleReport, Handler, Instance, Reply, TaskSpawner};
-use crate::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
+use super::table::{BuildFailure, bound_instances, build_one, signature_of, validate};
+use super::{HandlerEnvironment, HandlerTable, LiveHandler};
+use crate::adapter::{HandleReport, Handler, Instance, Reply, TaskSpawner};
+use crate::snapshot::{HandlerBinding, Snapshot};
 use crate::template::Variety;
 use mixer_base::pool::AdapterPools;
 use mixer_config::Diagnostics;
@@ -36,7 +36,7 @@ impl HandlerTable {
         let mut table = HandlerTable::default();
         let mut diagnostics = Diagnostics::new();
         for (key, binding) in snapshot.bindings.iter() {
-            match build(&binding.handler, &binding.instances, environment, substitute).await {
+            match build(binding, environment, substitute).await {
                 Ok(handler) => {
                     table.handlers.insert(key.clone(), Arc::new(handler));
                 }
@@ -48,22 +48,23 @@ impl HandlerTable {
 }
 
 async fn build(
-    config: &Arc<HandlerConfig>,
-    instances: &[Arc<InstanceConfig>],
+    binding: &HandlerBinding,
     environment: &HandlerEnvironment,
     substitute: &dyn Fn(&str) -> Option<Box<dyn Handler>>,
 ) -> Result<LiveHandler, BuildFailure> {
-    let bound: Vec<BoundInstance> = instances.iter().map(|instance| instance.bound.clone()).collect();
-    let signature = Signature::of(config, instances);
-    let only_reports = instances.iter().all(|instance| instance.template().variety == Variety::Report);
+    let config = &binding.handler;
+    let signature = signature_of(binding);
+    let only_reports =
+        binding.instances.iter().all(|instance| instance.template().variety == Variety::Report);
     let discard = || only_reports.then(|| Box::new(DiscardReports) as Box<dyn Handler>);
     match substitute(&config.name).or_else(discard) {
         Some(handler) => {
+            let bound = bound_instances(binding);
             validate(config, &bound).map_err(|text| BuildFailure { text })?;
             let tasks = TaskSpawner::new(environment.runtime.clone());
             let pool = environment.commons.get::<AdapterPools>().pool();
             Ok(LiveHandler::new(Arc::clone(config), bound, signature, handler, tasks, pool))
         }
-        None => build_one(Arc::clone(config), bound, signature, environment).await,
+        None => build_one(binding, signature, environment).await,
     }
 }

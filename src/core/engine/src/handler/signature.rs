@@ -3,22 +3,29 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use crate::adapter::BoundInstance;
+use crate::adapter::{AdapterResources, BoundInstance};
 use crate::snapshot::{HandlerConfig, InstanceConfig, OnError};
 
-/// A digest of the configuration of a handler: adapter, parameters, failure policy, and for each bound instance its name,
-/// template, expressions, dialect and inferred types. Canonical: maps are hashed in key order.
+/// A digest of the configuration of a handler: adapter, parameters, the resources of its adapter, failure policy, and for each bound
+/// instance its name, template, expressions, dialect and inferred types. Canonical: maps are hashed in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature(u128);
 
 impl Signature {
     /// The signature of a handler bound to `instances`, which are in name order.
-    pub(super) fn of(handler: &HandlerConfig, instances: &[Arc<InstanceConfig>]) -> Self {
+    pub(super) fn of(
+        handler: &HandlerConfig,
+        instances: &[Arc<InstanceConfig>],
+        resources: Option<&AdapterResources>,
+    ) -> Self {
         let mut state = Digest::new();
         state.text(handler.adapter.info().name);
         state.text(&handler.params.json().to_string());
         // Calls read the policy of the live handler.
         state.text(handler.on_error.map_or("", OnError::name));
+        let resources = resources.map_or(0, AdapterResources::digest);
+        state.number((resources >> 64) as u64);
+        state.number(resources as u64);
         for instance in instances {
             state.instance(&instance.bound);
             state.text(instance.language.name());

@@ -101,7 +101,7 @@ impl HandlerTable {
                 table.handlers.insert(key.clone(), Arc::clone(old));
                 continue;
             }
-            let signature = Signature::of(&binding.handler, &binding.instances);
+            let signature = signature_of(binding);
             let mut known = previous.iter().filter_map(|table| table.get(key));
             match known.find(|old| old.signature() == signature) {
                 Some(old) => {
@@ -109,8 +109,7 @@ impl HandlerTable {
                     table.handlers.insert(key.clone(), Arc::clone(old));
                 }
                 None => {
-                    let bound = binding.instances.iter().map(|i| i.bound.clone()).collect();
-                    let build = build_one(Arc::clone(&binding.handler), bound, signature, environment);
+                    let build = build_one(binding, signature, environment);
                     building.push(async move { (key, &binding.handler, build.await) });
                 }
             }
@@ -166,12 +165,22 @@ impl BuildFailure {
     }
 }
 
+/// The signature of a bound handler.
+pub(super) fn signature_of(binding: &HandlerBinding) -> Signature {
+    Signature::of(&binding.handler, &binding.instances, binding.resources.as_ref())
+}
+
+/// The instances of a bound handler, as the handler receives them.
+pub(super) fn bound_instances(binding: &HandlerBinding) -> Vec<BoundInstance> {
+    binding.instances.iter().map(|instance| instance.bound.clone()).collect()
+}
+
 pub(super) async fn build_one(
-    config: Arc<HandlerConfig>,
-    instances: Vec<BoundInstance>,
+    binding: &HandlerBinding,
     signature: Signature,
     environment: &HandlerEnvironment,
 ) -> Result<LiveHandler, BuildFailure> {
+    let (config, instances) = (Arc::clone(&binding.handler), bound_instances(binding));
     validate(&config, &instances).map_err(|text| BuildFailure { text })?;
     let tasks = TaskSpawner::new(environment.runtime.clone());
     // Also if this future is dropped.
@@ -184,6 +193,7 @@ pub(super) async fn build_one(
         metrics_port: environment.metrics_port,
         metrics: Arc::clone(&environment.metrics),
         commons: Arc::clone(&environment.commons),
+        resources: binding.resources.clone(),
     };
     let started = config.adapter.build(&config.params, instances.clone(), env);
     let built =

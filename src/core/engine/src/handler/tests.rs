@@ -98,7 +98,7 @@ fn handler(seen: &Arc<ProbeCounts>) -> Arc<LiveHandler> {
         on_error: None,
         origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
     };
-    let signature = Signature::of(&config, &[]);
+    let signature = Signature::of(&config, &[], None);
     let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
     let pool = Pool::new(PoolOptions { floor: 1, ceiling: 1, queue: 1 });
     let probe = Box::new(Probe(Arc::clone(seen)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
+use super::extension::ResourcesByAdapter;
 use super::model::{HandlerBinding, HandlerConfig, InstanceConfig, RuleConfig};
 use mixer_config::ResourceKey;
 
@@ -14,6 +15,8 @@ pub(super) struct Bindings {
     uses: HashMap<ResourceKey, HandlerUses>,
     /// Handlers whose published binding is outdated.
     stale: HashSet<ResourceKey>,
+    /// The resources that configure handlers beside their parameters.
+    resources: ResourcesByAdapter,
     published: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
 }
 
@@ -83,6 +86,20 @@ impl Bindings {
         }
     }
 
+    /// Replaces the resources that configure handlers.
+    pub(super) fn replace_resources(&mut self, resources: &ResourcesByAdapter) {
+        let changed = resources.changes(&self.resources);
+        let reads_changed = |bound: &HandlerUses| changed.contains(&bound.handler.adapter.info().name);
+        let stale = self.uses.iter().filter(|(_, bound)| reads_changed(bound));
+        self.stale.extend(stale.map(|(key, _)| key.clone()));
+        self.resources = resources.clone();
+    }
+
+    /// Whether a handler of this adapter is in use.
+    pub(super) fn uses_adapter(&self, name: &str) -> bool {
+        self.uses.values().any(|bound| bound.handler.adapter.info().name == name)
+    }
+
     /// All bindings; unchanged ones are the same `Arc`s as before.
     pub(super) fn publish(&mut self) -> Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>> {
         if !self.stale.is_empty() {
@@ -92,7 +109,8 @@ impl Bindings {
                     Some(bound) => {
                         let instances = bound.instances.values().map(|(instance, _)| instance.clone());
                         let (handler, instances) = (bound.handler.clone(), instances.collect());
-                        bindings.insert(key, Arc::new(HandlerBinding { handler, instances }));
+                        let resources = self.resources.of(handler.adapter.info().name);
+                        bindings.insert(key, Arc::new(HandlerBinding { handler, instances, resources }));
                     }
                     None => drop(bindings.remove(&key)),
                 }

@@ -91,6 +91,8 @@ impl SnapshotBuilder {
             &vocabulary,
             &options.default_namespace,
         );
+        let mut bindings = Bindings::default();
+        bindings.replace_resources(&extensions.resources);
         Self {
             options,
             builds: 0,
@@ -99,7 +101,7 @@ impl SnapshotBuilder {
             resources: SharedMap::default(),
             units: UnitTables::new(extensions),
             known: KnownResources::default(),
-            bindings: Bindings::default(),
+            bindings,
             parts: SnapshotParts::default(),
             interrupt: Interrupt::default(),
             over_budget: BTreeSet::new(),
@@ -480,6 +482,7 @@ impl SnapshotBuilder {
         let SnapshotOptions { registry, default_namespace, .. } = &self.options;
         let (extended, vocabulary) = (&self.units.extended, &self.programs.vocabulary);
         self.units.extensions = ExtensionConfigs::new(*registry, extended, vocabulary, default_namespace);
+        self.bindings.replace_resources(&self.units.extensions.resources);
     }
 
     fn snapshot(&mut self, mut diagnostics: Diagnostics) -> Arc<Snapshot> {
@@ -492,6 +495,7 @@ impl SnapshotBuilder {
         diagnostics.extend(self.units.diagnostics());
         let bindings = self.bindings.publish();
         let extensions = &self.units.extensions.configs;
+        diagnostics.extend(self.unread_resources());
         let default_namespace = &self.options.default_namespace;
         diagnostics.extend(namespaces::suspicious(&self.parts.rules, &self.resources, default_namespace));
         let rules = &self.parts.rules;
@@ -525,6 +529,18 @@ impl SnapshotBuilder {
             counts,
             default_namespace: self.options.default_namespace.clone(),
         })
+    }
+
+    /// Warns about resources that configure an adapter of which no rule uses a handler; once per adapter.
+    fn unread_resources(&self) -> Diagnostics {
+        let extensions = self.options.registry.extensions.iter();
+        let unread = extensions.filter_map(|extension| {
+            let adapter = extension.adapter().filter(|adapter| !self.bindings.uses_adapter(adapter))?;
+            let mut units = self.units.extended.iter();
+            let (_, unit) = units.find(|(key, _)| extension.kinds().contains(&&*key.kind))?;
+            Some(suspicions::unread_resource(&unit.latest, adapter))
+        });
+        unread.collect()
     }
 
     fn count_all_but_rules(&self) -> (SnapshotCounts, Diagnostics) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::annotations;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located, Unit};
-use crate::adapter::Inventory;
+use crate::adapter::{AdapterResources, Inventory};
 
 /// The built-in adapters and extensions. The default is empty.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,8 +39,13 @@ pub type DecodedResource = Arc<dyn Any + Send + Sync>;
 
 /// Adds resource kinds to snapshots. Pure, like every step of a snapshot build: no files, clock or network.
 pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
-    /// The kinds, in lower case.
+    /// The kinds, as written.
     fn kinds(&self) -> &'static [&'static str];
+
+    /// The adapter whose handlers receive the configuration, if one does: a change of it rebuilds them.
+    fn adapter(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Built-in attributes, in name order.
     fn attributes(&self) -> &'static [(&'static str, ValueType)];
@@ -195,10 +200,30 @@ impl ExtensionState {
     }
 }
 
+/// The resources that configure handlers beside their parameters, by adapter.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ResourcesByAdapter(Vec<(&'static str, AdapterResources)>);
+
+impl ResourcesByAdapter {
+    /// Those of an adapter, if it has kinds.
+    pub(super) fn of(&self, adapter: &str) -> Option<AdapterResources> {
+        self.0.iter().find(|(name, _)| *name == adapter).map(|(_, resources)| resources.clone())
+    }
+
+    /// The adapters whose resources differ from those `before`.
+    pub(super) fn changes(&self, before: &Self) -> Vec<&'static str> {
+        let digest = |all: &Self, name| all.of(name).map(|resources| resources.digest());
+        let names = self.0.iter().map(|(name, _)| *name);
+        names.filter(|name| digest(self, name) != digest(before, name)).collect()
+    }
+}
+
 /// The configurations of all extensions, with the problems across their resources.
 #[derive(Debug)]
 pub(super) struct ExtensionConfigs {
     pub(super) configs: Arc<[Arc<dyn ExtensionConfig>]>,
+    /// Those for adapters.
+    pub(super) resources: ResourcesByAdapter,
     pub(super) diagnostics: Diagnostics,
 }
 
@@ -210,6 +235,7 @@ impl ExtensionConfigs {
         default_namespace: &str,
     ) -> Self {
         let mut diagnostics = Diagnostics::new();
+        let mut by_adapter = ResourcesByAdapter::default();
         let configs = registry.extensions.iter().map(|extension| {
             let own = units.iter().filter(|(key, _)| extension.kinds().contains(&&*key.kind));
             let in_force: Vec<_> = own
@@ -217,8 +243,29 @@ impl ExtensionConfigs {
                 .collect();
             let (config, problems) = extension.assemble(&in_force, vocabulary, default_namespace);
             diagnostics.extend(problems);
+            if let Some(adapter) = extension.adapter() {
+                let assembled: Arc<dyn Any + Send + Sync> = Arc::clone(&config) as _;
+                let resources = AdapterResources::new(assembled, digest(&in_force));
+                by_adapter.0.push((adapter, resources));
+            }
             config
         });
-        Self { configs: configs.collect(), diagnostics }
+        let configs = configs.collect();
+        Self { configs, resources: by_adapter, diagnostics }
     }
+}
+
+/// A digest of the texts of resources, in order.
+fn digest(resources: &[(&RawResource, &(dyn Any + Send + Sync))]) -> u128 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(salt);
+        for (resource, _) in resources {
+            resource.key.hash(&mut hasher);
+            hasher.write_u64(resource.revision);
+        }
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
-use crate::adapter::{BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
+use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
@@ -163,6 +163,8 @@ pub(crate) struct HandlerBinding {
     pub(crate) handler: Arc<HandlerConfig>,
     /// In name order. The position of an instance may be that of an earlier version of the file if the text is unchanged.
     pub(crate) instances: Vec<Arc<InstanceConfig>>,
+    /// The resources of its adapter.
+    pub(crate) resources: Option<AdapterResources>,
 }
 
 /// Counts of one build, with the names of the `mixer_config_*` metrics.

@@ -72,6 +72,18 @@ pub(super) fn open_to_everybody(
     rules.iter().filter(allows).filter(is_closed).filter_map(problem).collect()
 }
 
+/// Warns about a resource that configures an adapter of which no rule uses a handler.
+pub(super) fn unread_resource(resource: &RawResource, adapter: &str) -> Diagnostic {
+    let field = FieldPath::root().field("kind");
+    let text = format!("no rule uses a handler of the adapter `{adapter}`, which alone reads this kind");
+    let mut problem = Diagnostic::warning("resource-unread", field, text)
+        .with_hint("it has no effect until a rule has an action with such a handler");
+    problem.resource = resource.key.to_string();
+    problem.file = Some(Arc::clone(&resource.origin.file));
+    problem.span = Some(resource.origin.in_file(resource.document().at(&problem.field).span));
+    problem
+}
+
 /// What a request does to which a rule does not apply because its condition fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WithoutRule {

@@ -1,8 +1,7 @@
-//! Overrides that do not apply as they are written.
+//! Overrides of quotas that do not apply as they are written.
 
 use std::collections::BTreeMap;
 
-use super::{Params, Quota, limit_of};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -10,8 +9,16 @@ use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
 /// Most overrides of a quota that are compared with each other.
 const MAX_COMPARED: usize = 500;
 
+/// A quota in the parameters of a handler.
+pub(crate) struct Configured<'p> {
+    /// The full name of its instance.
+    pub(crate) name: &'p str,
+    /// The dimensions of each override.
+    pub(crate) overrides: Vec<&'p BTreeMap<String, String>>,
+}
+
 /// A dimension of an override that its instance does not have: the override applies to nothing.
-pub(super) struct UnknownDimension<'p> {
+pub(crate) struct UnknownDimension<'p> {
     /// Positions of the quota and of the override.
     at: (usize, usize),
     name: &'p str,
@@ -19,7 +26,7 @@ pub(super) struct UnknownDimension<'p> {
 }
 
 impl UnknownDimension<'_> {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{} has no dimension `{}`, which its override names", self.instance.name, self.name)
     }
 
@@ -37,14 +44,14 @@ impl UnknownDimension<'_> {
 }
 
 /// The unknown dimensions of the quotas that are used.
-pub(super) fn unknown_dimensions<'p>(
-    params: &'p Params,
+pub(crate) fn unknown_dimensions<'p>(
+    quotas: &[Configured<'p>],
     instances: &'p [BoundInstance],
 ) -> impl Iterator<Item = UnknownDimension<'p>> {
-    used(params, instances).flat_map(|(at, quota, instance)| {
+    used(quotas, instances).flat_map(|(at, quota, instance)| {
         let overrides = quota.overrides.iter().enumerate();
-        overrides.flat_map(move |(over, limit)| {
-            let names = limit.dimensions.keys();
+        overrides.flat_map(move |(over, dimensions)| {
+            let names = dimensions.keys();
             let is_unknown = move |name: &&String| {
                 !instance.entries("dimensions").any(|(known, _)| known == name.as_str())
             };
@@ -54,24 +61,23 @@ pub(super) fn unknown_dimensions<'p>(
     })
 }
 
-/// The entries that apply to an instance, with their positions.
-fn used<'p>(
-    params: &'p Params,
+/// The quotas that apply to an instance, with their positions. Of two with the same name, the last applies.
+fn used<'q, 'p>(
+    quotas: &'q [Configured<'p>],
     instances: &'p [BoundInstance],
-) -> impl Iterator<Item = (usize, &'p Quota, &'p BoundInstance)> {
+) -> impl Iterator<Item = (usize, &'q Configured<'p>, &'p BoundInstance)> {
     instances.iter().filter_map(|instance| {
-        let quota = limit_of(params, instance)?;
-        let at = params.quotas.iter().position(|found| std::ptr::eq(found, quota))?;
-        Some((at, quota, instance))
+        let at = quotas.iter().rposition(|quota| *quota.name == *instance.name)?;
+        Some((at, quotas.get(at)?, instance))
     })
 }
 
 /// Reports overrides that do not apply as they are written.
-pub(super) fn check(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
-    problems.extend(unknown_dimensions(params, instances).map(|unknown| unknown.problem()));
-    for (at, quota) in params.quotas.iter().enumerate() {
-        for (over, limit) in quota.overrides.iter().enumerate() {
-            for (name, value) in &limit.dimensions {
+pub(crate) fn check(quotas: &[Configured<'_>], instances: &[BoundInstance], problems: &mut Diagnostics) {
+    problems.extend(unknown_dimensions(quotas, instances).map(|unknown| unknown.problem()));
+    for (at, quota) in quotas.iter().enumerate() {
+        for (over, dimensions) in quota.overrides.iter().enumerate() {
+            for (name, value) in *dimensions {
                 if let Some((what, hint)) = suspicious_value(value) {
                     let field = override_field(at, over).field("dimensions").key(name);
                     problems.push(Diagnostic::warning("quota-override-value", field, what).with_hint(hint));
@@ -79,12 +85,12 @@ pub(super) fn check(params: &Params, instances: &[BoundInstance], problems: &mut
             }
         }
         let compared = quota.overrides.get(..MAX_COMPARED).unwrap_or(&quota.overrides);
-        for (over, limit) in compared.iter().enumerate() {
-            let earlier = compared.iter().take(over);
-            let covers = |first: &BTreeMap<String, String>| {
-                first.iter().all(|(name, value)| limit.dimensions.get(name) == Some(value))
+        for (over, dimensions) in compared.iter().enumerate() {
+            let mut earlier = compared.iter().take(over);
+            let covers = |first: &&BTreeMap<String, String>| {
+                first.iter().all(|(name, value)| dimensions.get(name) == Some(value))
             };
-            if let Some(first) = earlier.map(|first| &first.dimensions).position(covers) {
+            if let Some(first) = earlier.position(covers) {
                 let text = format!(
                     "overrides[{over}] never applies: overrides[{first}] has all requests that it would have"
                 );

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
 
-/// The operations of all handlers on files of lists.
+/// The operations of all handlers on files.
 pub(super) static PENDING_READS: LazyLock<PendingReads> = LazyLock::new(PendingReads::default);
 
 /// Operations on files, each on a thread, at most one of a path: nothing cancels an operation on a file system that hangs, so that each
@@ -80,7 +80,7 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let (wake, asleep) = mpsc::channel::<()>();
         let asleep = Arc::new(Mutex::new(asleep));
-        let path = Path::new("/hung/list");
+        let path = Path::new("/hung/file");
         let read = |limit: Duration| {
             let (begun, asleep) = (Arc::clone(&begun), Arc::clone(&asleep));
             let hang = move || {
@@ -95,7 +95,7 @@ mod tests {
         }
         // Other files are read.
         let minute = Duration::from_secs(60);
-        assert!(reads.run(Path::new("/other/list"), minute, || ()).await.is_ok());
+        assert!(reads.run(Path::new("/other/file"), minute, || ()).await.is_ok());
         assert!(begun.load(Ordering::Relaxed) <= 1);
         // The file system answers again: the first read ends, and the next begins.
         for _ in 0..2 {

@@ -1,0 +1,161 @@
+//! Evaluates a Rego policy, as Open Policy Agent does, with the engine regorus.
+//!
+//! The policy is compiled when the handler is built. A call is evaluated on its own thread within a short budget; an evaluation that
+//! takes longer begins again on another thread, within [`Params::evaluation_timeout`]. Whatever goes wrong allows nothing, except
+//! where Istio Mixer does and [`AdapterOptions`](crate::AdapterOptions) asks for it. See docs/adapters.md.
+
+#[cfg(any(test, not(feature = "adapter-opa")))]
+mod absent;
+#[cfg(feature = "adapter-opa")]
+mod rego;
+
+#[cfg(not(feature = "adapter-opa"))]
+use absent as rego;
+
+use std::path::Path;
+
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+
+use crate::authorization::warn_incomplete;
+
+mixer_config::message! {
+    /// Parameters of the opa adapter.
+    pub struct Params: "adapter.opa.config.Params" {
+        /// Rego modules.
+        1 policy: Vec<String> = Vec::new();
+        /// The query that decides, normally `data.PACKAGE.RULE`.
+        2 check_method: String = String::new();
+        /// Deny what the policy does not decide.
+        3 fail_close: bool = false;
+        /// JSON or YAML files with data for the policy, as absolute paths or `file:///path`; reloaded when they change. Not in Istio Mixer.
+        1000 data_files: Vec<String> = Vec::new();
+        /// How long the evaluation of one call may take. Not in Istio Mixer.
+        1001 evaluation_timeout: SignedDuration = SignedDuration::from_secs(1);
+    }
+}
+
+/// Longest evaluation timeout.
+const MAX_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
+
+/// A part of the parameters that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Problem {
+    subject: Subject,
+    /// One line.
+    text: String,
+    hint: Option<String>,
+}
+
+/// What a problem is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The query.
+    CheckMethod,
+    /// A module.
+    #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only the engine reads modules"))]
+    Module(usize),
+    /// All modules together.
+    Policy,
+}
+
+impl Problem {
+    fn new(subject: Subject, text: impl Into<String>) -> Self {
+        Self { subject, text: text.into(), hint: None }
+    }
+
+    #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only the engine knows what to do"))]
+    fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// `<field>: <text>`, as Istio Mixer spells fields.
+    fn message(&self) -> String {
+        let field = if self.subject == Subject::CheckMethod { "CheckMethod" } else { "Policy" };
+        format!("{field}: {}", self.text)
+    }
+
+    fn field(&self) -> FieldPath {
+        match self.subject {
+            Subject::CheckMethod => FieldPath::root().field("checkMethod"),
+            Subject::Module(index) => FieldPath::root().field("policy").index(index),
+            Subject::Policy => FieldPath::root().field("policy"),
+        }
+    }
+
+    fn diagnostic(&self, params: &Params) -> Diagnostic {
+        // A build reports itself what Istio Mixer builds all the same.
+        let code = if self.is_lenient(params) { NOT_BUILT } else { "adapter-config" };
+        let mut diagnostic = Diagnostic::error(code, self.field(), self.message());
+        diagnostic.hint.clone_from(&self.hint);
+        diagnostic
+    }
+
+    /// Whether Istio Mixer builds a handler with this problem.
+    fn is_lenient(&self, params: &Params) -> bool {
+        params.fail_close || (self.subject == Subject::CheckMethod && !params.check_method.is_empty())
+    }
+}
+
+/// The adapter; its handlers are those of the engine.
+pub(crate) struct Opa;
+
+impl Adapter for Opa {
+    const INFO: AdapterInfo = AdapterInfo {
+        name: "opa",
+        about: "Istio Authorization with Open Policy Agent engine",
+        templates: &["authorization"],
+    };
+    type Params = Params;
+
+    fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        let mut refuse = |field: FieldPath, text: String| {
+            problems.push(Diagnostic::error("adapter-config", field, text));
+        };
+        for (index, file) in params.data_files.iter().enumerate() {
+            if !file_path(file).is_absolute() {
+                let field = FieldPath::root().field("dataFiles").index(index);
+                refuse(field, format!("dataFiles: an absolute path or file:///path is needed, it is {file}"));
+            }
+        }
+        if params.evaluation_timeout <= SignedDuration::ZERO || params.evaluation_timeout > MAX_TIMEOUT {
+            let text = format!(
+                "evaluationTimeout: must be above 0 and at most {MAX_TIMEOUT}, it is {}",
+                params.evaluation_timeout
+            );
+            refuse(FieldPath::root().field("evaluationTimeout"), text);
+        }
+        match rego::check(params) {
+            Ok(decides) if !decides && !params.fail_close => problems.push(undecided(params)),
+            Ok(_) => {}
+            Err(found) => problems.extend(found.iter().map(|problem| problem.diagnostic(params))),
+        }
+        warn_incomplete(instances, problems);
+    }
+
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        rego::build(params, &instances, &env).await
+    }
+}
+
+/// The warning about a policy that may leave requests undecided.
+fn undecided(params: &Params) -> Diagnostic {
+    let query = params.check_method.trim();
+    let text = format!("the policy may leave requests undecided: {query} is no rule with a default");
+    let hint = "give the rule a default, or set failClose: true; as it is, the check of such a request fails, \
+                and Istio Mixer allows it";
+    Diagnostic::warning("opa-undecided", FieldPath::root().field("checkMethod"), text).with_hint(hint)
+}
+
+/// The path in a parameter: either a path or `file://` and a path.
+fn file_path(written: &str) -> &Path {
+    Path::new(written.strip_prefix("file://").unwrap_or(written))
+}
+
+#[cfg(test)]
+mod tests;

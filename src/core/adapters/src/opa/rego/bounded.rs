@@ -1,0 +1,211 @@
+//! Functions of Rego whose result can be much larger than their arguments, with bounds: texts of requests are among the arguments.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use regorus::unstable::{BUILTINS, BuiltinFcn, Expr, Ref, Span};
+use regorus::{Engine, Source, Value};
+
+/// Most elements of a range.
+const MAX_RANGE: u64 = 100_000;
+/// Most bits by which a number is shifted.
+const MAX_SHIFT: u64 = 4096;
+/// Longest text that a function makes, in bytes.
+const MAX_TEXT: usize = 16 << 20;
+/// Longest text of a number, and most digits of its exponent: the engine writes out large numbers.
+const MAX_NUMBER: usize = 1024;
+const MAX_EXPONENT_DIGITS: usize = 4;
+
+/// Calls of a function, or why it is not called.
+type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
+
+/// The functions, which replace those of the engine.
+const FUNCTIONS: [(&str, Bounded); 10] = [
+    ("bits.lsh", |_, arguments| shifted(arguments)),
+    ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
+    ("net.cidr_expand", |builtin, arguments| expanded(builtin, arguments)),
+    ("numbers.range", |_, arguments| ranged(arguments)),
+    ("numbers.range_step", |_, arguments| ranged(arguments)),
+    ("regex.replace", |builtin, arguments| within(builtin, arguments, substituted(arguments))),
+    ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
+    ("strings.replace_n", |builtin, arguments| replaced_by_all(builtin, arguments)),
+    ("units.parse", |builtin, arguments| parsed(builtin, arguments)),
+    ("units.parse_bytes", |builtin, arguments| parsed(builtin, arguments)),
+];
+
+/// Replaces the functions in an engine. Errors: the engine has no such function.
+pub(super) fn replace(engine: &mut Engine) -> anyhow::Result<()> {
+    for (name, bounded) in FUNCTIONS {
+        let builtin = Arc::new(Builtin::find(name)?);
+        let arity = builtin.arity;
+        let call = move |arguments: Vec<Value>| bounded(&builtin, &arguments);
+        engine.add_extension(name.to_owned(), arity, Box::new(call))?;
+    }
+    Ok(())
+}
+
+/// Whether the text of a number stands for one that is much longer.
+pub(super) fn is_immense(number: &str) -> bool {
+    let exponents = number.split(['e', 'E']).skip(1);
+    let digits = exponents.map(|rest| {
+        let rest = rest.trim_start_matches(['+', '-']);
+        rest.bytes().take_while(u8::is_ascii_digit).count()
+    });
+    number.len() > MAX_NUMBER || digits.max().is_some_and(|digits| digits > MAX_EXPONENT_DIGITS)
+}
+
+/// A function of the engine.
+struct Builtin {
+    name: &'static str,
+    arity: u8,
+    function: BuiltinFcn,
+    /// What the function names in its errors; the engine adds the place of the call.
+    span: Span,
+    parameters: Vec<Ref<Expr>>,
+}
+
+impl Builtin {
+    fn find(name: &'static str) -> anyhow::Result<Self> {
+        let function = *BUILTINS.get(name).ok_or_else(|| anyhow!("the engine has no function {name}"))?;
+        let source = Source::from_contents(name.to_owned(), " ".to_owned())?;
+        let span = Span { source, line: 1, col: 1, start: 0, end: 1 };
+        let parameter = || Ref::new(Expr::Null { span: span.clone(), value: Value::Null, eidx: 0 });
+        let parameters = (0..function.1).map(|_| parameter()).collect();
+        Ok(Self { name, arity: function.1, function, span, parameters })
+    }
+
+    fn call(&self, arguments: &[Value]) -> anyhow::Result<Value> {
+        (self.function.0)(&self.span, &self.parameters, arguments, true)
+    }
+}
+
+/// Calls a function whose result has at most `length` bytes; `None`: its arguments have other types, which it reports.
+fn within(builtin: &Builtin, arguments: &[Value], length: Option<usize>) -> anyhow::Result<Value> {
+    if length.is_some_and(|length| length > MAX_TEXT) {
+        bail!("{}: a text has at most {MAX_TEXT} bytes", builtin.name);
+    }
+    builtin.call(arguments)
+}
+
+fn text(arguments: &[Value], index: usize) -> Option<&str> {
+    match arguments.get(index)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn integer(arguments: &[Value], index: usize) -> anyhow::Result<i64> {
+    let value = arguments.get(index).ok_or_else(|| anyhow!("an argument is missing"))?;
+    value.as_i64().map_err(|_| anyhow!("an argument is no integer of 64 bits"))
+}
+
+/// The length of `concat(delimiter, texts)`.
+fn concatenated(arguments: &[Value]) -> Option<usize> {
+    let delimiter = text(arguments, 0)?.len();
+    let length = |value: &Value| match value {
+        Value::String(text) => text.len().saturating_add(delimiter),
+        _ => delimiter,
+    };
+    let add = |sum: usize, length| sum.saturating_add(length);
+    match arguments.get(1)? {
+        Value::Array(texts) => Some(texts.iter().map(length).fold(0, add)),
+        Value::Set(texts) => Some(texts.iter().map(length).fold(0, add)),
+        _ => None,
+    }
+}
+
+/// The most bytes of `text` with each `old` replaced by `new`.
+fn after(text: &str, old: &str, new: &str) -> usize {
+    let count = if old.is_empty() { text.len() + 1 } else { text.matches(old).count() };
+    text.len().saturating_add(count.saturating_mul(new.len()))
+}
+
+/// The length of `replace(text, old, new)`.
+fn replaced(arguments: &[Value]) -> Option<usize> {
+    Some(after(text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?))
+}
+
+/// The most bytes of `regex.replace(text, pattern, new)`: each match is replaced by `new`, and may stand in it several times.
+fn substituted(arguments: &[Value]) -> Option<usize> {
+    let (text, new) = (text(arguments, 0)?, text(arguments, 2)?);
+    let references = new.matches('$').count();
+    let texts = text.len().saturating_mul(references + 1);
+    Some(texts.saturating_add((text.len() + 1).saturating_mul(new.len())))
+}
+
+/// `strings.replace_n(replacements, text)`, one after the other.
+fn replaced_by_all(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let (Some(Value::Object(replacements)), Some(text)) = (arguments.first(), text(arguments, 1)) else {
+        return builtin.call(arguments);
+    };
+    let mut text = text.to_owned();
+    for replacement in replacements.iter_sorted() {
+        let (Value::String(old), Value::String(new)) = replacement else { return builtin.call(arguments) };
+        if after(&text, old, new) > MAX_TEXT {
+            bail!("{}: a text has at most {MAX_TEXT} bytes", builtin.name);
+        }
+        text = text.replace(&**old, new);
+    }
+    Ok(Value::from(text))
+}
+
+/// `net.cidr_expand(range)`.
+fn expanded(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let range = text(arguments, 0).and_then(|range| range.split_once('/'));
+    let bits = range.and_then(|(address, prefix)| {
+        let all: u32 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
+        all.checked_sub(prefix.parse().ok()?)
+    });
+    if bits.is_some_and(|bits| 1_u64.checked_shl(bits).is_none_or(|count| count > MAX_RANGE)) {
+        bail!("{}: a range has at most {MAX_RANGE} elements", builtin.name);
+    }
+    builtin.call(arguments)
+}
+
+/// `units.parse(text)`.
+fn parsed(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    if text(arguments, 0).is_some_and(is_immense) {
+        bail!(
+            "{}: a number has at most {MAX_NUMBER} characters, and {MAX_EXPONENT_DIGITS} digits of an exponent",
+            builtin.name
+        );
+    }
+    builtin.call(arguments)
+}
+
+/// `bits.lsh(x, n)`.
+fn shifted(arguments: &[Value]) -> anyhow::Result<Value> {
+    let value = arguments.first().ok_or_else(|| anyhow!("an argument is missing"))?;
+    let bits = integer(arguments, 1)?;
+    let allowed = u64::try_from(bits).is_ok_and(|bits| bits <= MAX_SHIFT);
+    if !allowed {
+        bail!("bits.lsh: at most {MAX_SHIFT} bits are shifted, not {bits}");
+    }
+    let shift = Value::from(bits);
+    Ok(value.as_number()?.lsh(shift.as_number()?).map_or(Value::Undefined, Value::from))
+}
+
+/// `numbers.range(a, b)` and `numbers.range_step(a, b, step)`.
+fn ranged(arguments: &[Value]) -> anyhow::Result<Value> {
+    let (first, last) = (integer(arguments, 0)?, integer(arguments, 1)?);
+    let step = if arguments.len() > 2 { integer(arguments, 2)? } else { 1 };
+    if step < 1 {
+        bail!("step must be a positive integer");
+    }
+    let distance = first.abs_diff(last);
+    let count = distance / step.unsigned_abs() + 1;
+    if count > MAX_RANGE {
+        bail!("a range has at most {MAX_RANGE} elements, not {count}");
+    }
+    let mut values = Vec::new();
+    let mut at = first;
+    loop {
+        values.push(Value::from(at));
+        let next = if last >= first { at.checked_add(step) } else { at.checked_sub(step) };
+        match next.filter(|next| if last >= first { *next <= last } else { *next >= last }) {
+            Some(next) => at = next,
+            None => return Ok(Value::from(values)),
+        }
+    }
+}

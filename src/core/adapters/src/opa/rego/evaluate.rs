@@ -1,0 +1,165 @@
+//! Evaluates prepared engines: one call at a time each, within a budget of time.
+
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use regorus::utils::limits::ExecutionTimerConfig;
+use regorus::{Engine, LimitError, Value};
+
+use super::compile::Entry;
+use super::input::Names;
+use super::text::one_line;
+
+/// Steps of an evaluation between two looks at the clock.
+const STEPS: u32 = 32;
+
+/// A budget of time.
+pub(super) fn timer(limit: Duration) -> ExecutionTimerConfig {
+    ExecutionTimerConfig { limit, check_interval: NonZeroU32::new(STEPS).unwrap_or(NonZeroU32::MIN) }
+}
+
+/// What an evaluation says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Allowed,
+    Denied,
+    /// Neither: why.
+    Undecided(&'static str),
+    /// It has an error.
+    Failed(String),
+    /// It takes longer than its budget.
+    Late,
+}
+
+/// An engine with what it evaluates.
+pub(super) struct Prepared {
+    /// Copied for each thread that evaluates, and never evaluated itself.
+    template: Mutex<Engine>,
+    entry: Entry,
+    /// Another one for each version of the data; 0 without.
+    version: u64,
+}
+
+impl Prepared {
+    pub(super) fn new(engine: Engine, entry: Entry, version: u64) -> Self {
+        Self { template: Mutex::new(engine), entry, version }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+/// A copy of an engine.
+struct Copied {
+    engine: Engine,
+    names: Names,
+    version: u64,
+}
+
+/// Engines for the threads that evaluate.
+pub(super) struct Evaluator {
+    prepared: ArcSwap<Prepared>,
+    /// A thread takes the copy of its own place, so that threads do not wait for each other.
+    places: Box<[Mutex<Option<Box<Copied>>>]>,
+}
+
+impl Evaluator {
+    pub(super) fn new(prepared: Prepared) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // Two for each core: those of workers, and of evaluations that take long.
+        let places = (0..threads.saturating_mul(2)).map(|_| Mutex::new(None));
+        Self { prepared: ArcSwap::from_pointee(prepared), places: places.collect() }
+    }
+
+    /// The version of the data.
+    pub(super) fn version(&self) -> u64 {
+        self.prepared.load().version
+    }
+
+    /// Evaluates with other data from now on.
+    pub(super) fn replace(&self, prepared: Prepared) {
+        self.prepared.store(Arc::new(prepared));
+    }
+
+    /// Evaluates the document that `input` makes, within `limit`.
+    pub(super) fn evaluate(&self, limit: Duration, input: impl FnOnce(&Names) -> Value) -> Outcome {
+        let prepared = self.prepared.load();
+        let place = self.places.get(place_of_thread() % self.places.len().max(1));
+        let taken = place.and_then(|place| place.try_lock()?.take());
+        let mut copied = taken.filter(|copied| copied.version == prepared.version).unwrap_or_else(|| {
+            let engine = prepared.template.lock().clone();
+            Box::new(Copied { engine, names: Names::default(), version: prepared.version })
+        });
+        let input = input(&copied.names);
+        let run = AssertUnwindSafe(|| run(&mut copied.engine, &prepared.entry, input, limit));
+        let outcome =
+            catch_unwind(run).unwrap_or_else(|_| Outcome::Failed("the evaluation panicked".to_owned()));
+        // INVARIANT: an engine is used again only if it came to an end. One that stops early keeps what `with` had replaced, and the
+        // values of loops, and would decide about the next request with them.
+        let has_ended = match outcome {
+            Outcome::Allowed | Outcome::Denied | Outcome::Undecided(_) => true,
+            Outcome::Failed(_) | Outcome::Late => false,
+        };
+        if has_ended && let Some(mut place) = place.and_then(|place| place.try_lock()) {
+            *place = Some(copied);
+        }
+        outcome
+    }
+}
+
+/// A number of the thread.
+fn place_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static PLACE: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    PLACE.with(|place| *place)
+}
+
+fn run(engine: &mut Engine, entry: &Entry, input: Value, limit: Duration) -> Outcome {
+    engine.set_input(input);
+    engine.set_execution_timer_config(timer(limit));
+    let value = engine.eval_rule(entry.rule().to_owned());
+    if let Ok(prints) = engine.take_prints() {
+        for line in prints {
+            tracing::debug!(target: "adapters", "print: {line}");
+        }
+    }
+    match value {
+        Ok(value) => decided(entry, value),
+        Err(error) if is_late(&error) => Outcome::Late,
+        Err(error) => Outcome::Failed(one_line(&error)),
+    }
+}
+
+fn is_late(error: &anyhow::Error) -> bool {
+    let is_limit = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(LimitError::TimeLimitExceeded { .. }))
+    };
+    // The engine adds places to errors as text.
+    error.chain().any(is_limit) || error.to_string().contains("time limit")
+}
+
+fn decided(entry: &Entry, value: Value) -> Outcome {
+    let value = match (entry, value) {
+        (Entry::Rule(_), value) => value,
+        (Entry::Rows, Value::Array(rows)) => match rows.as_slice() {
+            [] => Value::Undefined,
+            [row] => row.clone(),
+            _ => return Outcome::Undecided("has several results"),
+        },
+        (Entry::Rows, _) => Value::Undefined,
+    };
+    match value {
+        Value::Bool(true) => Outcome::Allowed,
+        Value::Bool(false) => Outcome::Denied,
+        Value::Undefined => Outcome::Undecided("is undefined"),
+        _ => Outcome::Undecided("is neither true nor false"),
+    }
+}

@@ -1,0 +1,174 @@
+//! Roles and bindings in a directory of their own.
+//!
+//! What cannot be read or decoded changes nothing: each resource goes on in its last good version, and nothing that may only be
+//! unreadable counts as deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::kinds::RbacKinds;
+use super::policy::Policy;
+use super::resources::{self, RbacResource};
+use crate::AdapterOptions;
+use crate::version::next_version;
+use mixer_base::task::Task;
+use mixer_config::store::{self, ConfigStore, StoreContents};
+use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
+use mixer_engine::adapter::{BuildError, Env};
+use mixer_engine::check_cache::AnswerEpoch;
+use mixer_engine::snapshot::SnapshotExtension as _;
+
+/// What serves.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) policy: Arc<Policy>,
+    /// Another one after each change; 0 for the roles of a configuration.
+    pub(super) version: u64,
+    /// Why it is not what the directory says.
+    pub(super) trouble: Option<String>,
+}
+
+impl State {
+    /// A policy as written.
+    pub(super) fn of(policy: Arc<Policy>) -> Self {
+        Self { policy, version: 0, trouble: None }
+    }
+}
+
+/// Follows a store.
+pub(super) struct Following {
+    store: Box<dyn ConfigStore>,
+    state: Arc<ArcSwap<State>>,
+    /// The last good version of each resource.
+    good: BTreeMap<ResourceKey, Good>,
+    handler_name: Arc<str>,
+    /// Whether what permits more than it says is accepted, as in Istio Mixer.
+    as_istio_mixer: bool,
+    answers: Arc<AnswerEpoch>,
+    /// Whether a change was announced and is not applied: that of a task that panicked.
+    is_due: bool,
+}
+
+struct Good {
+    raw: Arc<RawResource>,
+    decoded: RbacResource,
+}
+
+impl Following {
+    /// Reads the store at `url` once, and follows it until the handler closes. Errors: there is none, or it cannot be read.
+    pub(super) async fn begin(url: &str, env: &Env) -> Result<Arc<ArcSwap<State>>, BuildError> {
+        let store = store::open(url).map_err(|error| {
+            BuildError::Refused(format!("Unable to connect to the configuration server: {error}"))
+        })?;
+        store.loaded().await;
+        let contents = store.contents();
+        if let Some(why) = &contents.unavailable {
+            return Err(BuildError::Refused(format!("Unable to start controller: {why}")));
+        }
+        let state = Arc::new(ArcSwap::from_pointee(State::of(Arc::default())));
+        let handler_name = Arc::clone(&env.handler_name);
+        let mut following = Self {
+            store,
+            state: Arc::clone(&state),
+            good: BTreeMap::new(),
+            handler_name,
+            as_istio_mixer: env.commons.get::<AdapterOptions>().as_istio_mixer,
+            answers: env.commons.get::<AnswerEpoch>(),
+            is_due: false,
+        };
+        following.apply(&contents);
+        let following = Arc::new(tokio::sync::Mutex::new(following));
+        env.tasks.spawn(Task::restarted("rbac roles").of(&*env.handler_name), move || {
+            let following = Arc::clone(&following);
+            async move { following.lock().await.run().await }
+        });
+        Ok(state)
+    }
+
+    async fn run(&mut self) {
+        loop {
+            if !self.is_due {
+                self.store.changed().await;
+            }
+            self.is_due = true;
+            let contents = self.store.contents();
+            self.apply(&contents);
+            self.is_due = false;
+        }
+    }
+
+    /// Publishes what the store has, and what is good of what it had.
+    fn apply(&mut self, contents: &StoreContents) {
+        let errors = self.update(contents);
+        let all: Vec<_> = self.good.values().map(|good| (&*good.raw, &good.decoded)).collect();
+        let (policy, warnings) = resources::assemble(&all);
+        let trouble = errors.first().map(|first| {
+            let more = errors.len() - 1;
+            let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+            format!("the last good version of what has errors serves: {}{more}", first.brief())
+        });
+        let before = self.state.load();
+        if trouble.is_some() && trouble != before.trouble {
+            for error in &errors {
+                tracing::error!(target: "adapters", adapter = &*self.handler_name, "{}", error.brief());
+            }
+        }
+        for warning in warnings.iter().filter(|problem| problem.severity == Severity::Warning) {
+            tracing::warn!(target: "adapters", adapter = &*self.handler_name, "{}", warning.brief());
+        }
+        let counts = policy.counts();
+        tracing::info!(
+            target: "adapters",
+            adapter = &*self.handler_name,
+            roles = counts.roles,
+            bindings = counts.bindings,
+            "Installing updated roles"
+        );
+        self.state.store(Arc::new(State { policy, version: next_version(), trouble }));
+        self.answers.advance();
+    }
+
+    /// Decodes what changed. Returns the errors because of which something serves in its last good version, or not yet.
+    fn update(&mut self, contents: &StoreContents) -> Diagnostics {
+        let mut errors: Diagnostics = contents
+            .diagnostics
+            .iter()
+            .filter(|problem| problem.severity == Severity::Error)
+            .cloned()
+            .collect();
+        if let Some(why) = &contents.unavailable {
+            errors.push(Diagnostic::error("store-unreadable", Default::default(), why.clone()));
+        }
+        // What is not read may have what is missing.
+        let is_complete = errors.is_empty();
+        let kinds = RbacKinds.kinds();
+        let is_own = |key: &ResourceKey| kinds.contains(&&*key.kind);
+        for raw in contents.resources.iter().filter(|raw| is_own(&raw.key)) {
+            if self.good.get(&raw.key).is_some_and(|good| good.raw.revision == raw.revision) {
+                continue;
+            }
+            match resources::decode(raw, &|text| text.to_owned()) {
+                Ok(decoded) => {
+                    let openings = decoded.openings(raw);
+                    if !self.as_istio_mixer && !openings.is_empty() {
+                        errors.extend(openings);
+                        continue;
+                    }
+                    let good = Good { raw: Arc::clone(raw), decoded };
+                    self.good.insert(raw.key.clone(), good);
+                }
+                Err(problems) => errors.extend(problems.into_iter().map(|mut problem| {
+                    problem.file = Some(Arc::clone(&raw.origin.file));
+                    problem.span = problem.span.map(|span| raw.origin.in_file(span));
+                    problem
+                })),
+            }
+        }
+        if is_complete {
+            self.good.retain(|key, _| contents.resources.contains_key(key));
+        }
+        errors
+    }
+}

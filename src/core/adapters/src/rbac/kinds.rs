@@ -1,0 +1,50 @@
+//! Roles and bindings as resources of the server's own configuration.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::Rbac;
+use super::resources::{self, BINDING, ROLE, RbacResource, SETTINGS};
+use mixer_attribute::{ValueType, Vocabulary};
+use mixer_config::{Diagnostic, Diagnostics, RawResource};
+use mixer_engine::adapter::Adapter as _;
+use mixer_engine::snapshot::{DecodedResource, ExtensionConfig, SnapshotExtension};
+
+/// The snapshot extension that decodes the kinds of the adapter `rbac`.
+#[derive(Debug, Clone, Copy)]
+pub struct RbacKinds;
+
+impl SnapshotExtension for RbacKinds {
+    fn kinds(&self) -> &'static [&'static str] {
+        const KINDS: [&str; 4] = [ROLE, BINDING, SETTINGS[0], SETTINGS[1]];
+        &KINDS
+    }
+
+    fn adapter(&self) -> Option<&'static str> {
+        Some(Rbac::INFO.name)
+    }
+
+    fn attributes(&self) -> &'static [(&'static str, ValueType)] {
+        &[]
+    }
+
+    fn decode(
+        &self,
+        resource: &RawResource,
+        failure: &dyn Fn(&str) -> String,
+    ) -> Result<DecodedResource, Vec<Diagnostic>> {
+        resources::decode(resource, failure).map(|decoded| Arc::new(decoded) as DecodedResource)
+    }
+
+    fn assemble(
+        &self,
+        resources: &[(&RawResource, &(dyn Any + Send + Sync))],
+        _: &Vocabulary,
+        _: &str,
+    ) -> (Arc<dyn ExtensionConfig>, Diagnostics) {
+        let decoded = resources.iter().filter_map(|(raw, decoded)| Some((*raw, decoded.downcast_ref()?)));
+        let decoded: Vec<(&RawResource, &RbacResource)> = decoded.collect();
+        let (policy, warnings) = resources::assemble(&decoded);
+        (policy, warnings)
+    }
+}

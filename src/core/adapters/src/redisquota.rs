@@ -1,0 +1,207 @@
+//! Quotas in Redis, shared by all servers that use it: fixed and rolling windows.
+//!
+//! One script does each allocation in Redis, by the clock of Redis. A call fails if Redis does not answer; [`mixer.dev/on-error`] says what
+//! follows. Called as Istio Mixer, a handler is not built while Redis does not answer
+//! ([`AdapterOptions`]). See docs/adapters.md.
+//!
+//! [`mixer.dev/on-error`]: mixer_engine::snapshot::OnError
+
+#[cfg(any(test, not(feature = "adapter-redisquota")))]
+mod absent;
+#[cfg(feature = "adapter-redisquota")]
+mod backend;
+
+#[cfg(not(feature = "adapter-redisquota"))]
+use absent as backend;
+
+use std::collections::BTreeMap;
+
+use crate::AdapterOptions;
+use crate::overrides::{self, Configured};
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+
+mixer_config::message_enum! {
+    /// How a window moves.
+    pub enum Algorithm: "adapter.redisquota.config.Params.QuotaAlgorithm" {
+        /// The whole amount is available again at the end of each window.
+        0 "FIXED_WINDOW" FixedWindow;
+        /// Amounts are available again one window after they were granted.
+        1 "ROLLING_WINDOW" RollingWindow;
+    }
+}
+
+mixer_config::message! {
+    /// A limit for certain dimension values.
+    pub struct Override: "adapter.redisquota.config.Params.Override" {
+        /// Dimension values, as text, to which it applies; all must match.
+        1 dimensions: BTreeMap<String, String> = BTreeMap::new();
+        /// Amount in a window.
+        2 max_amount: i64 = 0;
+    }
+}
+
+mixer_config::message! {
+    /// The limit of one quota instance.
+    pub struct Quota: "adapter.redisquota.config.Params.Quota" {
+        /// The full name of the instance, for example `q.instance.istio-system`.
+        1 name: String = String::new();
+        /// Amount in a window.
+        2 max_amount: i64 = 0;
+        /// Length of the window.
+        3 valid_duration: SignedDuration = SignedDuration::ZERO;
+        /// Length of the steps in which a rolling window moves.
+        4 bucket_duration: SignedDuration = SignedDuration::ZERO;
+        /// How the window moves.
+        5 rate_limit_algorithm: Algorithm = Algorithm::FixedWindow;
+        /// Limits for certain dimension values; the first match applies.
+        6 overrides: Vec<Override> = Vec::new();
+    }
+}
+
+mixer_config::message! {
+    /// Parameters of redisquota.
+    pub struct Params: "adapter.redisquota.config.Params" {
+        /// One entry per quota instance.
+        1 quotas: Vec<Quota> = Vec::new();
+        /// `host:port`, or a URL `redis://` or `rediss://` with user, password and database; several separated by commas for a cluster and
+        /// for sentinels.
+        2 redis_server_url: String = "localhost:6379".to_owned();
+        /// Accepted for Istio Mixer: all calls of a handler share one connection, in which they do not wait for each other.
+        3 connection_pool_size: i64 = 10;
+        /// Whether the addresses are those of a Redis Cluster. Not in Istio Mixer.
+        1000 cluster: bool = false;
+        /// The name of the master that the sentinels at the addresses watch. Not in Istio Mixer.
+        1001 sentinel_master: String = String::new();
+        /// A file with the password, as an absolute path; read again at each connection. Not in Istio Mixer.
+        1002 password_file: String = String::new();
+        /// How long a call waits for Redis. Not in Istio Mixer.
+        1003 timeout: SignedDuration = SignedDuration::from_secs(1);
+        /// Whether numbers and booleans have the keys that Istio Mixer gives them, to count together with it. Not in Istio Mixer.
+        1004 istio_keys: bool = false;
+    }
+}
+
+/// Longest timeout.
+const MAX_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
+
+/// The adapter; its handlers are those of the backend.
+pub(crate) struct RedisQuota;
+
+impl Adapter for RedisQuota {
+    const INFO: AdapterInfo =
+        AdapterInfo { name: "redisquota", about: "Redis-based quotas", templates: &["quota"] };
+    type Params = Params;
+
+    fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        let mut found = Found(problems);
+        let quotas = FieldPath::root().field("quotas");
+        if params.quotas.is_empty() {
+            found.push(quotas.clone(), "quotas", "quota should not be empty");
+        }
+        for (index, quota) in params.quotas.iter().enumerate() {
+            found.quota(&quotas.index(index), quota);
+        }
+        overrides::check(&configured(params), instances, found.0);
+        for instance in instances.iter().filter(|instance| limit_of(params, &instance.name).is_none()) {
+            let text = format!("did not find limit defined for quota {}", instance.name);
+            found.push(quotas.clone(), "quotas", text);
+        }
+        let root = FieldPath::root();
+        if params.redis_server_url.is_empty() {
+            let text = "redis_server_url should not be empty";
+            found.push(root.field("redisServerUrl"), "redis_server_url", text);
+        } else if let Err(text) = backend::check(params) {
+            found.push(root.field("redisServerUrl"), "redis_server_url", text);
+        }
+        if params.connection_pool_size < 0 {
+            let text =
+                format!("connection_pool_size of {} is invalid, must be > 0", params.connection_pool_size);
+            found.push(root.field("connectionPoolSize"), "connection_pool_size", text);
+        }
+        if params.cluster && !params.sentinel_master.is_empty() {
+            let text = "a cluster has no sentinels";
+            found.push(root.field("sentinelMaster"), "sentinelMaster", text);
+        }
+        if !params.password_file.is_empty() && !params.password_file.starts_with('/') {
+            let text = format!("an absolute path is needed, it is {}", params.password_file);
+            found.push(root.field("passwordFile"), "passwordFile", text);
+        }
+        if params.timeout <= SignedDuration::ZERO || params.timeout > MAX_TIMEOUT {
+            let text = format!("must be above 0 and at most {MAX_TIMEOUT}, it is {}", params.timeout);
+            found.push(root.field("timeout"), "timeout", text);
+        }
+    }
+
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        if !env.commons.get::<AdapterOptions>().as_istio_mixer
+            && let Some(unknown) = overrides::unknown_dimensions(&configured(&params), &instances).next()
+        {
+            return Err(BuildError::Refused(unknown.text()));
+        }
+        backend::build(params, &instances, &env).await
+    }
+}
+
+fn configured(params: &Params) -> Vec<Configured<'_>> {
+    let quotas = params.quotas.iter();
+    quotas
+        .map(|quota| Configured {
+            name: &quota.name,
+            overrides: quota.overrides.iter().map(|over| &over.dimensions).collect(),
+        })
+        .collect()
+}
+
+/// The limit of an instance. Of two entries with the same name, the last applies.
+fn limit_of<'p>(params: &'p Params, instance: &str) -> Option<&'p Quota> {
+    params.quotas.iter().rev().find(|quota| quota.name == instance)
+}
+
+/// Errors, with the texts of Istio Mixer.
+struct Found<'d>(&'d mut Diagnostics);
+
+impl Found<'_> {
+    fn push(&mut self, path: FieldPath, field: &str, text: impl std::fmt::Display) {
+        self.0.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
+    }
+
+    fn quota(&mut self, path: &FieldPath, quota: &Quota) {
+        if quota.name.is_empty() {
+            self.push(path.field("name"), "name", "quotas.name should not be empty");
+            return;
+        }
+        let (window, bucket) = (quota.valid_duration, quota.bucket_duration);
+        if window <= SignedDuration::ZERO {
+            let text = "quotas.valid_duration should be bigger must be > 0";
+            self.push(path.field("validDuration"), "valid_duration", text);
+        }
+        let is_rolling = quota.rate_limit_algorithm == Algorithm::RollingWindow;
+        if is_rolling && bucket <= SignedDuration::ZERO {
+            let text = "quotas.bucket_duration should be > 0 for ROLLING_WINDOW algorithm";
+            self.push(path.field("bucketDuration"), "bucket_duration", text);
+        } else if is_rolling && window > SignedDuration::ZERO && window <= bucket {
+            let text = format!(
+                "quotas.valid_duration: {window} should be longer than quotas.bucket_duration: {bucket} for \
+                 ROLLING_WINDOW algorithm"
+            );
+            self.push(path.field("validDuration"), "valid_duration", text);
+        }
+        for (index, over) in quota.overrides.iter().enumerate() {
+            let path = path.field("overrides").index(index);
+            if over.max_amount <= 0 {
+                self.push(path.field("maxAmount"), "max_amount", "quotas.overrides.max_amount must be > 0");
+            } else if over.dimensions.is_empty() {
+                self.push(path.field("dimensions"), "dimensions", "quotas.overrides.dimensions is empty");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The connection of a handler: made in the background, and made again when it is lost.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::target::{Connection, Target};
+
+/// How long an attempt to connect may take.
+pub(super) const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// Shortest and longest pause between two attempts, whatever calls want and servers do.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often an idle connection is tested.
+const TEST_PERIOD: Duration = Duration::from_secs(15);
+
+/// A connection, or why there is none.
+#[derive(Clone)]
+enum State {
+    /// An attempt is made, and the one before did not fail.
+    Connecting,
+    Up(Connection, Generation),
+    /// The last attempt failed.
+    Down(Arc<str>),
+}
+
+/// Which of the connections of a link it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Generation(u64);
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unconnected {
+    /// The last attempt failed.
+    Down(Arc<str>),
+    /// An attempt goes on.
+    Late,
+}
+
+/// The connection of a handler.
+pub(super) struct Link {
+    target: Target,
+    handler_name: Arc<str>,
+    state: watch::Sender<State>,
+    /// Why the last attempt failed.
+    trouble: ArcSwapOption<String>,
+    /// The next attempt, or test of the connection, is due.
+    due: Notify,
+    generations: AtomicU64,
+}
+
+impl Link {
+    /// Not connected; [`keep`](Self::keep) connects.
+    pub(super) fn new(target: Target, handler_name: Arc<str>) -> Self {
+        let state = watch::Sender::new(State::Connecting);
+        Self {
+            target,
+            handler_name,
+            state,
+            trouble: ArcSwapOption::empty(),
+            due: Notify::new(),
+            generations: AtomicU64::new(0),
+        }
+    }
+
+    /// The addresses, without secrets.
+    pub(super) fn shown(&self) -> &str {
+        self.target.shown()
+    }
+
+    /// Waits for the first attempt. Errors: it failed.
+    pub(super) async fn first(&self) -> Result<(), String> {
+        match self.get(Instant::now() + CONNECT_TIME).await {
+            Ok(_) => Ok(()),
+            Err(Unconnected::Down(why)) => Err(why.to_string()),
+            Err(Unconnected::Late) => Err(format!("no answer within {CONNECT_TIME:?}")),
+        }
+    }
+
+    /// The connection. Waits for an attempt up to `due`, unless the last one failed.
+    pub(super) async fn get(&self, due: Instant) -> Result<(Connection, Generation), Unconnected> {
+        if let State::Up(connection, generation) = &*self.state.borrow() {
+            return Ok((connection.clone(), *generation));
+        }
+        let mut states = self.state.subscribe();
+        let settled = states.wait_for(|state| !matches!(state, State::Connecting));
+        match timeout_at(due, settled).await {
+            Ok(Ok(state)) => match &*state {
+                State::Up(connection, generation) => Ok((connection.clone(), *generation)),
+                State::Down(why) => {
+                    // A request is the reason to try sooner.
+                    self.due.notify_one();
+                    Err(Unconnected::Down(Arc::clone(why)))
+                }
+                State::Connecting => Err(Unconnected::Late),
+            },
+            Ok(Err(_)) | Err(_) => Err(Unconnected::Late),
+        }
+    }
+
+    /// Why the last attempt to connect failed; `None`: it did not.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.load_full().map(|why| format!("Redis does not answer: {why}"))
+    }
+
+    /// A call found that a connection is lost.
+    pub(super) fn lost(&self, lost: Generation) {
+        let is_lost = |state: &mut State| {
+            let is_lost = matches!(state, State::Up(_, generation) if *generation == lost);
+            if is_lost {
+                *state = State::Connecting;
+            }
+            is_lost
+        };
+        if self.state.send_if_modified(is_lost) {
+            self.due.notify_one();
+        }
+    }
+
+    /// A call found no answer: the connection is tested.
+    pub(super) fn suspect(&self) {
+        self.due.notify_one();
+    }
+
+    /// Connects whenever there is no connection, for as long as the handler lives.
+    pub(super) async fn keep(&self) {
+        let mut pause = SHORTEST_PAUSE;
+        let mut earliest = Instant::now();
+        loop {
+            sleep_until(earliest).await;
+            earliest = Instant::now() + SHORTEST_PAUSE;
+            let attempt = timeout(CONNECT_TIME, self.target.connect()).await;
+            let attempt = attempt.unwrap_or_else(|_| Err(format!("no answer within {CONNECT_TIME:?}")));
+            match attempt {
+                Ok(connection) => {
+                    pause = SHORTEST_PAUSE;
+                    let generation = Generation(self.generations.fetch_add(1, Ordering::Relaxed));
+                    self.say_connected();
+                    self.state.send_replace(State::Up(connection.clone(), generation));
+                    self.watch(connection, generation).await;
+                    self.state.send_replace(State::Connecting);
+                }
+                Err(why) => {
+                    let why = format!("{}: {why}", self.shown());
+                    self.say_unreachable(&why);
+                    self.state.send_replace(State::Down(why.into()));
+                    tokio::select! {
+                        () = sleep(jittered(pause)) => {}
+                        () = self.due.notified() => {}
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Returns when the connection is lost.
+    async fn watch(&self, mut connection: Connection, own: Generation) {
+        loop {
+            tokio::select! {
+                () = self.due.notified() => {}
+                () = sleep(TEST_PERIOD) => {}
+            }
+            let is_up = matches!(&*self.state.borrow(), State::Up(_, generation) if *generation == own);
+            let answers = is_up
+                && match timeout(self.target.timeout(), connection.send(&redis::cmd("PING"))).await {
+                    Ok(answer) => answer.is_ok(),
+                    Err(_) => false,
+                };
+            if !answers {
+                tracing::warn!(
+                    target: "adapters",
+                    adapter = &*self.handler_name,
+                    server = self.shown(),
+                    "the connection to Redis is lost"
+                );
+                return;
+            }
+        }
+    }
+
+    fn say_connected(&self) {
+        self.trouble.store(None);
+        let handler = &*self.handler_name;
+        tracing::info!(target: "adapters", adapter = handler, server = self.shown(), "connected to Redis");
+    }
+
+    /// Logs why an attempt failed, once for each reason.
+    fn say_unreachable(&self, why: &str) {
+        if self.trouble.load().as_ref().is_none_or(|known| **known != *why) {
+            tracing::error!(target: "adapters", adapter = &*self.handler_name, "Redis does not answer: {why}");
+            self.trouble.store(Some(Arc::new(why.to_owned())));
+        }
+    }
+}
+
+/// A pause of between half and all of its length, so that servers do not connect all at once.
+fn jittered(pause: Duration) -> Duration {
+    // A new state has random keys.
+    let random = RandomState::new().hash_one(0_u8) % 1024;
+    pause / 2 + pause.mul_f64(random as f64 / 2048.0)
+}

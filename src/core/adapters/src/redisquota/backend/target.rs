@@ -1,0 +1,202 @@
+//! Which Redis: one server, the master that sentinels name, or a cluster.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult,
+    ScriptInvocation, TlsMode,
+};
+
+use super::super::Params;
+use super::scripts::SCRIPTS;
+use crate::files::{SettledFile, Unread};
+
+/// Longest password, in bytes.
+const MAX_PASSWORD: usize = 4096;
+/// How long the file of the password may take.
+const READ_TIME: Duration = Duration::from_secs(1);
+
+/// Where to connect.
+pub(super) struct Target {
+    /// The address, or those of the sentinels or of nodes of the cluster. All have the settings of the first.
+    servers: Vec<ConnectionInfo>,
+    kind: Kind,
+    password_file: Option<PathBuf>,
+    timeout: Duration,
+    /// For texts: without secrets.
+    shown: String,
+}
+
+enum Kind {
+    Single,
+    /// With the name of the master.
+    Sentinels(String),
+    Cluster,
+}
+
+/// A connection that all calls share.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// Calls a script.
+    pub(super) async fn invoke(&mut self, script: &ScriptInvocation<'_>) -> RedisResult<(i64, i64)> {
+        match self {
+            Connection::Single(connection) => script.invoke_async(connection).await,
+            Connection::Cluster(connection) => script.invoke_async(connection).await,
+        }
+    }
+
+    /// Sends a command whose answer is not needed.
+    pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<()> {
+        match self {
+            Connection::Single(connection) => command.exec_async(connection).await,
+            Connection::Cluster(connection) => command.exec_async(connection).await,
+        }
+    }
+}
+
+impl Target {
+    /// The target of a handler. Errors: one line, without secrets.
+    pub(super) fn new(params: &Params) -> Result<Self, String> {
+        let servers: Vec<ConnectionInfo> =
+            params.redis_server_url.split(',').map(|one| server(one.trim())).collect::<Result<_, _>>()?;
+        let kind = match (params.cluster, params.sentinel_master.as_str()) {
+            (true, _) => Kind::Cluster,
+            (false, "") => Kind::Single,
+            (false, master) => Kind::Sentinels(master.to_owned()),
+        };
+        if matches!(kind, Kind::Single) && servers.len() > 1 {
+            let text = "several addresses are those of a cluster, with cluster: true, or of sentinels, with sentinelMaster";
+            return Err(text.to_owned());
+        }
+        let addresses: Vec<String> = servers.iter().map(|server| server.addr().to_string()).collect();
+        let addresses = addresses.join(",");
+        let shown = match &kind {
+            Kind::Single => addresses,
+            Kind::Sentinels(master) => format!("{master}, the master of the sentinels {addresses}"),
+            Kind::Cluster => format!("the cluster {addresses}"),
+        };
+        let password_file = (!params.password_file.is_empty()).then(|| params.password_file.clone().into());
+        let timeout = params.timeout.to_std_or_zero();
+        Ok(Self { servers, kind, password_file, timeout, shown })
+    }
+
+    /// Its addresses, without secrets.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// How long a call may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Connects, and loads the scripts. Errors: one line. The caller limits the time.
+    pub(super) async fn connect(&self) -> Result<Connection, String> {
+        mixer_net::tls::install_crypto_provider();
+        let servers = self.with_password().await?;
+        let mut connection = self.open(servers).await.map_err(|error| error.to_string())?;
+        for script in SCRIPTS.all() {
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(script);
+            connection.send(&load).await.map_err(|error| error.to_string())?;
+        }
+        Ok(connection)
+    }
+
+    async fn with_password(&self) -> Result<Vec<ConnectionInfo>, String> {
+        let Some(path) = &self.password_file else { return Ok(self.servers.clone()) };
+        let read = SettledFile::new(path.clone()).read(READ_TIME, MAX_PASSWORD).await;
+        let bytes = read.map_err(|error| {
+            let why = match error {
+                Unread::Unsettled(why) | Unread::Failed(why) => why,
+                Unread::TooLarge => format!("it is larger than {MAX_PASSWORD} bytes"),
+                Unread::Late => "the file system does not answer".to_owned(),
+            };
+            format!("could not read the password from {}: {why}", path.display())
+        })?;
+        let text = String::from_utf8(bytes).map_err(|_| "the password is not UTF-8".to_owned())?;
+        let password = text.trim_end_matches(['\r', '\n']);
+        if password.is_empty() {
+            return Err(format!("{} has no password", path.display()));
+        }
+        let with = |server: &ConnectionInfo| {
+            server.clone().set_redis_settings(server.redis_settings().clone().set_password(password))
+        };
+        Ok(self.servers.iter().map(with).collect())
+    }
+
+    async fn open(&self, servers: Vec<ConnectionInfo>) -> RedisResult<Connection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(super::link::CONNECT_TIME))
+            .set_response_timeout(Some(self.timeout));
+        match &self.kind {
+            Kind::Single => {
+                let Some(server) = servers.into_iter().next() else { return Err(no_server()) };
+                let client = Client::open(server)?;
+                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Kind::Sentinels(master) => {
+                let Some(first) = servers.first() else { return Err(no_server()) };
+                let settings = first.redis_settings();
+                let is_tls = matches!(first.addr(), ConnectionAddr::TcpTls { .. });
+                let addresses = servers.iter().map(|server| server.addr().clone());
+                let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+                    .set_client_to_redis_db(settings.db());
+                if let Some(username) = settings.username() {
+                    builder = builder.set_client_to_redis_username(username);
+                }
+                if let Some(password) = settings.password() {
+                    builder = builder.set_client_to_redis_password(password);
+                }
+                if is_tls {
+                    builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+                }
+                let mut client = builder.build()?;
+                client.get_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Kind::Cluster => {
+                let client = ClusterClientBuilder::new(servers)
+                    .connection_timeout(super::link::CONNECT_TIME)
+                    .response_timeout(self.timeout)
+                    .overall_response_timeout(Some(self.timeout))
+                    .build()?;
+                client.get_async_connection().await.map(Connection::Cluster)
+            }
+        }
+    }
+}
+
+fn no_server() -> redis::RedisError {
+    (redis::ErrorKind::InvalidClientConfig, "no address").into()
+}
+
+/// The server of an address as written: `host:port`, or a URL. Errors: one line, which does not repeat it, because it may have a password.
+fn server(written: &str) -> Result<ConnectionInfo, String> {
+    let url = match written.contains("://") {
+        true => written.to_owned(),
+        false => format!("redis://{written}"),
+    };
+    let invalid = || "an address is neither host:port nor a URL redis:// or rediss://".to_owned();
+    // Without a scheme there is no password either.
+    if !written.contains("://") && written.contains(['@', '/', '?', '#']) {
+        return Err(invalid());
+    }
+    let server = url.as_str().into_connection_info().map_err(|_| invalid())?;
+    match server.addr() {
+        ConnectionAddr::TcpTls { insecure: true, .. } => {
+            Err("certificates of servers are verified: #insecure is not accepted".to_owned())
+        }
+        ConnectionAddr::Unix(_) => Err(invalid()),
+        _ => Ok(server),
+    }
+}

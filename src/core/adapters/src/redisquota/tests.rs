@@ -1,0 +1,204 @@
+#![cfg(feature = "adapter-redisquota")]
+
+//! Tests against a real Redis, which each of them starts: Debian's package `redis-server`.
+
+mod outages;
+mod server;
+mod topologies;
+mod windows;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::AdapterOptions;
+use crate::testing::{bound, problems, test_env};
+use mixer_attribute::{Value, ValueType};
+use mixer_engine::adapter::{HandlerError, Instance, QuotaCall, QuotaResult, Reply};
+
+const NAME: &str = "q.instance.istio-system";
+
+/// A quota of 5 in 30 s.
+fn quota() -> Quota {
+    let valid_duration = SignedDuration::from_secs(30);
+    Quota { name: NAME.into(), max_amount: 5, valid_duration, ..Quota::default() }
+}
+
+fn params(address: &str) -> Params {
+    Params {
+        quotas: vec![quota()],
+        redis_server_url: address.into(),
+        // However busy the machine is.
+        timeout: MAX_TIMEOUT,
+        ..Params::default()
+    }
+}
+
+/// A handler, with an environment of its own.
+async fn handler(params: Params) -> (Box<dyn Handler>, Env) {
+    let env = test_env("h.istio-system");
+    let instance = bound(NAME, "quota", "dimensions", &[("svc", ValueType::String)]);
+    let handler = RedisQuota::build(params, vec![instance], env.clone()).await.unwrap();
+    (handler, env)
+}
+
+/// An allocation for a service.
+async fn allocate(
+    handler: &dyn Handler,
+    service: &str,
+    id: &str,
+    amount: i64,
+    best_effort: bool,
+) -> Result<QuotaResult, HandlerError> {
+    let reply = {
+        let values = [Some(Value::String(service.as_bytes()))];
+        let instance = Instance { bound: 0, name: NAME, values: &values };
+        let call = QuotaCall { amount, best_effort, deduplication_id: id };
+        handler.as_quota().unwrap().quota(&instance, call)
+    };
+    match reply {
+        Reply::Ready(result) => result,
+        Reply::Later(later) => later.await,
+    }
+}
+
+/// What is granted; all or nothing.
+async fn granted(handler: &dyn Handler, id: &str, amount: i64) -> i64 {
+    allocate(handler, "none", id, amount, false).await.unwrap().granted
+}
+
+#[test]
+fn problems_table() {
+    let of = |quota: Quota| Params { quotas: vec![quota], ..Params::default() };
+    let url = |url: &str| params(url);
+    let rolling = Quota { rate_limit_algorithm: Algorithm::RollingWindow, ..quota() };
+    const ADDRESS: &[&str] =
+        &["redis_server_url: an address is neither host:port nor a URL redis:// or rediss://"];
+    let of_web = Override { dimensions: BTreeMap::from([("svc".into(), "web".into())]), max_amount: 0 };
+    let rows: Vec<(&str, Params, &[&str])> = vec![
+        ("nothing wrong", url("localhost:6379"), &[]),
+        ("a URL", url("rediss://user:secret@redis.example:6380/2"), &[]),
+        ("no quota", Params::default(), &["quotas: quota should not be empty"]),
+        ("no name", of(Quota::default()), &["name: quotas.name should not be empty"]),
+        (
+            "no window",
+            of(Quota { valid_duration: SignedDuration::ZERO, ..quota() }),
+            &["valid_duration: quotas.valid_duration should be bigger must be > 0"],
+        ),
+        (
+            "no step",
+            of(rolling.clone()),
+            &["bucket_duration: quotas.bucket_duration should be > 0 for ROLLING_WINDOW algorithm"],
+        ),
+        (
+            "a long step",
+            of(Quota { bucket_duration: SignedDuration::from_secs(60), ..rolling }),
+            &[
+                "valid_duration: quotas.valid_duration: 30s should be longer than quotas.bucket_duration: 1m0s for ROLLING_WINDOW algorithm",
+            ],
+        ),
+        (
+            "an override without amount, and one without dimensions",
+            of(Quota {
+                overrides: vec![of_web, Override { max_amount: 1, ..Override::default() }],
+                ..quota()
+            }),
+            &[
+                "max_amount: quotas.overrides.max_amount must be > 0",
+                "dimensions: quotas.overrides.dimensions is empty",
+            ],
+        ),
+        ("no address", url(""), &["redis_server_url: redis_server_url should not be empty"]),
+        ("another scheme", url("http://localhost:1"), ADDRESS),
+        ("a password without a scheme", url("user:secret@localhost:1"), ADDRESS),
+        (
+            "several addresses",
+            url("a:1,b:2"),
+            &[
+                "redis_server_url: several addresses are those of a cluster, with cluster: true, or of sentinels, with sentinelMaster",
+            ],
+        ),
+        ("a cluster", Params { cluster: true, ..url("a:1, b:2") }, &[]),
+        (
+            "unverified certificates",
+            url("rediss://a:1/#insecure"),
+            &["redis_server_url: certificates of servers are verified: #insecure is not accepted"],
+        ),
+        (
+            "other parameters",
+            Params {
+                connection_pool_size: -1,
+                cluster: true,
+                sentinel_master: "main".into(),
+                password_file: "secret".into(),
+                timeout: SignedDuration::from_secs(11),
+                ..url("a:1")
+            },
+            &[
+                "connection_pool_size: connection_pool_size of -1 is invalid, must be > 0",
+                "sentinelMaster: a cluster has no sentinels",
+                "passwordFile: an absolute path is needed, it is secret",
+                "timeout: must be above 0 and at most 10s, it is 11s",
+            ],
+        ),
+    ];
+    for (name, params, wanted) in rows {
+        assert_eq!(problems::<RedisQuota>(&params), wanted, "{name}");
+    }
+    let mut found = Diagnostics::new();
+    let other = bound("other.instance.ns", "quota", "dimensions", &[]);
+    RedisQuota::validate(&params("localhost:6379"), &[other], &mut found);
+    let found: Vec<String> = found.into_iter().map(|problem| problem.message).collect();
+    assert_eq!(found, ["quotas: did not find limit defined for quota other.instance.ns"]);
+}
+
+#[tokio::test]
+async fn an_override_for_a_dimension_that_there_is_not_is_an_error() {
+    let dimensions = BTreeMap::from([("scv".to_owned(), "web".to_owned())]);
+    let over = Override { dimensions, max_amount: 1 };
+    let params = Params { quotas: vec![Quota { overrides: vec![over], ..quota() }], ..params("127.0.0.1:1") };
+    let instance = bound(NAME, "quota", "dimensions", &[("svc", ValueType::String)]);
+    let mut found = Diagnostics::new();
+    RedisQuota::validate(&params, std::slice::from_ref(&instance), &mut found);
+    let why = format!("{NAME} has no dimension `scv`, which its override names");
+    let [problem] = &*found else { panic!("{found:?}") };
+    assert_eq!(
+        (problem.field.to_string(), problem.message.clone(), problem.hint.as_deref()),
+        (
+            "quotas[0].overrides[0].dimensions[scv]".to_owned(),
+            format!("the handler will not be built: {why}"),
+            Some("did you mean `svc`?")
+        )
+    );
+    let refused = RedisQuota::build(params, vec![instance], test_env("h.istio-system")).await;
+    assert_eq!(refused.err().map(|error| error.to_string()), Some(why));
+}
+
+#[tokio::test]
+async fn as_istio_mixer_a_handler_needs_redis() {
+    let env = test_env("h.istio-system");
+    env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+    let instance = bound(NAME, "quota", "dimensions", &[]);
+    // Nobody listens there.
+    let refused = RedisQuota::build(params("127.0.0.1:1"), vec![instance], env.clone()).await.err().unwrap();
+    let text = refused.to_string();
+    assert!(
+        text.contains("redisquota: could not create a connection to redis server: 127.0.0.1:1: "),
+        "{text}"
+    );
+    env.tasks.shut_down().await;
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let shown = [
+        "rediss://user:s3cret@redis.example:6380/2",
+        "redis://:s3cret@a:1,redis://:s3cret@b:2",
+        "redis://s3cret",
+    ]
+    .map(|url| {
+        let params = Params { cluster: url.contains(','), ..params(url) };
+        let problems = problems::<RedisQuota>(&params);
+        (backend::check(&params), problems)
+    });
+    assert!(!format!("{shown:?}").contains("s3cret@"), "{shown:?}");
+}

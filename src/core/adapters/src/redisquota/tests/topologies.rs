@@ -1,0 +1,128 @@
+//! Redis Cluster, and a master that sentinels watch.
+
+use super::server::{RedisServer, free_port, until};
+use super::*;
+
+/// A cluster of three nodes, each of a third of the slots.
+async fn cluster() -> Vec<RedisServer> {
+    let mut nodes = Vec::new();
+    let mut buses = Vec::new();
+    for _ in 0..3 {
+        let bus = free_port().to_string();
+        let arguments =
+            ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", &bus];
+        nodes.push(RedisServer::start(&arguments).await);
+        buses.push(bus);
+    }
+    for (index, (first, last)) in [(0, 5460), (5461, 10922), (10923, 16383)].into_iter().enumerate() {
+        let _: String = nodes[index].ask(&format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;
+        let _: String =
+            nodes[0].ask(&format!("CLUSTER MEET 127.0.0.1 {} {}", nodes[index].port(), buses[index])).await;
+    }
+    for node in &nodes {
+        until("the cluster agrees", async || {
+            let info: String = node.ask("CLUSTER INFO").await;
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        })
+        .await;
+    }
+    nodes
+}
+
+#[tokio::test]
+async fn a_cluster_counts_each_window_on_one_node() {
+    let nodes = cluster().await;
+    let addresses: Vec<String> = nodes[1..].iter().map(RedisServer::address).collect();
+    let with = Params { cluster: true, ..params(&addresses.join(",")) };
+    let (handler, env) = handler(with).await;
+    for service in 0..30 {
+        let service = format!("s{service}");
+        let grant =
+            async |id: &str, amount| allocate(&*handler, &service, id, amount, true).await.unwrap().granted;
+        assert_eq!([grant("a", 3).await, grant("b", 3).await, grant("a", 1).await], [3, 2, 3], "{service}");
+    }
+    for node in &nodes {
+        assert!(node.ask::<i64>("DBSIZE").await > 0, "all nodes have windows");
+    }
+    env.tasks.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_that_is_away_grants_nothing() {
+    let mut nodes = cluster().await;
+    let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+    let timeout = SignedDuration::from_nanos(300_000_000);
+    let with = Params { cluster: true, timeout, ..params(&addresses.join(",")) };
+    let (handler, env) = handler(with).await;
+    let round = async |round: &str| {
+        let mut answers = Vec::new();
+        for service in 0..12 {
+            let id = format!("{round}-{service}");
+            let answer = allocate(&*handler, &format!("s{service}"), &id, 1, true).await;
+            answers.push(answer.map(|result| result.granted));
+        }
+        answers
+    };
+    until("all nodes answer", async || round("a").await.iter().all(|answer| *answer == Ok(1))).await;
+    nodes[2].kill();
+    let away = round("b").await;
+    assert!(away.iter().any(Result::is_err), "{away:?}");
+    nodes[2].restart().await;
+    let mut number = 0;
+    until("all nodes answer again", async || {
+        number += 1;
+        round(&format!("c{number}")).await.iter().all(Result::is_ok)
+    })
+    .await;
+    env.tasks.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_handler_follows_the_master_that_sentinels_name() {
+    let master = RedisServer::start(&[]).await;
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sentinel.conf");
+    let text =
+        format!("sentinel monitor main 127.0.0.1 {} 1\nsentinel failover-timeout main 5000\n", master.port());
+    std::fs::write(&file, text).unwrap();
+    let sentinel = RedisServer::start(&[&file.display().to_string(), "--sentinel"]).await;
+    until("the sentinel knows the replica", async || {
+        let replicas: Vec<redis::Value> = sentinel.ask("SENTINEL REPLICAS main").await;
+        !replicas.is_empty()
+    })
+    .await;
+    let with = Params { sentinel_master: "main".into(), ..params(&sentinel.address()) };
+    let (handler, env) = handler(with).await;
+    assert_eq!(granted(&*handler, "aq", 3).await, 3);
+    let port_of_master = async || {
+        let address: Vec<String> = sentinel.ask("SENTINEL GET-MASTER-ADDR-BY-NAME main").await;
+        address[1].clone()
+    };
+    assert_eq!(port_of_master().await, master.port().to_string());
+    until("the replica has the window", async || replica.ask::<i64>("DBSIZE").await > 1).await;
+    until("the failover begins", async || {
+        let client = redis::Client::open(format!("redis://{}", sentinel.address())).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let begun: redis::RedisResult<String> =
+            super::server::words("SENTINEL FAILOVER main").query_async(&mut connection).await;
+        begun.is_ok()
+    })
+    .await;
+    until("the replica is the master", async || port_of_master().await == replica.port().to_string()).await;
+    until("the old master is a replica", async || {
+        let role: Vec<redis::Value> = master.ask("ROLE").await;
+        matches!(&role[0], redis::Value::BulkString(role) if role == b"slave")
+    })
+    .await;
+    // What was granted before counts.
+    let mut round = 0;
+    until("a grant", async || {
+        round += 1;
+        let result = allocate(&*handler, "none", &format!("b{round}"), 5, true).await;
+        result.is_ok_and(|result| result.granted == 2)
+    })
+    .await;
+    assert_eq!(allocate(&*handler, "none", "cq", 5, true).await.unwrap().granted, 0);
+    env.tasks.shut_down().await;
+}
