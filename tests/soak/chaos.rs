@@ -424,6 +424,13 @@ impl Chaos {
             other => unreachable!("{other}"),
         }
         self.settle()?;
+        if kind.starts_with("restart") {
+            let mut client = Client::new(&format!("127.0.0.1:{}", self.ports.api))?;
+            let is_expected =
+                |answer: &Result<_, _>| answer.as_ref().is_ok_and(|answer| expected.contains(answer));
+            let over = || is_expected(&number(ask(&mut client, "switch", "shop"))).then_some(());
+            wait_for(DEADLINE, over).ok_or("what a restart expected goes on to decide")?;
+        }
         self.expect_of_switch(expected);
         Ok(())
     }
@@ -445,6 +452,9 @@ impl Chaos {
             self.stage.switch.lock().expect("no caller panics").extend(&self.cached);
         }
         let directory = (!cache.is_empty()).then(|| self.root.path().join(cache));
+        // What the directory lacks is expected for a while, whatever the age of the cache.
+        let known = directory.as_deref().and_then(number_in_cache);
+        self.stage.switch.lock().expect("no caller panics").extend(known.map(Some));
         self.start(directory.as_deref());
         // Only what was never good may be refused: with a cache, calls are answered as before.
         if directory.is_some() && self.has_cache && cache != "disk" {
@@ -555,4 +565,14 @@ fn no_fault_of_the_configuration_opens_or_closes_a_door() {
     let violations = chaos.stage.violations.lock().expect("no caller panics").clone();
     assert!(violations.is_empty(), "{violations:#?}");
     assert!(calls > 0);
+}
+
+/// The number that the handler of `switch` has in a cache of the last good configuration.
+fn number_in_cache(directory: &Path) -> Option<u64> {
+    let cache = fs::read_to_string(directory.join("last-good.cache")).ok()?;
+    let (_, handler) = cache.split_once(
+        "{name: switch, namespace: istio-system}\\nspec: {compiledAdapter: denier, params: {status: {code: 7, message: number ",
+    )?;
+    let digits: String = handler.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
 }
