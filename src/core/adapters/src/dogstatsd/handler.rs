@@ -144,7 +144,11 @@ impl DogStatsdHandler {
             separator = b",";
             out.extend_from_slice(key);
             if let Some(value) = instance.value(*at) {
+                let start = out.len();
                 push_tag(out, |tag| push_text(tag, value));
+                // What ends a tag would begin another one, or a part of the line, that a caller chooses. Istio Mixer sends it.
+                let text = out.iter_mut().skip(start);
+                text.filter(|byte| matches!(byte, b',' | b'|')).for_each(|byte| *byte = b'_');
             }
         }
         lines.end_line();

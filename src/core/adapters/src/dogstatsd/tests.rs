@@ -36,7 +36,8 @@ async fn sent(params: Params, instance: BoundInstance, values: &[Option<Value<'_
 async fn values_become_lines_with_tags() {
     let dimensions = [("k", ValueType::String), ("z", ValueType::Int64)];
     let instance = metric("a.instance.ns", ValueType::Int64, &dimensions);
-    let values = [Some(Value::Int64(7)), Some(Value::String(b"dimension\nwins")), Some(Value::Int64(1))];
+    let values =
+        [Some(Value::Int64(7)), Some(Value::String(b"dimension\nwins,a:1|@9")), Some(Value::Int64(1))];
     let metrics = |kind| [("a.instance.ns".to_owned(), info("hits", kind, &[("k", "v"), ("t", "1")]))].into();
     let params = |kind| Params {
         metrics: metrics(kind),
@@ -44,14 +45,14 @@ async fn values_become_lines_with_tags() {
         ..Params::default()
     };
     for (params, line) in [
-        (params(MetricType::Counter), "istio.hits:7|c|#env:lab,t:1,k:dimensionwins,z:1"),
+        (params(MetricType::Counter), "istio.hits:7|c|#env:lab,t:1,k:dimensionwins_a:1_@9,z:1"),
         (
             Params { prefix: "foo".to_owned(), ..params(MetricType::Gauge) },
-            "foo.hits:7.000000|g|#env:lab,t:1,k:dimensionwins,z:1",
+            "foo.hits:7.000000|g|#env:lab,t:1,k:dimensionwins_a:1_@9,z:1",
         ),
         (
             Params { prefix: String::new(), ..params(MetricType::Distribution) },
-            ".hits:7.000000|h|#env:lab,t:1,k:dimensionwins,z:1",
+            ".hits:7.000000|h|#env:lab,t:1,k:dimensionwins_a:1_@9,z:1",
         ),
     ] {
         assert_eq!(sent(params, instance.clone(), &values).await.as_deref(), Some(line));

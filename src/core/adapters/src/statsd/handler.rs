@@ -170,9 +170,9 @@ impl Metric {
         };
         if let Some(template) = &self.name {
             if template.execute(&value, out).is_ok() {
-                // A line feed would begin another metric, which a caller could choose. Istio Mixer sends it.
+                // What ends a name or a line would begin a value or a metric that a caller chooses. Istio Mixer sends it.
                 let name = out.iter_mut().skip(before);
-                name.filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'_');
+                name.filter(|byte| matches!(byte, b'\n' | b'\r' | b':' | b'|')).for_each(|byte| *byte = b'_');
                 return;
             }
             // compat(1.3): a template that cannot be executed gives the full name.

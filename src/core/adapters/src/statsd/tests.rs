@@ -113,7 +113,7 @@ async fn a_name_is_made_from_dimensions_and_begins_no_other_line() {
     assert_eq!(stage.datagram().await, "web.404:1|c");
     let forged = [Some(Value::Int64(1)), None, Some(Value::String(b"x\nforged:9|c\r"))];
     stage.report(&[(0, &forged)]);
-    assert_eq!(stage.datagram().await, "x_forged:9|c_.0:1|c");
+    assert_eq!(stage.datagram().await, "x_forged_9_c_.0:1|c");
 }
 
 #[tokio::test]

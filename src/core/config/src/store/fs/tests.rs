@@ -10,6 +10,7 @@ use super::*;
 
 mod changes;
 mod hang;
+mod replaced;
 
 fn resource(name: &str, text: &str) -> String {
     format!("kind: rule\nmetadata: {{name: {name}, namespace: x}}\nspec: {{match: {text}}}\n")
