@@ -11,6 +11,8 @@ mod support;
 
 #[path = "attacks/accounts.rs"]
 mod accounts;
+#[path = "attacks/arrival.rs"]
+mod arrival;
 #[path = "attacks/bodies.rs"]
 mod bodies;
 #[path = "attacks/descriptors.rs"]

@@ -331,6 +331,29 @@ fn calls_whose_answers_are_not_over_take_what_they_count() {
     held(PREFACE_WITHOUT_WINDOW, CHECK, &check("held", 1), 700);
 }
 
+#[test]
+fn calls_whose_requests_do_not_begin_take_what_they_count() {
+    const CALLS: u32 = 120;
+    const CONNECTIONS: u32 = 20;
+    let scene = Scene::start(&[]);
+    let port = scene.server.ports.api;
+    calls(port, [(CHECK, check("first", 0)), (HEALTH_CHECK, Vec::new())].into_iter()).expect("answers");
+    let mut comparison = Comparison::begin(&scene);
+    let mut heads = wide_open();
+    (0..CALLS).for_each(|call| heads.extend(call_headers(2 * call + 1, ACCESS_LOG, &[])));
+    let connections: Vec<TcpStream> =
+        (0..CONNECTIONS).map(|_| connect(port, &heads).expect("a connection")).collect();
+    // A few calls of each connection are free.
+    let least = f64::from(CONNECTIONS * (CALLS - 10)) * 10.0 * 1024.0;
+    let counted = || (*Memory::of(&scene).counted.get("connections")? >= least).then_some(());
+    let is_counted = wait_for(DEADLINE, counted).is_some();
+    comparison.compare("access logs that do not begin", least, &scene);
+    comparison.end();
+    assert!(is_counted, "all calls are held");
+    drop(connections);
+    scene.end();
+}
+
 /// The attackers that fill everything, each with names that nobody used before.
 fn everything(port: u16) -> Vec<Attacker> {
     let numbers = Arc::new(AtomicUsize::new(1));

@@ -1,10 +1,11 @@
 //! The client beside the attackers: calls at a fixed rate, whatever the answers take.
 //!
 //! One thread sends, another receives. A latency begins when a call is sent; if the client itself holds a call back, because too many
-//! are unanswered, when it was due.
+//! are unanswered, when it was due. It ends when the answer has arrived at the client's socket: on the core of the client, attackers are
+//! in the kernel, where nothing preempts them.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use prost::Message as _;
 
+use crate::arrival;
 use crate::scene::check;
 use crate::support::DEADLINE;
 use crate::support::http2::{DATA, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame};
@@ -148,6 +150,7 @@ impl Traffic {
     fn receive(&self, stop: &AtomicBool) -> Served {
         let mut served = Served::default();
         let mut messages: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        arrival::note_times(&self.input);
         let mut frames = Frames::new(&self.input);
         let mut stopped: Option<Instant> = None;
         loop {
@@ -167,7 +170,7 @@ impl Traffic {
                     self.answered.notify_one();
                     let message = messages.remove(&stream).unwrap_or_default();
                     if let Some(Unanswered { since, is_denied }) = found {
-                        served.latencies.push(since.elapsed());
+                        served.latencies.push(frames.arrived.saturating_duration_since(since));
                         served.failures.extend(verify(&message, is_denied).err());
                     }
                 }
@@ -220,12 +223,14 @@ pub(crate) struct Frames<'s> {
     socket: &'s TcpStream,
     bytes: Vec<u8>,
     begin: usize,
+    /// When the last bytes read had arrived.
+    arrived: Instant,
 }
 
 impl<'s> Frames<'s> {
     pub(crate) fn new(socket: &'s TcpStream) -> Self {
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a duration above zero");
-        Self { socket, bytes: Vec::new(), begin: 0 }
+        Self { socket, bytes: Vec::new(), begin: 0, arrived: Instant::now() }
     }
 
     /// The next frame; `None` if there is none yet.
@@ -236,9 +241,12 @@ impl<'s> Frames<'s> {
         self.bytes.drain(..self.begin);
         self.begin = 0;
         let mut buffer = [0; 16 << 10];
-        match self.socket.read(&mut buffer) {
-            Ok(0) => return Err("closed".to_owned()),
-            Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
+        match arrival::read(self.socket, &mut buffer) {
+            Ok((0, _)) => return Err("closed".to_owned()),
+            Ok((count, arrived)) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                self.arrived = arrived;
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(error) => return Err(error.to_string()),
         }

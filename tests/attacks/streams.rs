@@ -94,7 +94,8 @@ fn answers_of_reflection_without_a_window() {
     let port = scene.server.ports.api;
     let attackers = || holders(port, PREFACE_WITHOUT_WINDOW, REFLECTION, LIST_SERVICES, 20);
     let outcome = scene.attack("reflection without window", &attackers);
-    outcome.assert_within(96);
+    // The task of a call ends after its connection: while connections follow each other quickly, two generations are there.
+    outcome.assert_within(192);
     scene.end();
 }
 

@@ -177,15 +177,15 @@ impl Run {
         for (user, answer) in after.iter().enumerate() {
             let says = self.world.says(user);
             let expected = match &self.good {
-                _ if is_valid => vec![says],
+                _ if is_valid => says.into_iter().collect(),
                 Some(good) if self.policy == OnConfigError::Refuse && self.world.is_refused() => {
-                    vec![Some(good[user])]
+                    vec![good[user]]
                 }
-                Some(good) => vec![Some(good[user]), says, self.world.said(user)],
-                None => vec![self.world.says_at_first(user)],
+                Some(good) => [good[user]].into_iter().chain(says).chain(self.world.said(user)).collect(),
+                None => self.world.says_at_first(user),
             };
             assert!(
-                expected.contains(&Some(*answer)),
+                expected.contains(answer),
                 "u{user} is {answer:?}, expected {expected:?}\n{}",
                 self.place(event, files, after)
             );

@@ -185,8 +185,8 @@ pub(crate) struct World {
     away: BTreeSet<Name>,
     /// Whether what is away is expected back: the directory has not been quiet since.
     expects: bool,
-    /// The version of each user's rule that was read last, while its file is not read since.
-    last_read: [Option<usize>; USERS],
+    /// The rules of each file when it was read last, since the last restart.
+    read: BTreeMap<usize, Vec<(usize, Version)>>,
 }
 
 impl World {
@@ -209,7 +209,7 @@ impl World {
             joined: None,
             away: BTreeSet::new(),
             expects: false,
-            last_read: [None; USERS],
+            read: BTreeMap::new(),
         }
     }
 
@@ -351,19 +351,32 @@ impl World {
 
     /// Notes what the store reads; after a restart it knows nothing else.
     pub(crate) fn note_read(&mut self, is_restart: bool) {
-        for user in 0..USERS {
-            let name = Name::Rule(user);
-            self.last_read[user] = match self.version_of(name) {
-                Version::Good(number) if self.is_read(name) => Some(number),
-                Version::Good(_) if !is_restart => self.last_read[user],
-                Version::Absent | Version::Good(_) | Version::Bad(..) => None,
-            };
+        if is_restart {
+            self.read.clear();
+        }
+        let files: BTreeSet<usize> = self.files.values().copied().chain(self.read.keys().copied()).collect();
+        for file in files {
+            if !self.is_readable(file) {
+                continue;
+            }
+            let rules = (0..USERS).filter(|user| self.file_of(Name::Rule(*user)) == file);
+            let rules = rules.map(|user| (user, self.version_of(Name::Rule(user))));
+            let rules = rules
+                .filter(|(user, version)| *version != Version::Absent && !self.is_joined(Name::Rule(*user)));
+            let rules = rules.collect();
+            self.read.insert(file, rules);
         }
     }
 
+    /// The versions of a user's rule that were read last, one for each file that had it.
+    fn read_of(&self, user: usize) -> impl Iterator<Item = Version> + '_ {
+        let rules = self.read.values().flatten().filter(move |(of, _)| *of == user);
+        rules.map(|(_, version)| *version)
+    }
+
     /// What the text of a user's rule said when it was read last. It may have waited for a handler that came back since.
-    pub(crate) fn said(&self, user: usize) -> Option<Answer> {
-        self.last_read[user].map(Self::answer)
+    pub(crate) fn said(&self, user: usize) -> impl Iterator<Item = Answer> + '_ {
+        self.read_of(user).filter_map(Self::answer_of)
     }
 
     /// Whether everything was removed, and not all of it is back.
@@ -408,11 +421,14 @@ impl World {
         self.joined == Some(file) && first.is_some_and(|(first, _)| first != name)
     }
 
+    /// Whether the store reads a file now.
+    fn is_readable(&self, file: usize) -> bool {
+        !self.lost && ![self.unreadable, self.written, self.emptied].contains(&Some(file))
+    }
+
     /// Whether the file of a document is read, and the document as one of its own.
     fn is_read(&self, name: Name) -> bool {
-        let file = Some(self.file_of(name));
-        let is_hidden = [self.unreadable, self.written, self.emptied].contains(&file);
-        !self.lost && !is_hidden && !self.is_joined(name)
+        self.is_readable(self.file_of(name)) && !self.is_joined(name)
     }
 
     /// Whether every file and document is read, with or without errors.
@@ -457,13 +473,12 @@ impl World {
         }
     }
 
-    /// What a first configuration answers: it has nothing but what is read. `None` if that rule has an error.
-    pub(crate) fn says_at_first(&self, user: usize) -> Option<Answer> {
-        let name = Name::Rule(user);
-        match self.version_of(name) {
-            Version::Absent => Some(Answer::Allowed),
-            Version::Good(number) => Some(Self::answer(number)),
-            Version::Bad(..) => None,
+    /// What a first configuration answers: it has nothing but what was read. Nothing if that rule has an error.
+    pub(crate) fn says_at_first(&self, user: usize) -> Vec<Answer> {
+        let versions: Vec<Version> = self.read_of(user).collect();
+        match versions[..] {
+            [] => vec![Answer::Allowed],
+            _ => versions.into_iter().filter_map(Self::answer_of).collect(),
         }
     }
 
@@ -480,6 +495,13 @@ impl World {
     /// The same, and it is expected back.
     pub(crate) fn is_expected(&self, user: usize) -> bool {
         self.expects && self.is_away(user)
+    }
+
+    fn answer_of(version: Version) -> Option<Answer> {
+        match version {
+            Version::Good(number) => Some(Self::answer(number)),
+            Version::Absent | Version::Bad(..) => None,
+        }
     }
 
     fn answer(number: usize) -> Answer {

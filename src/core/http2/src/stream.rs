@@ -15,7 +15,7 @@ use super::{ErrorCode, RequestBody, RequestHead};
 
 /// Memory that a call takes besides its request while it waits for the rest of it, or while its answer is a stream: the HTTP/2 stream, the
 /// task, and what its service keeps. A head that takes no more does not count once its complete request is delivered.
-pub(super) const CALL_MEMORY: usize = 8 << 10;
+pub(super) const CALL_MEMORY: usize = 10 << 10;
 /// Memory that an answer takes besides its bytes while it waits: the stream, its place among the blocked ones, and its queue.
 pub(super) const ANSWER_MEMORY: usize = 1 << 10;
 

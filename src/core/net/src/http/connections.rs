@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 /// The open connections of an endpoint.
 ///
 /// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests and
-/// idle connections keep nobody out. If every connection has a request, the new one waits for the first that ends.
+/// idle connections keep nobody out. If every connection has a request, or is so new that its request may be there, the new one waits for
+/// the first that ends or has none.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -24,12 +25,22 @@ pub(super) struct Connections {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Since when no request is in progress.
-    waiting: Mutex<Option<Instant>>,
+    phase: Mutex<Phase>,
     /// Bytes of the head that is arriving.
     head: AtomicUsize,
     is_closed: AtomicBool,
     close: Notify,
+}
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// It was accepted, and nobody has looked yet whether its request is there: it does not give way.
+    New,
+    /// It has waited since then for a request to arrive.
+    Waiting(Instant),
+    /// A request is in progress.
+    Busy,
 }
 
 /// The place of a connection, until it is dropped.
@@ -69,13 +80,13 @@ impl Connections {
             let oldest = open
                 .iter()
                 .enumerate()
-                .filter_map(|(at, slot)| Some((at, (*slot.waiting.lock())?)))
+                .filter_map(|(at, slot)| Some((at, slot.waits_since()?)))
                 .min_by_key(|(_, since)| *since);
             let (at, _) = oldest?;
             open.swap_remove(at).close();
         }
         let slot = Arc::new(Slot {
-            waiting: Mutex::new(Some(Instant::now())),
+            phase: Mutex::new(Phase::New),
             head: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             close: Notify::new(),
@@ -87,11 +98,11 @@ impl Connections {
     /// Closes every connection without a request.
     pub(super) fn close_waiting(&self) {
         self.open.lock().retain(|slot| {
-            let is_busy = slot.waiting.lock().is_none();
-            if !is_busy {
+            let waits = slot.waits_since().is_some();
+            if waits {
                 slot.close();
             }
-            is_busy
+            !waits
         });
         self.freed.notify_one();
     }
@@ -140,8 +151,16 @@ impl Slot {
         }
     }
 
-    fn is_waiting(&self) -> bool {
-        self.waiting.lock().is_some()
+    /// Since when it has waited for a request.
+    fn waits_since(&self) -> Option<Instant> {
+        match *self.phase.lock() {
+            Phase::Waiting(since) => Some(since),
+            Phase::New | Phase::Busy => None,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Busy)
     }
 }
 
@@ -152,14 +171,24 @@ impl Place {
 
     /// A request has arrived. It ends with the returned value.
     pub(super) fn request(&self) -> InRequest {
-        *self.slot.waiting.lock() = None;
+        *self.slot.phase.lock() = Phase::Busy;
         self.connections.release(&self.slot);
         InRequest(Arc::clone(&self.slot))
     }
 
+    /// All that has arrived was read. A new connection without a request waits for one from now on.
+    pub(super) fn read_all(&self) {
+        let mut phase = self.slot.phase.lock();
+        if matches!(*phase, Phase::New) {
+            *phase = Phase::Waiting(Instant::now());
+            drop(phase);
+            self.connections.freed.notify_one();
+        }
+    }
+
     /// Bytes have arrived: of a head, unless there is a request.
     pub(super) fn arrived(&self, bytes: usize) {
-        if self.slot.is_waiting() && !self.slot.is_closed.load(Ordering::Relaxed) {
+        if !self.slot.is_busy() && !self.slot.is_closed.load(Ordering::Relaxed) {
             self.connections.arrived(&self.slot, bytes);
         }
     }
@@ -179,7 +208,7 @@ pub(super) struct InRequest(Arc<Slot>);
 
 impl Drop for InRequest {
     fn drop(&mut self) {
-        *self.0.waiting.lock() = Some(Instant::now());
+        *self.0.phase.lock() = Phase::Waiting(Instant::now());
     }
 }
 
@@ -194,7 +223,10 @@ mod tests {
         let connections = Connections::new(2, 0);
         let (first, second) = (connections.enter().await, connections.enter().await);
         let busy = first.request();
-        let third = connections.enter().await;
+        let mut third = std::pin::pin!(connections.enter());
+        assert!(third.as_mut().now_or_never().is_none(), "the second one may have a request");
+        second.read_all();
+        let third = third.await;
         assert!(second.slot().closed().now_or_never().is_some(), "it waited for a request");
         assert!(first.slot().closed().now_or_never().is_none(), "it has a request");
         let _busy_too = third.request();
@@ -220,6 +252,9 @@ mod tests {
         let connections = Connections::new(3, 0);
         let places = [connections.enter().await, connections.enter().await];
         let _busy = places[0].request();
+        connections.close_waiting();
+        assert!(places[1].slot().closed().now_or_never().is_none(), "its request may be there");
+        places.iter().for_each(Place::read_all);
         connections.close_waiting();
         assert!(places[1].slot().closed().now_or_never().is_some());
         assert!(places[0].slot().closed().now_or_never().is_none());

@@ -37,6 +37,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadMeter<'_, S> {
         if bytes > 0 {
             self.place.arrived(bytes);
         }
+        if read.is_pending() {
+            self.place.read_all();
+        }
         read
     }
 }
