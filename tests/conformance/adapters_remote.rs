@@ -22,7 +22,7 @@ use crate::support::{DEADLINE, Server, programs, wait_for};
 use sinks::Sink;
 
 /// The adapters that exist.
-const ADAPTERS: &[&str] = &["dogstatsd", "fluentd", "redisquota", "statsd"];
+const ADAPTERS: &[&str] = &["dogstatsd", "fluentd", "redisquota", "statsd", "zipkin"];
 
 /// What this product does instead of what the case recorded from Istio Mixer, as the sinks' expectations.
 fn deviation(id: &str) -> Option<Value> {
@@ -35,6 +35,15 @@ fn deviation(id: &str) -> Option<Value> {
             let record = json!({ "mm": { "a": "1" }, "severity": "info" });
             let message = json!(["l.instance.istio-system", 1_546_300_800, record, null]);
             Some(json!({ "sink": { "connections": [[message]] } }))
+        }
+        "zipkin/negative-duration-blocks-export" => {
+            let annotation = |timestamp: u64, value: &str| json!({ "timestamp": timestamp, "value": value });
+            let span = json!({ "timestamp": 1_551_434_400_000_000_u64, "duration": 1_234_568,
+                "traceId": "463ac35c9f6413ad48485a3953bb6124", "id": "00000000000000cc", "name": "/", "kind": "SERVER",
+                "localEndpoint": { "serviceName": "default", "ipv4": "0.0.0.0" },
+                "annotations": [annotation(1_551_434_400_000_000, "Received 0 bytes"), annotation(1_551_434_401_234_568, "Sent 0 bytes")] });
+            let request = json!({ "method": "POST", "path": "/api/v2/spans", "headers": { "content-type": "application/json" }, "json": [span] });
+            Some(json!({ "zipkin": { "requests": [request] } }))
         }
         _ => None,
     }
@@ -121,6 +130,10 @@ fn play(id: &str, path: &Path) -> Result<(), String> {
                     let least = before.get(name).map_or(0, |before| before + 1).min(all);
                     wait_for(DEADLINE, || (sink.received() >= least).then_some(()));
                 }
+            }
+            Some("start_sink") => {
+                let name = step.get("sink").and_then(Value::as_str).unwrap_or_default();
+                sinks.get(name).ok_or_else(|| failed(format!("no sink {name:?}")))?.listen()?;
             }
             other => return Err(failed(format!("unknown operation {other:?}"))),
         }

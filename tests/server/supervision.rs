@@ -109,6 +109,16 @@ metadata: {name: fluentd, namespace: istio-system}
 spec: {compiledAdapter: fluentd, params: {address: 'localhost:1', spillDirectory: 'FILE.spill'}}
 ---
 apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: zipkin, namespace: istio-system}
+spec: {compiledAdapter: zipkin, params: {url: 'http://localhost:1/', sampleProbability: 1}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: span, namespace: istio-system}
+spec: {compiledTemplate: tracespan, params: {traceId: '\"463ac35c9f6413ad\"', spanId: '\"a2fb4a1d1a96d312\"', startTime: 'timestamp(\"2019-03-01T10:00:00Z\")', endTime: 'timestamp(\"2019-03-01T10:00:01Z\")'}}
+---
+apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: sent, namespace: istio-system}
 spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
@@ -121,6 +131,7 @@ spec:
   - {handler: statsd, instances: [calls]}
   - {handler: dogstatsd, instances: [calls]}
   - {handler: fluentd, instances: [sent]}
+  - {handler: zipkin, instances: [span]}
 ";
 
 /// The rows of the table of tasks: name and what follows a failure.

@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::sinks::{Content, Sink};
+use super::sinks::{Content, Request, Sink};
 use crate::support::{DEADLINE, Server, msgpack, wait_for};
 
-/// How many datagrams or messages are expected of a sink.
+/// How many datagrams, messages or spans are expected of a sink.
 pub(super) fn expected(expect: &Value, sink: &str) -> usize {
     let list = |key: &str| expect.get(sink)?.get(key)?.as_array();
+    if let Some(requests) = list("requests") {
+        return requests.iter().filter_map(|request| request.get("json")?.as_array()).map(Vec::len).sum();
+    }
     let connections =
         list("connections").map(|all| all.iter().filter_map(Value::as_array).map(Vec::len).sum());
     connections.or_else(|| list("datagrams").map(Vec::len)).unwrap_or(0)
@@ -30,8 +33,34 @@ pub(super) fn received(sink: &Sink, expect: &Value) -> Result<(), String> {
                 connections.lock().iter().map(|bytes| msgpack::values(&bytes.lock())).collect();
             json!({ "connections": all? })
         }
+        Content::Requests(requests) => {
+            let expected = expect.get("requests").and_then(Value::as_array).and_then(|all| all.first());
+            json!({ "requests": joined(&requests.lock(), expected.and_then(|first| first.get("headers"))) })
+        }
     };
     if found == *expect { Ok(()) } else { Err(format!("received {found}, want {expect}")) }
+}
+
+/// Requests, with those of their headers that are expected. Arrays that are sent to one place one after another are joined: where one request
+/// ends depends on the moment at which the collector comes back.
+fn joined(requests: &[Request], headers: Option<&Value>) -> Vec<Value> {
+    let mut joined: Vec<Value> = Vec::new();
+    for request in requests {
+        let names = headers.and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
+        let shown: serde_json::Map<String, Value> = names
+            .filter_map(|name| Some((name.clone(), request.headers.get(name)?.as_str().into())))
+            .collect();
+        let Request { method, path, json, .. } = request;
+        let next = json!({ "method": method, "path": path, "headers": shown, "json": json });
+        let is_same =
+            |last: &Value| ["method", "path", "headers"].iter().all(|key| last.get(key) == next.get(key));
+        let last = joined.last_mut().filter(|last| is_same(last));
+        match (last.and_then(|last| last.get_mut("json")?.as_array_mut()), json.as_array()) {
+            (Some(last), Some(more)) => last.extend(more.iter().cloned()),
+            _ => joined.push(next),
+        }
+    }
+    joined
 }
 
 /// The metrics of a datagram with tags, as `head` and sorted `tags`.

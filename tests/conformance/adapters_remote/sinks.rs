@@ -1,13 +1,15 @@
 //! Backends of the cases: listeners that record what they receive.
 
-use std::io::Read as _;
-use std::net::{TcpListener, UdpSocket};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::msgpack;
 
@@ -19,6 +21,8 @@ pub(super) struct Sink {
     pub(super) port: u16,
     content: Content,
     has_ended: Arc<AtomicBool>,
+    /// Refuses connections until it listens.
+    place: Option<Socket>,
 }
 
 /// What was received so far.
@@ -26,6 +30,17 @@ pub(super) enum Content {
     Datagrams(Arc<Mutex<Vec<Vec<u8>>>>),
     /// The bytes of each connection, which are msgpack.
     Connections(Connections),
+    /// Requests of HTTP, which are answered with 202.
+    Requests(Arc<Mutex<Vec<Request>>>),
+}
+
+/// A request of HTTP.
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    /// By names in lower case.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) json: Value,
 }
 
 /// What each connection received so far.
@@ -38,6 +53,13 @@ impl Sink {
         match settings.get("kind").and_then(Value::as_str) {
             Some("udp") => udp(has_ended),
             Some("tcp") => tcp(has_ended),
+            Some("http") => {
+                let sink = http(has_ended).map_err(|error| error.to_string())?;
+                if settings.get("initially").and_then(Value::as_str) != Some("down") {
+                    sink.listen()?;
+                }
+                Ok(sink)
+            }
             other => Err(format!("sinks of kind {other:?} come later")),
         }
     }
@@ -46,7 +68,29 @@ impl Sink {
         &self.content
     }
 
-    /// Number of datagrams, or of messages of all connections, so far.
+    /// Begins to listen, with HTTP.
+    pub(super) fn listen(&self) -> Result<(), String> {
+        let (Some(place), Content::Requests(requests)) = (&self.place, &self.content) else {
+            return Err("this sink listens from the beginning".to_owned());
+        };
+        place.listen(16).map_err(|error| error.to_string())?;
+        let listener: TcpListener = place.try_clone().map_err(|error| error.to_string())?.into();
+        listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let (requests, ended) = (Arc::clone(requests), Arc::clone(&self.has_ended));
+        std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                let Ok((stream, _)) = listener.accept() else {
+                    std::thread::sleep(INTERVAL);
+                    continue;
+                };
+                let (requests, ended) = (Arc::clone(&requests), Arc::clone(&ended));
+                std::thread::spawn(move || serve(stream, &requests, &ended));
+            }
+        });
+        Ok(())
+    }
+
+    /// Number of datagrams, of messages of all connections, or of entries of all requests, so far.
     pub(super) fn received(&self) -> usize {
         match &self.content {
             Content::Datagrams(datagrams) => datagrams.lock().len(),
@@ -55,6 +99,10 @@ impl Sink {
                     msgpack::values(&bytes.lock()).map_or(0, |values| values.len())
                 };
                 connections.lock().iter().map(messages).sum()
+            }
+            Content::Requests(requests) => {
+                let entries = |request: &Request| request.json.as_array().map_or(1, Vec::len);
+                requests.lock().iter().map(entries).sum()
             }
         }
     }
@@ -81,7 +129,7 @@ fn udp(has_ended: Arc<AtomicBool>) -> Result<Sink, String> {
             }
         }
     });
-    Ok(Sink { port, content: Content::Datagrams(datagrams), has_ended })
+    Ok(Sink { port, content: Content::Datagrams(datagrams), has_ended, place: None })
 }
 
 fn tcp(has_ended: Arc<AtomicBool>) -> Result<Sink, String> {
@@ -116,5 +164,51 @@ fn tcp(has_ended: Arc<AtomicBool>) -> Result<Sink, String> {
             });
         }
     });
-    Ok(Sink { port, content: Content::Connections(connections), has_ended })
+    Ok(Sink { port, content: Content::Connections(connections), has_ended, place: None })
+}
+
+fn http(has_ended: Arc<AtomicBool>) -> std::io::Result<Sink> {
+    let place = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    place.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
+    let port = place.local_addr()?.as_socket().map_or(0, |address| address.port());
+    Ok(Sink { port, content: Content::Requests(Arc::default()), has_ended, place: Some(place) })
+}
+
+/// Records the requests of a connection.
+fn serve(mut stream: TcpStream, requests: &Mutex<Vec<Request>>, ended: &AtomicBool) {
+    let _ = stream.set_nonblocking(false);
+    let _ = stream.set_read_timeout(Some(INTERVAL));
+    let mut pending = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    while !ended.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => pending.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+            Err(_) => continue,
+        }
+        while let Some((request, length)) = first_request(&pending) {
+            pending.drain(..length);
+            requests.lock().push(request);
+            if stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The first request and its length, if it is complete.
+fn first_request(bytes: &[u8]) -> Option<(Request, usize)> {
+    let end = bytes.windows(4).position(|part| part == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
+    let mut lines = head.lines();
+    let mut first = lines.next()?.split(' ').map(str::to_owned);
+    let headers: BTreeMap<String, String> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length = headers.get("content-length").and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
+    let body = bytes.get(end..end + length)?;
+    // What is no JSON differs from what is expected.
+    let json = serde_json::from_slice(body).unwrap_or_else(|error| Value::String(error.to_string()));
+    Some((Request { method: first.next()?, path: first.next()?, headers, json }, end + length))
 }

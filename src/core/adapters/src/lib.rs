@@ -23,7 +23,12 @@ mod memquota;
 mod noop;
 mod opa;
 mod options;
-#[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd"))]
+#[cfg(any(
+    feature = "adapter-dogstatsd",
+    feature = "adapter-fluentd",
+    feature = "adapter-statsd",
+    feature = "adapter-zipkin"
+))]
 mod outage;
 mod overrides;
 pub mod prometheus;
@@ -34,6 +39,7 @@ pub mod stdio;
 #[cfg(test)]
 mod testing;
 mod version;
+mod zipkin;
 
 use mixer_engine::adapter::{Erase, Inventory};
 pub use options::AdapterOptions;
@@ -55,10 +61,16 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<redisquota::RedisQuota>::new(),
     &Erase::<statsd::Statsd>::new(),
     &Erase::<stdio::Stdio>::new(),
+    &Erase::<zipkin::Zipkin>::new(),
 ]);
 
 /// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
-#[cfg(not(all(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd")))]
+#[cfg(not(all(
+    feature = "adapter-dogstatsd",
+    feature = "adapter-fluentd",
+    feature = "adapter-statsd",
+    feature = "adapter-zipkin"
+)))]
 mod left_out {
     use mixer_config::{Diagnostic, Diagnostics, FieldPath};
     use mixer_engine::adapter::{BuildError, NOT_BUILT};
@@ -95,6 +107,7 @@ mod tests {
             "opa" => cfg!(feature = "adapter-opa"),
             "redisquota" => cfg!(feature = "adapter-redisquota"),
             "statsd" => cfg!(feature = "adapter-statsd"),
+            "zipkin" => cfg!(feature = "adapter-zipkin"),
             _ => true,
         }
     }
