@@ -144,8 +144,7 @@ pub(crate) async fn serve<S: WorkerService>(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
-    // Freeing very many calls takes as long as answering some.
-    std::future::poll_fn(|cx| driver.place.poll_open(cx)).await;
+    driver.free().await;
 }
 
 /// Opens a connection in its turn. Each step of a TLS handshake takes one.
@@ -241,7 +240,22 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Ready when the connection is closed; pending requests are dropped with it.
+    /// Frees what is pending, in turns: very many calls take as long as answering some. What they count is released after them.
+    async fn free(mut self) {
+        std::future::poll_fn(|cx| self.place.poll_open(cx)).await;
+        let calls = std::mem::take(&mut self.calls).into_iter().map(drop);
+        let bodies = std::mem::take(&mut self.bodies).into_iter().map(drop);
+        let draining = std::mem::take(&mut self.draining).into_iter().map(drop);
+        for () in calls.chain(bodies).chain(draining) {
+            self.place.count_call(0);
+            self.place.count_request(0);
+            if self.place.is_over() {
+                std::future::poll_fn(|cx| self.place.poll_open(cx)).await;
+            }
+        }
+    }
+
+    /// Ready when the connection is closed.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
         OUTPUT.with_borrow_mut(|output| self.session.borrow_output(output));
         let polled = self.poll_in_turns(cx);

@@ -211,6 +211,93 @@ async fn most_calls_in_a_turn(calls: usize, work: usize) -> usize {
     most
 }
 
+/// Calls that are never answered, and how many of them were freed.
+struct Unanswered {
+    freed: Rc<std::cell::Cell<usize>>,
+}
+
+impl WorkerService for Unanswered {
+    type Body = PanickingBody;
+
+    fn fixed_response() -> &'static FixedResponse {
+        &FIXED
+    }
+
+    fn failed() -> Response<Answer<PanickingBody>> {
+        Panicking::failed()
+    }
+
+    async fn call(
+        self: Rc<Self>,
+        _: Rc<RequestHead>,
+        _: RequestBody,
+        _: Rc<Peer>,
+    ) -> Response<Answer<PanickingBody>> {
+        struct Freed(Rc<std::cell::Cell<usize>>);
+        impl Drop for Freed {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let _freed = Freed(Rc::clone(&self.freed));
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_closed_connection_are_freed_in_turns() {
+    const CALLS: u32 = 1000;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (server, address) = listener.accept().await.unwrap();
+    let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for stream in (1..2 * CALLS).step_by(2) {
+        input.extend([&[0, 0, 3, 1, 5], &stream.to_be_bytes()[..], &[0x83, 0x86, 0x84]].concat());
+    }
+    tokio::io::AsyncWriteExt::write_all(&mut client, &input).await.unwrap();
+    let limits = ConnectionLimits {
+        max_concurrent_streams: CALLS,
+        keep_alive_timeout: Duration::from_secs(60),
+        max_age: None,
+        max_request_bytes: 64 << 20,
+        memory: Arc::new(mixer_base::budget::Share::new(64 << 20)),
+    };
+    let freed = Rc::new(std::cell::Cell::new(0));
+    let service = Rc::new(Unanswered { freed: Rc::clone(&freed) });
+    let registry = Arc::new(ConnectionRegistry::default());
+    let registration = registry.register(address.to_string(), 0);
+    let (turns, mut ended) = Turns::new();
+    let info = (&*registration.connection, turns.open().await);
+    let peer = Rc::new(Peer::Tcp(address));
+    let mut driver = Driver::new(Stream::Tcp(server), service, peer, &limits, account(&limits), info);
+    let mut client = Some(client);
+    let until_closed = std::future::poll_fn(|cx| {
+        let polled = driver.poll(cx);
+        if driver.calls.len() == CALLS as usize {
+            drop(client.take());
+        }
+        polled
+    });
+    tokio::select! {
+        closed = until_closed => drop(closed),
+        () = ended.run() => panic!("the connection is open"),
+    }
+    assert_eq!(freed.get(), 0);
+    let mut most = 0;
+    let mut free = std::pin::pin!(driver.free());
+    let freeing = std::future::poll_fn(|cx| {
+        let before = freed.get();
+        let polled = free.as_mut().poll(cx);
+        most = most.max(freed.get() - before);
+        polled
+    });
+    tokio::select! {
+        () = freeing => {}
+        () = ended.run() => {}
+    }
+    assert!(freed.get() == CALLS as usize && most <= MAX_REQUESTS, "{most} of {} at once", freed.get());
+}
+
 #[tokio::test]
 async fn a_client_that_has_left_is_not_served() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
