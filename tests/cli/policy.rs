@@ -295,6 +295,53 @@ fn a_test_that_expects_nothing_is_an_error() {
     assert_eq!(status, 0, "{out}{err}");
 }
 
+#[test]
+fn an_expectation_that_holds_for_every_result_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    for (expected, told) in [
+        ("rulesInclude: ", "`rulesInclude` lists nothing"),
+        ("rulesInclude: []", "`rulesInclude` lists nothing"),
+        ("rulesExclude: ", "`rulesExclude` lists nothing"),
+        ("rulesExclude: []", "`rulesExclude` lists nothing"),
+        ("referencedInclude: []", "`referencedInclude` lists nothing"),
+        ("referencedExclude: ~", "`referencedExclude` lists nothing"),
+        ("reportedInclude: []", "`reportedInclude` lists nothing"),
+        ("dryRun: {}", "`dryRun` lists nothing"),
+        ("dryRun: ", "`dryRun` lists nothing"),
+        ("quotas: {}", "`quotas` lists nothing"),
+        ("quotas: {request-count: {}}", "`request-count` lists nothing"),
+        ("directResponse: {}", "`directResponse` lists nothing"),
+        ("directResponse: {bodyMatches: ''}", "an empty pattern matches every text"),
+        ("messageMatches: ''", "an empty pattern matches every text"),
+        ("messageMatches: ", "a pattern must be a string, not nothing"),
+        ("errorMatches: ''", "an empty pattern matches every text"),
+        ("rules: ", "`rules` has no value"),
+        ("referenced: ~", "`referenced` has no value"),
+        ("reported: ", "`reported` has no value"),
+        ("requestHeaders: ", "`requestHeaders` has no value"),
+        ("responseHeaders: null", "`responseHeaders` has no value"),
+        ("reported: [{instance: accesslog, values: }]", "`values` lists nothing"),
+        ("reported: [{instance: accesslog, values: {}}]", "`values` lists nothing"),
+        ("reportedInclude: [{instance: accesslog, values: [a]}]", "`values` must be a mapping"),
+    ] {
+        // Beside an expectation that says something.
+        let text = format!("tests:\n- name: a\n  check: {{}}\n  expect:\n    status: OK\n    {expected}\n");
+        let (status, _, err) = within(&["test", &suite(directory.path(), &text)]);
+        let place = "suite.yaml:9:";
+        assert!(status == 2 && err.contains(place) && err.contains(told), "{expected}: {err}");
+        assert!(err.contains("  hint: ") || expected.ends_with("Matches: "), "{expected}: {err}");
+    }
+    for steps in ["steps: []", "steps: "] {
+        let text = format!("tests:\n- name: a\n  {steps}\n");
+        let (status, _, err) = within(&["test", &suite(directory.path(), &text)]);
+        assert!(status == 2 && err.contains("`steps` lists nothing"), "{steps}: {err}");
+    }
+    // An empty list of what has to be there exactly says something.
+    let none = "tests: [{name: a, check: {}, expect: {rules: [], requestHeaders: [], reported: []}}]\n";
+    let (status, out, err) = within(&["test", &suite(directory.path(), none)]);
+    assert_eq!(status, 0, "{out}{err}");
+}
+
 const TRIED: &str = r#"
 apiVersion: config.istio.io/v1alpha2
 kind: rule

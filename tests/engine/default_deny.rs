@@ -65,6 +65,12 @@ const BANNED: &str = "{handler: banned.istio-system, instances: [user.istio-syst
 const STAFF: &str = "{handler: staff.istio-system, instances: [user.istio-system]}";
 const UNREACHABLE: &str = "{handler: unreachable.istio-system, instances: [user.istio-system]}";
 
+/// The rule, whose OK opens every namespace.
+fn everywhere(rule: &str) -> String {
+    let (head, spec) = rule.split_once("}\nspec").expect("a rule");
+    format!("{head}, annotations: {{mixer.dev/allows: everywhere}}}}\nspec{spec}")
+}
+
 fn request(pairs: &[(&str, &str)]) -> OwnedAttributes {
     pairs.iter().copied().collect()
 }
@@ -85,7 +91,34 @@ fn what_no_rule_allowed_is_refused() {
         ("no rule", vec![], "ann", 7),
         ("a rule allows", vec![rule("a", "shop", ann, ALLOW)], "ann", 0),
         ("a rule that does not match", vec![rule("a", "shop", ann, ALLOW)], "ben", 7),
-        ("a rule for the mesh allows", vec![rule("a", "istio-system", ann, ALLOW)], "ann", 0),
+        ("a rule for the mesh allows", vec![rule("a", "istio-system", ann, ALLOW)], "ann", 7),
+        ("a list of the mesh has the user", vec![rule("a", "istio-system", "", STAFF)], "ann", 7),
+        (
+            "rules of both allow",
+            vec![rule("a", "istio-system", "", STAFF), rule("b", "shop", "", ALLOW)],
+            "ann",
+            0,
+        ),
+        (
+            "the mesh refuses",
+            vec![rule("a", "istio-system", "", STAFF), rule("b", "shop", "", ALLOW)],
+            "ben",
+            7,
+        ),
+        (
+            "a rule for the mesh that opens",
+            vec![everywhere(&rule("a", "istio-system", ann, ALLOW))],
+            "ann",
+            0,
+        ),
+        ("it selects others", vec![everywhere(&rule("a", "istio-system", ann, ALLOW))], "ben", 7),
+        ("it refuses", vec![everywhere(&rule("a", "istio-system", "", REFUSE))], "ann", 16),
+        (
+            "of another namespace it opens its own",
+            vec![everywhere(&rule("a", "other", ann, ALLOW))],
+            "ann",
+            7,
+        ),
         ("a rule of another namespace", vec![rule("a", "other", ann, ALLOW)], "ann", 7),
         ("a refusal keeps its code", vec![rule("a", "shop", "", REFUSE)], "ann", 16),
         (
@@ -113,6 +146,41 @@ fn a_default_of_the_mesh_namespace_is_for_every_request() {
     let text = format!("{BASE}{}", CLOSED.replace("shop", "istio-system")) + &rule("a", "shop", "", ALLOW);
     assert_eq!(code(&text, "shop", "ann"), 0);
     assert_eq!(code(&text, "other", "ann"), 7);
+}
+
+#[test]
+fn a_default_of_the_mesh_namespace_and_one_of_a_namespace_are_satisfied_by_their_own_rules() {
+    let mesh = CLOSED.replace("shop", "istio-system");
+    let by_mesh = rule("a", "istio-system", r#"source.user == "ann""#, ALLOW);
+    let by_shop = rule("b", "shop", r#"source.user == "ben""#, ALLOW);
+    let text = format!("{BASE}{CLOSED}{mesh}{by_mesh}{by_shop}");
+    let served = Served::start(&text, None);
+    let service = served.service();
+    let message = |namespace: &str, user: &str| {
+        let attributes = request(&[("destination.namespace", namespace), ("source.user", user)]);
+        let status = served.check(&service, &attributes).precondition.unwrap().status.unwrap();
+        (status.code, status.message)
+    };
+    let refused = |text: &str| (7, format!("mixer:{text}"));
+    let by_namespace = "no rule of its namespace allows this request, default of closed.rule.shop";
+    assert_eq!(message("shop", "ann"), refused(by_namespace));
+    assert_eq!(message("shop", "ben").0, 0, "a rule of the namespace opens both");
+    let by_default = "no rule allows this request, default of closed.rule.istio-system";
+    assert_eq!(message("shop", "cid"), refused(by_default));
+    assert_eq!(message("other", "ann").0, 0);
+    assert_eq!(message("other", "ben"), refused(by_default));
+}
+
+/// The misspelt annotation of a rule for the mesh opens nothing, and is an error.
+#[test]
+fn a_misspelt_value_opens_no_namespace() {
+    for (value, expected) in
+        [("everywhere", 0), ("everywere", 7), ("Everywhere", 7), ("\"true\"", 7), ("", 7)]
+    {
+        let rule =
+            everywhere(&rule("a", "istio-system", "", ALLOW)).replace("everywhere}", &format!("{value}}}"));
+        assert_eq!(code(&format!("{BASE}{CLOSED}{rule}"), "shop", "ann"), expected, "{value}");
+    }
 }
 
 #[test]
@@ -248,6 +316,40 @@ fn cached_answers_are_those_of_the_default() {
     assert_eq!(served.check(&service, &attributes).precondition.unwrap().status.unwrap().code, 0);
 }
 
+/// What a rule for the mesh allows is cached by what it read, and by what the default of the namespace reads.
+#[test]
+fn cached_answers_are_those_of_a_rule_for_the_mesh_that_allows() {
+    let limits = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    let closed = CLOSED.to_owned() + "spec: {match: 'destination.service.name == \"till\"'}\n";
+    let by_mesh = rule("a", "istio-system", r#"source.user == "ann""#, ALLOW);
+    for (by_mesh, opened) in [(everywhere(&by_mesh), 0), (by_mesh, 7)] {
+        let text = format!("{BASE}{closed}{by_mesh}");
+        let (cached, uncached) = (Served::start(&text, Some(limits)), Served::start(&text, None));
+        let (first, second) = (cached.service(), uncached.service());
+        for _ in 0..3 {
+            for (namespace, service, user, expected) in [
+                ("shop", "till", "ann", opened),
+                ("shop", "till", "ben", 7),
+                ("shop", "window", "ann", 0),
+                ("shop", "window", "ben", 0),
+                ("other", "till", "ann", 0),
+                ("other", "till", "ben", 0),
+            ] {
+                let attributes = request(&[
+                    ("destination.namespace", namespace),
+                    ("destination.service.name", service),
+                    ("source.user", user),
+                ]);
+                let answer = cached.check(&first, &attributes);
+                assert_eq!(answer, uncached.check(&second, &attributes), "{namespace} {service} {user}");
+                let code = answer.precondition.unwrap().status.unwrap().code;
+                assert_eq!(code, expected, "{namespace} {service} {user}");
+            }
+        }
+        assert!(cached.runtime.cache_counters().hits() >= 12);
+    }
+}
+
 #[test]
 fn a_refusal_after_an_ignored_failure_is_not_valid_for_later_requests() {
     let text = format!("{BASE}{CLOSED}") + &rule("a", "shop", "", UNREACHABLE);
@@ -265,6 +367,19 @@ fn a_default_in_dry_run_is_counted_and_not_enforced() {
     for user in ["ann", "ben", "cid"] {
         let attributes = request(&[("destination.namespace", "shop"), ("source.user", user)]);
         assert_eq!(served.check(&service, &attributes).precondition.unwrap().status.unwrap().code, 0);
+    }
+    // What only a rule for the mesh allows counts as denied, unless the rule opens namespaces.
+    let by_mesh = rule("a", "istio-system", "", ALLOW);
+    for (by_mesh, outcome) in [(everywhere(&by_mesh), "allowed"), (by_mesh, "denied")] {
+        let served = Served::start(&format!("{BASE}{closed}{by_mesh}"), None);
+        let attributes = request(&[("destination.namespace", "shop")]);
+        assert_eq!(
+            served.check(&served.service(), &attributes).precondition.unwrap().status.unwrap().code,
+            0
+        );
+        let counted = served.samples("mixer_dry_run_outcomes_total{");
+        let outcome = format!("outcome=\"{outcome}\"");
+        assert!(counted.iter().any(|s| s.contains(&outcome) && s.ends_with(" 1")), "{counted:?}");
     }
     // The rule with a condition that fails for all of them.
     let conditional = closed.replace("}}", "}}\nspec: {match: destination.service.name == \"till\"}");

@@ -88,6 +88,11 @@ fn annotated(annotation: &str) -> String {
     RULE.replace("istio-system}", &format!("istio-system, annotations: {{{annotation}}}}}"))
 }
 
+/// The rule with an operation on a header of the request.
+fn with_header(operation: &str) -> String {
+    RULE.replace("spec: {", &format!("spec: {{requestHeaderOperations: [{operation}], "))
+}
+
 /// The rule, which asks another adapter with an instance of `authorization`.
 fn by_policy(handler: &str) -> String {
     const WHO: &str = "kind: instance
@@ -195,6 +200,17 @@ const EDITS: &[Row] = &[
     }),
     ("the language of a rule does not exist, `policy.istio.io/lang: cel`", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("policy.istio.io/lang: cel")]));
+    }),
+    ("an annotation of a rule has a value that does not exist, `mixer.dev/allows: everywere`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/allows: everywere")]));
+    }),
+    ("an operation of a rule on a header has no values", |files| {
+        let rule = with_header("{name: x-role, values: , operation: REPLACE}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("an operation of a rule is on a name that no header has", |files| {
+        let rule = with_header("{name: x-*, operation: REMOVE}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
     ("a rule has an unknown field", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("actions", "actoins")]));

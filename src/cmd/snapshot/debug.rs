@@ -120,6 +120,9 @@ fn write_rule(text: &mut String, rule: &RuleDump) {
     if rule.denies_by_default {
         text.push_str("  Default:   deny\n");
     }
+    if rule.allows_everywhere {
+        text.push_str("  Allows:    everywhere\n");
+    }
     for (title, dynamic) in [("ActionsStatic", false), ("ActionsDynamic", true)] {
         let actions: Vec<_> = rule.actions.iter().filter(|a| a.dynamic == dynamic).collect();
         if dynamic && actions.is_empty() {

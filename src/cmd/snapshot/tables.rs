@@ -102,7 +102,9 @@ fn rules(found: &SnapshotDump) -> Vec<Vec<String>> {
                 (true, true) => "default: deny",
                 (true, false) => "; default: deny",
             };
-            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule) + default + mark]
+            let mark =
+                if rule.allows_everywhere { format!(" (allows: everywhere){mark}") } else { mark.to_owned() };
+            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule) + default + &mark]
         })
         .collect()
 }

@@ -45,7 +45,8 @@ pub(super) async fn respond(
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
     let protocol = Protocol::of_mixer(worker.engine.as_istio_mixer);
     let outcome = dispatch::check(routes, &bag, context, protocol).await;
-    let (passed, allowed) = outcome.as_ref().map_or((false, false), |o| (o.status.code == 0, o.allowed));
+    let (passed, allowed) =
+        outcome.as_ref().map_or_else(|_| Default::default(), |o| (o.status.code == 0, o.allowed));
     let decision = match outcome {
         Ok(outcome) => Decision { code: outcome.status.code, message: outcome.status.message, failed: false },
         Err(error) => {

@@ -14,8 +14,11 @@ pub const ON_ERROR: &str = "mixer.dev/on-error";
 /// What happens to the requests that a rule selects if no rule allows them: `deny` or `allow`.
 pub const DEFAULT: &str = "mixer.dev/default";
 
+/// Where OK of a rule for the mesh allows what a default refuses: `everywhere`.
+pub const ALLOWS: &str = "mixer.dev/allows";
+
 /// Every annotation; all may be on a rule.
-pub const ALL: &[&str] = &[DEFAULT, DRY_RUN, ON_ERROR];
+pub const ALL: &[&str] = &[ALLOWS, DEFAULT, DRY_RUN, ON_ERROR];
 
 /// The annotation whose name behind the slash is nearly this one, given in [`letters`].
 pub fn named_like(name: &str) -> Option<&'static str> {

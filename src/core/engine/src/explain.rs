@@ -12,7 +12,7 @@ use crate::dispatch::DispatchTrace;
 use crate::routing::{RoutingTable, RuleKind};
 use crate::runtime::{KeptResource, Published};
 use crate::secret_values::SecretValues;
-use crate::snapshot::{Condition, MappingOutline, OnError, RuleConfig};
+use crate::snapshot::{Allowance, Condition, MappingOutline, OnError, RuleConfig};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_base::secrets::{MASKED, is_secret};
@@ -368,9 +368,15 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &SecretVa
 }
 
 /// The effect of a default that selects the request.
-fn explain_default(traced: &crate::dispatch::TracedRule, allowed: bool) -> DispatchExplanation {
-    let said =
-        if allowed { "nothing: a rule allows the request" } else { "refused: no rule allows the request" };
+fn explain_default(traced: &crate::dispatch::TracedRule, allowed: Allowance) -> DispatchExplanation {
+    let said = match allowed {
+        _ if traced.rule.is_satisfied_by(allowed) => "nothing: a rule allows the request",
+        Allowance::Nothing => "refused: no rule allows the request",
+        Allowance::Mesh | Allowance::Everywhere => {
+            "refused: no rule of its namespace allows the request. A rule for the mesh does, and opens no other namespace without the \
+             annotation `mixer.dev/allows: everywhere`"
+        }
+    };
     DispatchExplanation {
         rule: traced.rule.key.to_string(),
         handler: "default".to_owned(),

@@ -23,6 +23,7 @@ mod lint;
 mod model;
 mod names;
 mod namespaces;
+mod openings;
 mod options;
 mod params;
 mod problems;
@@ -49,8 +50,8 @@ pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::HandlerBinding;
 pub use model::{
-    ActionConfig, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind, InstanceConfig,
-    OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
+    ActionConfig, Allowance, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
+    InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;

@@ -197,6 +197,11 @@ impl SuiteParser<'_> {
                     }
                 }
                 let items = self.reader.items(steps);
+                if items.is_empty() {
+                    let hint = "write a list with `check`, `report` and `advance`, or remove it".to_owned();
+                    let message = "`steps` lists nothing, so that the test would always pass";
+                    self.reader.problem(steps.span.start, message, Some(hint));
+                }
                 let expects_any = items.iter().any(|step| step.get("expect").is_some());
                 items
                     .into_iter()

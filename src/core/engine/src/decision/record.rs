@@ -295,7 +295,7 @@ impl Decision {
         for traced in trace.rules.iter().filter(|t| t.rule.dry_run) {
             let outcome = match traced.kind {
                 RuleKind::Headers => "matched",
-                RuleKind::Default if trace.allowed => "allowed",
+                RuleKind::Default if traced.rule.is_satisfied_by(trace.allowed) => "allowed",
                 RuleKind::Default => "denied",
                 _ => continue,
             };

@@ -257,8 +257,8 @@ impl<'t, 'c> Operation<'t, 'c> {
                             continue;
                         }
                     };
-                    if action.allows && result.status.code == 0 {
-                        combiner.allow();
+                    if result.status.code == 0 {
+                        combiner.allow(action.allows);
                     }
                     combiner.add(name, &result);
                 }

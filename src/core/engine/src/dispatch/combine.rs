@@ -4,7 +4,7 @@ use prost::Message as _;
 
 use super::{HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, Status, StatusDetail};
-use crate::snapshot::HeaderOperationKind;
+use crate::snapshot::{Allowance, HeaderOperationKind};
 use mixer_attribute::SignedDuration;
 
 /// PERMISSION_DENIED: the code of refusals that no handler made.
@@ -26,8 +26,8 @@ pub struct CheckOutcome {
     pub valid_use_count: i32,
     /// Header changes or a direct response.
     pub directive: Option<RouteDirective>,
-    /// Whether the answer of some handler allowed the request; a refusal by another one may be stronger.
-    pub allowed: bool,
+    /// Which defaults the answers of handlers satisfy; a refusal by another one may be stronger.
+    pub allowed: Allowance,
     /// The answer depends on a whole map, which references cannot express: it must not be cached by the server.
     pub depends_on_map: bool,
 }
@@ -49,14 +49,19 @@ pub(super) struct Combiner {
     validity: Option<(SignedDuration, i32)>,
     /// The message of an approval.
     approval: String,
-    allowed: bool,
+    allowed: Allowance,
     covered_failure: bool,
 }
 
 impl Combiner {
-    /// Notes that a handler allowed the request.
-    pub(super) fn allow(&mut self) {
-        self.allowed = true;
+    /// Notes that a handler allowed the request, for the defaults that its OK satisfies.
+    pub(super) fn allow(&mut self, allowance: Allowance) {
+        self.allowed = self.allowed.max(allowance);
+    }
+
+    /// Which defaults are satisfied.
+    pub(super) fn allowance(&self) -> Allowance {
+        self.allowed
     }
 
     /// Notes a failure of a handler that `on_error` ignores or covers with the last answer. The next request must ask the handler again,
@@ -65,9 +70,9 @@ impl Combiner {
         self.covered_failure = true;
     }
 
-    /// Whether nothing refused the request and nothing allowed it.
+    /// Whether nothing refused the request, and a default may.
     pub(super) fn is_undecided(&self) -> bool {
-        self.status.code == 0 && !self.allowed
+        self.status.code == 0 && self.allowed != Allowance::Everywhere
     }
 
     /// Whether some answer refused the request.
@@ -78,7 +83,11 @@ impl Combiner {
     /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers.
     pub(super) fn deny_by_default(&mut self, rule: &str) {
         self.status.code = PERMISSION_DENIED;
-        self.status.message = format!("mixer:no rule allows this request, default of {rule}");
+        let allowing = match self.allowed {
+            Allowance::Nothing => "no rule",
+            Allowance::Mesh | Allowance::Everywhere => "no rule of its namespace",
+        };
+        self.status.message = format!("mixer:{allowing} allows this request, default of {rule}");
     }
 
     /// Refuses a request that names no namespace. The answer is as valid as those of the handlers.

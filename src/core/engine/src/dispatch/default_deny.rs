@@ -9,7 +9,7 @@ use super::combine::Combiner;
 use crate::routing::{Matched, RuleKind, SelectedRules};
 use mixer_attribute::AttributeBag;
 
-/// Refuses a request that no handler refused or allowed, if it has a default: the first rule that selects it is named. A condition
+/// Refuses a request that no handler refused, if it has a default that no OK satisfies: the first rule that selects it is named. A condition
 /// that fails selects the request, unless the rule has `on-error: allow`.
 pub(super) fn deny_by_default<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
@@ -18,7 +18,8 @@ pub(super) fn deny_by_default<'t: 'a, 'a>(
     context: &DispatchContext<'_>,
 ) {
     let mut matched = ArenaVec::new_in(bag.arena());
-    let failures = rules.sets().map(|set| set.matches(bag, &mut matched).failures).sum();
+    let rules = rules.unsatisfied_by(combiner.allowance());
+    let failures = rules.map(|set| set.matches(bag, &mut matched).failures).sum();
     context.metrics.conditions_failed(failures);
     let Some(Matched { route, .. }) = matched.first() else { return };
     if let Some(trace) = context.trace {

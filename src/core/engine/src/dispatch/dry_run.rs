@@ -17,6 +17,7 @@ use super::trace::{CallTrace, TracedPhase, started, step};
 use super::{DispatchContext, QuotaRequest};
 use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};
 use crate::routing::{DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
+use crate::snapshot::Allowance;
 use mixer_attribute::AttributeBag;
 use mixer_base::task::Group;
 
@@ -34,7 +35,7 @@ pub async fn dry_run_check<'t: 'a, 'a>(
     bag: &AttributeBag<'a>,
     quotas: impl Iterator<Item = QuotaRequest<'_>>,
     passed: bool,
-    allowed: bool,
+    allowed: Allowance,
     context: &DispatchContext<'_>,
 ) -> bool {
     let begun = started(context.trace);
@@ -59,7 +60,8 @@ pub async fn dry_run_check<'t: 'a, 'a>(
         // What an enforced rule refused has no use for a default.
         for Matched { route, .. } in select(table, RuleKind::Default, bag, context) {
             applied = true;
-            count(route, if allowed { DryRunOutcome::Allowed } else { DryRunOutcome::Denied });
+            let is_allowed = route.rule.is_satisfied_by(allowed);
+            count(route, if is_allowed { DryRunOutcome::Allowed } else { DryRunOutcome::Denied });
         }
         for request in quotas {
             dry_run_one_quota(table, bag, request, context).await;

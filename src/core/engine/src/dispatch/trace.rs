@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
 use crate::routing::{Route, RouteAction, RouteInstance, RuleKind};
-use crate::snapshot::{HandlerConfig, RuleConfig};
+use crate::snapshot::{Allowance, HandlerConfig, RuleConfig};
 use mixer_attribute::text::text;
 
 /// A rule that applied to a request.
@@ -104,8 +104,8 @@ pub struct DispatchTrace {
     pub steps: Vec<TracedStep>,
     /// Number of the snapshot.
     pub snapshot: u64,
-    /// A handler allowed the request; checks only.
-    pub allowed: bool,
+    /// Which defaults the answers of handlers satisfy; checks only.
+    pub allowed: Allowance,
     /// Rules were evaluated: the answer does not come from the check cache.
     pub decided: bool,
     /// Index of the current record.

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::route::{Route, RouteAction, RouteInstance};
 use super::rule_set::RuleSet;
+use crate::snapshot::Allowance;
 use mixer_attribute::{AttributeBag, Value};
 
 /// Rules by namespace: those of the default namespace apply to every request.
@@ -76,6 +77,12 @@ impl<'t> SelectedRules<'t> {
     /// Both sets, in order.
     pub fn sets(self) -> impl Iterator<Item = &'t RuleSet> {
         std::iter::once(self.default).chain(self.own)
+    }
+
+    /// The sets of defaults that an allowance does not satisfy, in order.
+    pub(crate) fn unsatisfied_by(self, allowance: Allowance) -> impl Iterator<Item = &'t RuleSet> {
+        let default = (allowance < Allowance::Mesh).then_some(self.default);
+        default.into_iter().chain(self.own.filter(|_| allowance < Allowance::Everywhere))
     }
 
     /// Number of destinations of both sets.

@@ -170,7 +170,7 @@ impl<'m> RulePatch<'m> {
                 let leaves = if share { shared.leaves(instance) } else { SharedLeaves::default() };
                 (Arc::clone(instance), self.destination(handler, instance.template()), leaves)
             });
-            let action = RouteAction::new(handler, action.index, routed);
+            let action = RouteAction::new(rule, handler, action.index, routed);
             into.get_or_insert_with(|| route(rule, kind, metrics)).actions.push(action);
         }
     }

@@ -7,7 +7,7 @@ use super::kind::RuleKind;
 use super::shared::SharedLeaves;
 use crate::adapter::CheckPower;
 use crate::handler::LiveHandler;
-use crate::snapshot::{InstanceConfig, OnError, RuleConfig};
+use crate::snapshot::{Allowance, InstanceConfig, OnError, RuleConfig};
 use crate::template::TemplateInfo;
 use mixer_base::metrics::DispatchCounters;
 use mixer_base::shared_map::Keyed;
@@ -87,8 +87,8 @@ pub struct RouteAction {
     pub instances: Vec<RouteInstance>,
     /// Index of the action in the rule as written.
     pub index: usize,
-    /// Whether OK of its handler allows a request, and does not only raise no objection.
-    pub(crate) allows: bool,
+    /// Which defaults OK of its handler satisfies: none if OK only raises no objection.
+    pub(crate) allows: Allowance,
 }
 
 /// A rule, reduced to its actions of one kind.
@@ -140,6 +140,7 @@ impl Route {
 impl RouteAction {
     /// An action of a rule on a live handler.
     pub(super) fn new(
+        rule: &RuleConfig,
         handler: &Arc<LiveHandler>,
         index: usize,
         instances: impl Iterator<Item = (Arc<InstanceConfig>, DestinationId, SharedLeaves)>,
@@ -149,7 +150,10 @@ impl RouteAction {
             Some(RouteInstance { config, bound, destination, shared })
         });
         let config = &handler.config;
-        let allows = config.adapter.check_power(&config.params) != CheckPower::Refuses;
+        let allows = match config.adapter.check_power(&config.params) {
+            CheckPower::Refuses => Allowance::Nothing,
+            CheckPower::Allows | CheckPower::Decides => rule.allowance(),
+        };
         Self { handler: Arc::clone(handler), instances: routed.collect(), index, allows }
     }
 }

@@ -15,7 +15,7 @@ use mixer_expr::Language;
 
 /// Annotations of rules.
 pub(super) use mixer_config::annotation::ALL as OF_RULES;
-pub(super) use mixer_config::annotation::{DEFAULT, DRY_RUN, ON_ERROR};
+pub(super) use mixer_config::annotation::{ALLOWS, DEFAULT, DRY_RUN, ON_ERROR};
 
 /// The language of the expressions of a rule or instance: an annotation of Istio Mixer.
 pub(super) const LANGUAGE: &str = "policy.istio.io/lang";
@@ -72,6 +72,24 @@ pub(super) fn denies_by_default(resource: &RawResource, problems: &mut ResourceP
             let hint = "`deny` refuses what no rule allows, `allow` is the same as no annotation";
             problems.push(problem.with_hint(hint));
             true
+        }
+    }
+}
+
+/// Whether OK of a rule for the mesh allows what the default of another namespace refuses. An unknown value counts as no annotation: a
+/// typing error opens nothing.
+pub(super) fn allows_everywhere(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
+    match resource.annotations.get(ALLOWS).map(String::as_str) {
+        None => false,
+        Some("everywhere") => true,
+        Some(other) => {
+            let message =
+                format!("invalid value `{}` of annotation {ALLOWS} opens no namespace", shown(other));
+            let problem = Diagnostic::error("allows-unknown", field_path(ALLOWS), message);
+            let hint = "`everywhere` allows what the default of any namespace refuses; without the annotation a rule for \
+                        the mesh restricts what the rules of a namespace allow";
+            problems.push(problem.with_hint(hint));
+            false
         }
     }
 }

@@ -16,6 +16,7 @@ use super::kind::{ResourceChanges, ResourceKind, misspelt, unknown_kind};
 use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
 use super::namespaces;
+use super::openings;
 use super::options::SnapshotOptions;
 use super::programs::Programs;
 use super::quotas;
@@ -394,9 +395,10 @@ impl SnapshotBuilder {
         let before = self.units.rules.state(key).and_then(|state| state.config.clone());
         self.uncount_errors(key);
         let (known, names, programs) = (&self.known, &mut self.names, &mut self.programs);
+        let mesh = &*self.options.default_namespace;
         self.units
             .rules
-            .update(resource, usable, |r| build_rule(r, language, known, names, programs, &failure));
+            .update(resource, usable, |r| build_rule(r, language, known, names, programs, mesh, &failure));
         if self.programs.take_over_budget() {
             self.over_budget.insert(key.clone());
         }
@@ -507,8 +509,7 @@ impl SnapshotBuilder {
         let manifests = self.units.manifests.values();
         let manifests = manifests.filter_map(|u| Some((u.in_force.as_ref()?, u.state.as_ref()?)));
         diagnostics.extend(contradictions(manifests, extensions, &self.programs.vocabulary));
-        let open = suspicions::open_to_everybody(&self.parts.rules, &self.resources, default_namespace);
-        diagnostics.extend(open);
+        diagnostics.extend(openings::suspicious(&self.parts.rules, &self.resources, default_namespace));
         if self.options.removes_principals {
             diagnostics.extend(callers::unverified(&self.parts.rules, &self.programs.vocabulary));
         }

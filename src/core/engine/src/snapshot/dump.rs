@@ -140,6 +140,9 @@ pub struct RuleDump {
     /// Whether it refuses what no rule allows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denies_by_default: bool,
+    /// Whether it allows what the default of any namespace refuses, although it is for the mesh.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allows_everywhere: bool,
     /// Its position.
     pub source: SourceDump,
 }
@@ -342,6 +345,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
         language: config.language.name().to_owned(),
         dry_run: config.dry_run,
         denies_by_default: config.denies_by_default,
+        allows_everywhere: config.allows_everywhere,
         source: (&config.origin).into(),
     }
 }

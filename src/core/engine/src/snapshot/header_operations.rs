@@ -12,6 +12,16 @@ use mixer_base::quote::quoted;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::{Language, Program};
 
+/// The field of the operations on requests.
+const OF_REQUESTS: &str = "requestHeaderOperations";
+/// The field of the operations on responses.
+const OF_RESPONSES: &str = "responseHeaderOperations";
+
+/// The pseudo-headers of a request that may be set.
+const REQUEST_PSEUDO_HEADERS: [&str; 4] = [":authority", ":method", ":path", ":scheme"];
+/// The pseudo-header of a response.
+const RESPONSE_PSEUDO_HEADERS: [&str; 1] = [":status"];
+
 /// Compiles the header operations of one rule.
 pub(super) struct HeaderOperations<'b, 'r> {
     /// Full name of the rule.
@@ -27,8 +37,8 @@ impl HeaderOperations<'_, '_> {
         mut self,
         rule: &Rule,
     ) -> Option<(Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>)> {
-        let request = self.list("requestHeaderOperations", &rule.request_header_operations);
-        let response = self.list("responseHeaderOperations", &rule.response_header_operations);
+        let request = self.list(OF_REQUESTS, &rule.request_header_operations);
+        let response = self.list(OF_RESPONSES, &rule.response_header_operations);
         request.zip(response)
     }
 
@@ -41,6 +51,9 @@ impl HeaderOperations<'_, '_> {
         let mut all_compile = true;
         for (i, template) in templates.iter().enumerate() {
             let name: Arc<str> = template.name.as_str().into();
+            if let Some(problem) = without_effect(list, i, template) {
+                self.problems.push(problem.accepted_by_istio());
+            }
             let kind = match template.operation {
                 HeaderOperation::Replace => HeaderOperationKind::Replace,
                 HeaderOperation::Append => HeaderOperationKind::Append,
@@ -101,4 +114,48 @@ impl HeaderOperations<'_, '_> {
         self.problems.push(problem.with_legacy(legacy));
         None
     }
+}
+
+/// The problem of an operation that changes no header, so that what the caller sent stays: it has no values, or no header has its name.
+fn without_effect(list: &str, index: usize, template: &HeaderOperationTemplate) -> Option<Diagnostic> {
+    let field = FieldPath::root().field("spec").field(list).index(index);
+    let name = template.name.as_str();
+    let consequence = if list == OF_REQUESTS { ": the header stays as the caller sent it" } else { "" };
+    let pseudo: &[&str] =
+        if list == OF_REQUESTS { &REQUEST_PSEUDO_HEADERS } else { &RESPONSE_PSEUDO_HEADERS };
+    let is_removal = template.operation == HeaderOperation::Remove;
+    let problem = |field, message: String, hint: String| {
+        Some(Diagnostic::error("header-operation", field, message + consequence).with_hint(hint))
+    };
+    if name.starts_with(':') {
+        if is_removal {
+            let message = format!("the pseudo-header `{name}` cannot be removed");
+            return problem(field.field("name"), message, "remove the operation".to_owned());
+        }
+        if !pseudo.contains(&name) {
+            let message = format!("no pseudo-header is named `{name}`");
+            return problem(field.field("name"), message, format!("one of {}", pseudo.join(", ")));
+        }
+    } else if !is_header_name(name) {
+        let meant = name.trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '"' | '\''));
+        let hint = match name {
+            "" => "name the header".to_owned(),
+            _ if name.contains('*') => "name one header: there are no patterns".to_owned(),
+            _ if name.contains(',') => "write an operation for each header".to_owned(),
+            _ if is_header_name(meant) => format!("write `{meant}`"),
+            _ => "names have letters, digits and `-`, but no blanks, colons or quotes".to_owned(),
+        };
+        return problem(field.field("name"), format!("no header is named `{name}`"), hint);
+    }
+    if !is_removal && template.values.is_empty() {
+        let hint = "list expressions under `values`, or write `operation: REMOVE`".to_owned();
+        return problem(field, format!("the operation on `{name}` has no values"), hint);
+    }
+    None
+}
+
+/// Whether a header may have this name: a token of RFC 9110, and no pattern.
+fn is_header_name(name: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token)
 }

@@ -318,6 +318,11 @@ impl ActionConfig {
         self.check_power().is_some_and(|power| power != CheckPower::Refuses)
     }
 
+    /// Whether its handler is asked for checks, and only ever allows.
+    pub(super) fn only_allows(&self) -> bool {
+        self.check_power() == Some(CheckPower::Allows)
+    }
+
     /// What the answers to its checks can mean; `None` without checks.
     fn check_power(&self) -> Option<CheckPower> {
         let is_check = |instance: &Arc<InstanceConfig>| {
@@ -352,6 +357,18 @@ pub struct HeaderOperationConfig {
     pub value: Option<Arc<Program>>,
 }
 
+/// Which defaults the OKs of a check satisfy. Of several OKs the greatest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Allowance {
+    /// None: no handler that can allow answered OK.
+    #[default]
+    Nothing,
+    /// Those of the default namespace. A rule for the mesh restricts what the rules of a namespace allow, and opens no closed namespace.
+    Mesh,
+    /// All.
+    Everywhere,
+}
+
 /// A rule with a valid action or header operation, or with a default.
 #[derive(Debug, Clone)]
 pub struct RuleConfig {
@@ -375,6 +392,10 @@ pub struct RuleConfig {
     pub dry_run: bool,
     /// Whether the requests that it selects are refused unless a rule allows them.
     pub denies_by_default: bool,
+    /// Whether it is for the mesh: of the default namespace.
+    pub of_mesh: bool,
+    /// Whether OK allows what the default of any namespace refuses, although the rule is for the mesh.
+    pub allows_everywhere: bool,
     /// Its failure policy.
     pub on_error: Option<OnError>,
     /// Its source.
@@ -386,6 +407,16 @@ impl RuleConfig {
     /// the rule sends instances of such varieties.
     pub fn denies_failed_condition(&self, is_sent: impl Fn(Variety) -> bool) -> bool {
         denies_failed_condition(self.on_error, &self.actions, is_sent)
+    }
+
+    /// Which defaults OK of a handler that can allow satisfies.
+    pub fn allowance(&self) -> Allowance {
+        if self.of_mesh && !self.allows_everywhere { Allowance::Mesh } else { Allowance::Everywhere }
+    }
+
+    /// Whether OKs satisfy the default of this rule.
+    pub fn is_satisfied_by(&self, allowance: Allowance) -> bool {
+        allowance >= if self.of_mesh { Allowance::Mesh } else { Allowance::Everywhere }
     }
 
     /// Whether it does more than report: it may refuse, allow, charge quotas or change requests.

@@ -53,6 +53,7 @@ pub(super) fn build_rule(
     known: &KnownResources,
     names: &mut NamePool,
     programs: &mut Programs,
+    default_namespace: &str,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<RuleState> {
     let mut problems = ResourceProblems::new(resource);
@@ -64,7 +65,8 @@ pub(super) fn build_rule(
         if !annotations::denies_by_default(resource, &mut problems) {
             return Built::Unconvertible(problems.list);
         }
-        let closed = closed(resource, language, names, &mut problems);
+        let of_mesh = *resource.key.namespace == *default_namespace;
+        let closed = closed(resource, language, of_mesh, names, &mut problems);
         return Built::Substituted(closed, problems.list);
     }
     let mut builder = RuleBuilder {
@@ -96,6 +98,7 @@ pub(super) fn build_rule(
     if empty && !builder.external {
         builder.empty();
     }
+    let allows_everywhere = annotations::allows_everywhere(resource, &mut builder.problems);
     let on_error = annotations::on_error(resource, &mut builder.problems);
     let dry_run = annotations::dry_run(resource, &mut builder.problems);
     annotations::check(resource, annotations::OF_RULES, &mut builder.problems);
@@ -119,6 +122,8 @@ pub(super) fn build_rule(
             response_headers,
             dry_run,
             denies_by_default,
+            of_mesh: *resource.key.namespace == *default_namespace,
+            allows_everywhere,
             on_error,
             origin: resource.origin.clone(),
         })
@@ -138,6 +143,7 @@ pub(super) fn build_rule(
 fn closed(
     resource: &RawResource,
     language: Language,
+    of_mesh: bool,
     names: &mut NamePool,
     problems: &mut ResourceProblems<'_>,
 ) -> RuleState {
@@ -152,6 +158,8 @@ fn closed(
         response_headers: Vec::new(),
         dry_run: annotations::dry_run(resource, problems),
         denies_by_default: true,
+        of_mesh,
+        allows_everywhere: annotations::allows_everywhere(resource, problems),
         on_error: annotations::on_error(resource, problems),
         origin: resource.origin.clone(),
     };

@@ -1,13 +1,11 @@
 //! Warnings about expressions that compile and probably do not do what they say.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::model::{ActionConfig, Condition, RuleConfig, Rules};
+use super::model::{ActionConfig, Condition, RuleConfig};
 use super::problems::ResourceProblems;
 use mixer_attribute::{ValueType, Vocabulary};
-use mixer_base::shared_map::SharedMap;
-use mixer_config::{Diagnostic, Diagnostics, ExpressionPlace, FieldPath, RawResource};
+use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, RawResource};
 use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall, TextTest, TextTestKind};
 
 /// Attributes that every HTTP request of Envoy and of the proxies of Istio has; a connection has those that apply to it. Their
@@ -37,40 +35,6 @@ const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
 
 /// How to say that a rule applies to every request.
 pub(super) const MATCH_ALL: &str = "leave `match` out, or write `match: \"true\"`, if every request is meant";
-
-/// Warns about rules with a blank condition that allow all that a default refuses. Cost: proportional to the rules, and the documents
-/// of those that allow everything.
-pub(super) fn open_to_everybody(
-    rules: &Rules,
-    resources: &SharedMap<Arc<RawResource>>,
-    default_namespace: &str,
-) -> Diagnostics {
-    let closed: BTreeSet<&str> =
-        rules.iter().filter(|rule| rule.denies_by_default).map(|rule| &*rule.key.namespace).collect();
-    let is_closed = |rule: &&Arc<RuleConfig>| {
-        let namespace = &*rule.key.namespace;
-        // Rules of the mesh apply in every namespace.
-        let anywhere = namespace == default_namespace && !closed.is_empty();
-        anywhere || closed.contains(namespace) || closed.contains(default_namespace)
-    };
-    let allows = |rule: &&Arc<RuleConfig>| {
-        let is_blank = matches!(rule.condition, Condition::Always) && rule.match_text.trim().is_empty();
-        is_blank && !rule.dry_run && rule.actions.iter().any(ActionConfig::can_allow)
-    };
-    let problem = |rule: &Arc<RuleConfig>| {
-        let document = resources.get(&rule.key)?.document();
-        document.get("spec")?.get("match")?.as_str()?;
-        let field = FieldPath::root().field("spec").field("match");
-        let message =
-            "the condition is blank: the rule applies to every request, and allows what a default refuses";
-        let mut problem = Diagnostic::warning("match-empty", field, message).with_hint(MATCH_ALL);
-        problem.resource = rule.key.to_string();
-        problem.file = Some(Arc::clone(&rule.origin.file));
-        problem.span = Some(rule.origin.in_file(document.at(&problem.field).span));
-        Some(problem)
-    };
-    rules.iter().filter(allows).filter(is_closed).filter_map(problem).collect()
-}
 
 /// Warns about a resource that configures an adapter of which no rule uses a handler.
 pub(super) fn unread_resource(resource: &RawResource, adapter: &str) -> Diagnostic {

@@ -554,7 +554,10 @@ spec: {{{condition} actions: [{{handler: h, instances: [i]}}]}}
         ("shop", "other", "denier", "match: ,", vec![error]),
         ("shop", "shop", "noop", r#"match: "","#, vec![warning]),
         ("shop", "istio-system", "noop", r#"match: "  ","#, vec![warning]),
-        ("istio-system", "shop", "noop", r#"match: "","#, vec![warning]),
+        ("istio-system", "shop", "noop", r#"match: "","#, vec![("allows-nothing", Severity::Warning)]),
+        ("istio-system", "shop", "noop", "", vec![("allows-nothing", Severity::Warning)]),
+        ("istio-system", "shop", "denier", "", vec![]),
+        ("istio-system", "istio-system", "noop", r#"match: "","#, vec![warning]),
         ("shop", "other", "noop", r#"match: "","#, vec![]),
         ("shop", "shop", "denier", r#"match: "","#, vec![]),
         ("shop", "shop", "noop", r#"match: "true","#, vec![]),
@@ -566,6 +569,109 @@ spec: {{{condition} actions: [{{handler: h, instances: [i]}}]}}
             "{namespace} {closed} {condition}"
         );
     }
+}
+
+/// The annotation opens other namespaces: it is for rules of the mesh that can allow.
+#[test]
+fn an_annotation_that_opens_nothing_is_reported() {
+    let noop = "{compiledAdapter: noop}";
+    for (namespace, annotations, handler, condition, expected) in [
+        ("istio-system", "mixer.dev/allows: everywhere", noop, "", vec![]),
+        ("istio-system", "mixer.dev/allows: everywhere", noop, r#"match: " ","#, vec!["match-empty"]),
+        ("istio-system", "", noop, "", vec!["allows-nothing"]),
+        ("istio-system", "mixer.dev/dry-run: \"true\"", noop, "", vec![]),
+        ("istio-system", "", "{compiledAdapter: listchecker, params: {overrides: [a]}}", "", vec![]),
+        (
+            "istio-system",
+            "mixer.dev/allows: everywhere",
+            "{compiledAdapter: denier}",
+            "",
+            vec!["allows-unused"],
+        ),
+        ("shop", "mixer.dev/allows: everywhere", noop, "", vec!["allows-unused"]),
+        ("istio-system", "mixer.dev/allows: everywere", noop, "", vec!["allows-nothing", "allows-unknown"]),
+        (
+            "istio-system",
+            "mixer.dev/alows: everywhere",
+            noop,
+            "",
+            vec!["allows-nothing", "annotation-unknown"],
+        ),
+    ] {
+        let template = if handler.contains("listchecker") {
+            "{compiledTemplate: listentry, params: {value: '\"a\"'}}"
+        } else {
+            "{compiledTemplate: checknothing}"
+        };
+        let text = format!(
+            r#"
+kind: rule
+metadata: {{name: closed, namespace: shop, annotations: {{mixer.dev/default: deny}}}}
+---
+kind: handler
+metadata: {{name: h, namespace: istio-system}}
+spec: {handler}
+---
+kind: instance
+metadata: {{name: i, namespace: istio-system}}
+spec: {template}
+---
+kind: rule
+metadata:
+  name: r
+  namespace: {namespace}
+  annotations: {{{annotations}}}
+spec: {{{condition} actions: [{{handler: h.istio-system, instances: [i.istio-system]}}]}}
+"#
+        );
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        let mut codes: Vec<_> = snapshot.diagnostics.iter().map(|d| d.code).collect();
+        codes.retain(|code| !code.starts_with("namespace-"));
+        codes.sort_unstable();
+        assert_eq!(codes, expected, "{namespace} {annotations} {handler} {condition}");
+        assert!(snapshot.diagnostics.iter().all(|d| d.span.is_some()), "{:?}", snapshot.diagnostics);
+    }
+}
+
+#[test]
+fn header_operations_without_effect_are_errors() {
+    let found = |operations: &str| {
+        let text =
+            format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {{{operations}}}\n");
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        assert_eq!(snapshot.rules.len(), 1, "Istio Mixer accepts it: {operations}");
+        snapshot.diagnostics.iter().map(|d| (d.code, d.severity, d.accepted_by_istio)).collect::<Vec<_>>()
+    };
+    let error = vec![("header-operation", Severity::Error, true)];
+    for (operation, is_error) in [
+        ("{name: x-role, values: ['\"a\"']}", false),
+        ("{name: X-Role, values: ['\"a\"'], operation: APPEND}", false),
+        ("{name: x_role.v1, operation: REMOVE}", false),
+        ("{name: ':path', values: ['\"/\"']}", false),
+        ("{name: x-role}", true),
+        ("{name: x-role, values: , operation: REPLACE}", true),
+        ("{name: x-role, values: ~, operation: APPEND}", true),
+        ("{name: x-role, values: [], operation: REPLACE}", true),
+        ("{values: ['\"a\"']}", true),
+        ("{name: '', operation: REMOVE}", true),
+        ("{name: 'x-role ', operation: REMOVE}", true),
+        ("{name: 'x role', operation: REMOVE}", true),
+        ("{name: 'x-role:', values: ['\"a\"']}", true),
+        ("{name: x-*, operation: REMOVE}", true),
+        ("{name: 'x-a, x-b', operation: REMOVE}", true),
+        ("{name: \"x-\u{e4}\", operation: REMOVE}", true),
+        ("{name: \"x-a\\nb\", operation: REMOVE}", true),
+        ("{name: ':path', operation: REMOVE}", true),
+        ("{name: ':pth', values: ['\"/\"']}", true),
+        ("{name: ':', values: ['\"/\"']}", true),
+    ] {
+        let expected = if is_error { error.clone() } else { vec![] };
+        assert_eq!(found(&format!("requestHeaderOperations: [{operation}]")), expected, "{operation}");
+    }
+    assert_eq!(found("responseHeaderOperations: [{name: x-role}]"), error);
+    assert_eq!(found("responseHeaderOperations: [{name: ':path', values: ['\"a\"']}]"), error);
 }
 
 #[test]

@@ -31,6 +31,20 @@ const EXPECT: &[&str] = &[
     "reportedInclude",
 ];
 
+/// Lists and mappings that every result has if they are empty.
+const AT_LEAST: &[&str] = &[
+    "rulesInclude",
+    "rulesExclude",
+    "dryRun",
+    "referencedInclude",
+    "referencedExclude",
+    "quotas",
+    "directResponse",
+    "reportedInclude",
+];
+/// Lists of all that a result has: nothing, if they are empty.
+const EXACTLY: &[&str] = &["rules", "referenced", "requestHeaders", "responseHeaders", "reported"];
+
 /// The expectations of a step with their positions.
 pub(super) fn parse_expectations(
     node: &Node,
@@ -54,6 +68,9 @@ struct ExpectationParser<'p> {
 
 impl ExpectationParser<'_> {
     fn expectation(&mut self, key: &str, node: &Node) -> Vec<(Option<Location>, Expectation)> {
+        if !self.says_something(key, node) {
+            return Vec::new();
+        }
         let what = format!("`{key}`");
         let one = |expectation: Option<Expectation>| expectation.map(|e| (None, e)).into_iter().collect();
         match key {
@@ -82,12 +99,44 @@ impl ExpectationParser<'_> {
         }
     }
 
+    /// Whether an expectation can fail. One whose value was forgotten, or commented out, is a problem.
+    fn says_something(&mut self, key: &str, node: &Node) -> bool {
+        let is_null = matches!(node.kind, NodeKind::Null);
+        if is_null && EXACTLY.contains(&key) {
+            let hint = format!("write `{key}: []` if none is expected, or remove it");
+            self.reader.problem(node.span.start, format!("`{key}` has no value"), Some(hint));
+            return false;
+        }
+        !AT_LEAST.contains(&key) || self.lists_something(key, node)
+    }
+
+    /// Whether a list or mapping has an entry; one without is a problem.
+    fn lists_something(&mut self, key: &str, node: &Node) -> bool {
+        let is_empty = match &node.kind {
+            NodeKind::Null => true,
+            NodeKind::Sequence(items) => items.is_empty(),
+            NodeKind::Mapping(entries) => entries.is_empty(),
+            _ => false,
+        };
+        if is_empty {
+            let message = format!("`{key}` lists nothing, so that every result would pass");
+            let hint = "list what is expected, or remove it".to_owned();
+            self.reader.problem(node.span.start, message, Some(hint));
+        }
+        !is_empty
+    }
+
     fn exact(&mut self, node: &Node, what: &str) -> Option<TextPattern> {
         self.reader.text(node, what).map(TextPattern::Exact)
     }
 
     fn pattern(&mut self, node: &Node) -> Option<TextPattern> {
         let text = self.reader.text(node, "a pattern")?;
+        if text.is_empty() {
+            let hint = "write a part of the text, `^$` for the empty one, or `.` for any other".to_owned();
+            self.reader.problem(node.span.start, "an empty pattern matches every text", Some(hint));
+            return None;
+        }
         match regex::Regex::new(&text) {
             Ok(pattern) => Some(TextPattern::Matches(pattern)),
             Err(error) => {
@@ -184,6 +233,9 @@ impl ExpectationParser<'_> {
                 all.extend(granted.map(|n| (Some(value.span.start), Expectation::QuotaGranted(name, n))));
                 continue;
             }
+            if !self.lists_something(&name, value) {
+                continue;
+            }
             self.reader.fields(value, "a quota", &["granted", "validDuration"]);
             if let Some(node) = value.get("granted") {
                 let granted = self.reader.number(node, "`granted`");
@@ -269,6 +321,14 @@ impl ExpectationParser<'_> {
             self.known_instance(&instance, item.get("instance").map_or(item.span.start, |n| n.span.start));
             let handler = item.get("handler").and_then(|n| self.reader.text(n, "`handler`"));
             let mut values = Vec::new();
+            if let Some(node) = item.get("values")
+                && self.lists_something("values", node)
+                && !matches!(node.kind, NodeKind::Mapping(_))
+            {
+                let hint = Some("write `values: {FIELD: VALUE}`".to_owned());
+                let message = format!("`values` must be a mapping, not {}", node_type(node));
+                self.reader.problem(node.span.start, message, hint);
+            }
             for entry in item.get("values").map_or(&[][..], Node::entries) {
                 let value = match &entry.value.kind {
                     NodeKind::Bool(value) => Some(value.to_string()),

@@ -1,0 +1,97 @@
+//! Warnings about rules that open what a default closes, or were probably meant to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::annotations::ALLOWS;
+use super::model::{ActionConfig, Condition, RuleConfig, Rules};
+use super::suspicions::MATCH_ALL;
+use mixer_base::shared_map::SharedMap;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
+
+type Resources = SharedMap<Arc<RawResource>>;
+
+/// The warnings. Cost: proportional to the rules, and the documents of those that it warns of or that allow everything.
+pub(super) fn suspicious(rules: &Rules, resources: &Resources, default_namespace: &str) -> Diagnostics {
+    let defaults = rules.iter().filter(|rule| rule.denies_by_default);
+    let closed: BTreeSet<&str> = defaults.map(|rule| &*rule.key.namespace).collect();
+    let openings = Openings { closed, resources, default_namespace };
+    rules.iter().filter_map(|rule| openings.problem(rule)).collect()
+}
+
+struct Openings<'r> {
+    /// The namespaces that have a default.
+    closed: BTreeSet<&'r str>,
+    resources: &'r Resources,
+    default_namespace: &'r str,
+}
+
+impl Openings<'_> {
+    fn problem(&self, rule: &Arc<RuleConfig>) -> Option<Diagnostic> {
+        let can_allow = rule.actions.iter().any(ActionConfig::can_allow);
+        if rule.allows_everywhere && !(rule.of_mesh && can_allow) {
+            return Some(self.unused_annotation(rule));
+        }
+        if rule.dry_run || !can_allow || self.closed.is_empty() {
+            return None;
+        }
+        if self.opens(rule) { self.blank_condition(rule) } else { self.opens_nothing(rule) }
+    }
+
+    /// Whether OK of a rule that can allow satisfies a default that there is.
+    fn opens(&self, rule: &RuleConfig) -> bool {
+        let is_closed = |namespace: &str| self.closed.contains(namespace);
+        let anywhere = rule.of_mesh && rule.allows_everywhere;
+        anywhere || is_closed(&rule.key.namespace) || is_closed(self.default_namespace)
+    }
+
+    /// Warns about a blank condition of a rule that allows what a default refuses.
+    fn blank_condition(&self, rule: &Arc<RuleConfig>) -> Option<Diagnostic> {
+        let is_blank = matches!(rule.condition, Condition::Always) && rule.match_text.trim().is_empty();
+        if !is_blank {
+            return None;
+        }
+        self.resources.get(&rule.key)?.document().get("spec")?.get("match")?.as_str()?;
+        let field = FieldPath::root().field("spec").field("match");
+        let message =
+            "the condition is blank: the rule applies to every request, and allows what a default refuses";
+        Some(self.placed(rule, Diagnostic::warning("match-empty", field, message).with_hint(MATCH_ALL)))
+    }
+
+    /// Warns about a rule for the mesh that does nothing but allow, if only namespaces are closed, which it does not open.
+    fn opens_nothing(&self, rule: &Arc<RuleConfig>) -> Option<Diagnostic> {
+        let closed = self.closed.first().filter(|_| rule.of_mesh)?;
+        if !rule.actions.iter().any(ActionConfig::only_allows) {
+            return None;
+        }
+        let message = format!(
+            "OK of this rule allows nothing: a rule for the mesh does not open `{closed}`, which a default of its own closes"
+        );
+        let hint = format!("move the rule to that namespace, or annotate it with `{ALLOWS}: everywhere`");
+        let field = FieldPath::root().field("metadata").field("namespace");
+        Some(self.placed(rule, Diagnostic::warning("allows-nothing", field, message).with_hint(hint)))
+    }
+
+    /// Warns about the annotation on a rule that opens no other namespace with it.
+    fn unused_annotation(&self, rule: &Arc<RuleConfig>) -> Diagnostic {
+        let (message, hint) = if rule.of_mesh {
+            (
+                "the annotation has no effect: no handler of the rule can allow a request",
+                "remove it".to_owned(),
+            )
+        } else {
+            let hint = format!("rules of the namespace `{}` are for the mesh", self.default_namespace);
+            ("the annotation has no effect: the rule is for its own namespace only", hint)
+        };
+        let field = FieldPath::root().field("metadata").field("annotations").key(ALLOWS);
+        self.placed(rule, Diagnostic::warning("allows-unused", field, message).with_hint(hint))
+    }
+
+    fn placed(&self, rule: &Arc<RuleConfig>, mut problem: Diagnostic) -> Diagnostic {
+        problem.resource = rule.key.to_string();
+        problem.file = Some(Arc::clone(&rule.origin.file));
+        let document = self.resources.get(&rule.key).map(|resource| resource.document());
+        problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
+        problem
+    }
+}
