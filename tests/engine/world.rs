@@ -458,7 +458,9 @@ impl World {
             Version::Bad(..) => false,
             Version::Absent | Version::Good(_) => false,
         };
-        let is_missing = self.lost || self.unreadable.is_some() || self.emptied.is_some();
+        // A file that is being written keeps what was read of it before it was emptied.
+        let is_emptied = self.emptied.is_some() && self.emptied != self.written;
+        let is_missing = self.lost || self.unreadable.is_some() || is_emptied;
         is_missing || self.documents().any(is_error)
     }
 
