@@ -113,7 +113,7 @@ fn a_condition_that_takes_too_many_steps_refuses_unless_its_rule_allows() {
     };
     let failed = "condition of rule `r.rule.istio-system` failed: expression takes more than 200000 steps";
     for (annotation, code, text) in
-        [("", -1, failed), (", mixer.dev/on-error: allow", 0, ""), (", mixer.dev/on-error: deny", 7, failed)]
+        [("", 7, failed), (", mixer.dev/on-error: allow", 0, ""), (", mixer.dev/on-error: deny", 7, failed)]
     {
         assert_eq!(outcome(&rules(annotation), &with("evil13".to_owned())).0, 9, "{annotation}");
         assert_eq!(outcome(&rules(annotation), &with("good".to_owned())).0, 0, "{annotation}");
@@ -143,7 +143,7 @@ fn a_request_whose_patterns_search_too_much_is_refused_unless_its_rules_allow() 
     };
     let failed = "patterns search more than 8 MiB of long texts in this request";
     for (annotation, code, text) in [
-        ("", -1, failed),
+        ("", 7, failed),
         (", annotations: {mixer.dev/on-error: allow}", 0, ""),
         (", annotations: {mixer.dev/on-error: deny}", 7, failed),
     ] {

@@ -115,6 +115,43 @@ fn a_restart_whose_directory_is_complete_deletes_at_once() {
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
 }
 
+/// The mount point of a volume that is mounted later is empty at a start.
+#[test]
+fn a_restart_deletes_nothing_of_a_directory_that_is_empty() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let mut mounted = first();
+        mounted.put("/conf/sub/deny.yaml", deny([HANDLER, INSTANCE, RULE]));
+        let unmounted = Files { always_empty: vec!["/conf/sub".to_owned()], ..first() };
+        let mut stage = Stage::new(policy, true);
+        stage.start(&mounted);
+        for _ in 0..2 {
+            stage.stop();
+            stage.start(&unmounted);
+            stage.pass(QUIET * 100);
+            let kept = stage.kept();
+            let why = "/conf/sub is empty since the start";
+            let is_told = kept.iter().any(|kept| kept.contains(why));
+            assert!(stage.check("bob") == Answer::Denied && is_told, "{policy:?}: {kept:?}");
+            let mut problems = stage.published().diagnostics.clone();
+            problems.retain(|problem| problem.code == "store-unmounted");
+            assert_eq!(problems.len(), 1, "{policy:?}");
+        }
+        stage.change(&mounted);
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()), "{policy:?}");
+        // A directory that is gone was deleted with its files.
+        stage.stop();
+        stage.start(&unmounted);
+        stage.pass(QUIET);
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+        stage.change(&first());
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+        // Nothing is known of an empty directory.
+        stage.stop();
+        stage.start(&unmounted);
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+    }
+}
+
 /// Edits of other files do not hold what is missing for ever.
 #[test]
 fn what_is_missing_from_a_busy_directory_counts_as_deleted_in_the_end() {

@@ -53,6 +53,8 @@ pub(crate) struct Files {
     pub(crate) unreadable: Vec<String>,
     /// Files that are being written: the last contents stay in effect, and it is unknown what they are going to have.
     pub(crate) changing: Vec<String>,
+    /// Directories that have been empty since the start.
+    pub(crate) always_empty: Vec<String>,
     /// The whole directory cannot be read: the store keeps what it had.
     pub(crate) lost: bool,
     /// The store failed at its first read.
@@ -113,6 +115,7 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
                 StoreContents::clone(&MemoryStore::new("memory://", files).contents())
             }
         };
+        contents.always_empty = self.always_empty.iter().map(|path| path.as_str().into()).collect();
         let changing = self.changing.iter().filter(|file| !self.lost && !self.unreadable.contains(file));
         let (changing, new): (Vec<_>, Vec<_>) = changing.partition(|file| known.contains_key(*file));
         contents.changing = changing.into_iter().map(|file| file.as_str().into()).collect();

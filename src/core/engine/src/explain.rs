@@ -176,6 +176,8 @@ pub fn explain<'t: 'a, 'a>(
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
     let secrets = SecretValues::of(bag);
+    // The conditions are evaluated once more.
+    bag.renew_searches();
     let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
     let rules = relevant
         .map(|rule| {

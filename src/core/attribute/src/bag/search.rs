@@ -50,6 +50,11 @@ impl AttributeBag<'_> {
         left.is_some()
     }
 
+    /// Begins the limit anew, for an explanation, which evaluates what was evaluated before.
+    pub fn renew_searches(&self) {
+        self.searches.left.set(self.searches.limit);
+    }
+
     /// The limit of [`count_search`](Self::count_search), in bytes.
     pub fn search_limit(&self) -> u32 {
         self.searches.limit

@@ -23,6 +23,9 @@ pub struct StoreContents {
     /// The files that are in the middle of a change, and of which the last contents stay in effect meanwhile; in order. What they are going
     /// to define is unknown: a resource that is missing elsewhere may be moving there.
     pub changing: Vec<Arc<str>>,
+    /// The directories that are empty, and were at each look since the store was opened: a volume may not be mounted there yet. What is
+    /// known of them from a time before was not deleted.
+    pub always_empty: Vec<Arc<str>>,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -105,6 +108,7 @@ impl StoreContents {
         self.documents += other.documents;
         self.diagnostics.extend(other.diagnostics.iter().cloned());
         self.broken.extend(other.broken.iter().cloned());
+        self.always_empty.extend(other.always_empty.iter().cloned());
         self.define(other.resources.iter().cloned());
     }
 
@@ -175,6 +179,7 @@ impl StoreContents {
     pub(super) fn same_as(&self, before: &StoreContents) -> bool {
         before.changing.iter().all(|file| self.changing.contains(file))
             && self.unavailable == before.unavailable
+            && self.always_empty == before.always_empty
             && self.diagnostics == before.diagnostics
             && self.resources.len() == before.resources.len()
             && self

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::{Combiner, PERMISSION_DENIED};
+use super::context::condition_failure;
 use super::default_deny::deny_by_default;
 use super::headers::add_header_changes;
 use super::instances::{Evaluated, evaluate};
@@ -66,7 +67,8 @@ impl Protocol {
 /// Decides over a preprocessed bag.
 ///
 /// Except as Istio Mixer, a refusal stands whatever else fails, also that of a default, and is not cacheable then: nobody can turn it into
-/// a failed call, which a proxy may allow.
+/// a failed call, which a proxy may allow. For the same reason a condition that takes more than it may refuses a request of Mixer's
+/// API, unless its rule has an `on_error`; the services of Envoy decide about such failures by themselves.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
 /// refused. The result has all errors of the request.
@@ -86,7 +88,7 @@ pub async fn check<'t: 'a, 'a>(
         context.metrics.conditions_failed(counts.failures);
         counts.groups
     };
-    let mut operation = Operation::new(table, context);
+    let mut operation = Operation::new(table, context, protocol);
     for Matched { route, failed } in &matched {
         if let Some(trace) = context.trace {
             trace.borrow_mut().rule(&route.rule, RuleKind::Check);
@@ -114,7 +116,7 @@ pub async fn check<'t: 'a, 'a>(
         trace.borrow_mut().allowed = outcome.allowed;
     }
     if outcome.status.code == 0 {
-        add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, context)?;
+        add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, protocol, context)?;
     }
     Ok(outcome)
 }
@@ -123,6 +125,7 @@ pub async fn check<'t: 'a, 'a>(
 struct Operation<'t, 'c> {
     table: &'t RoutingTable,
     context: &'c DispatchContext<'c>,
+    protocol: Protocol,
     results: Vec<DispatchResult<'t>>,
     pending: Vec<PendingCall<'t>>,
     errors: DispatchError,
@@ -131,10 +134,11 @@ struct Operation<'t, 'c> {
 }
 
 impl<'t, 'c> Operation<'t, 'c> {
-    fn new(table: &'t RoutingTable, context: &'c DispatchContext<'c>) -> Self {
+    fn new(table: &'t RoutingTable, context: &'c DispatchContext<'c>, protocol: Protocol) -> Self {
         Self {
             table,
             context,
+            protocol,
             results: Vec::new(),
             pending: Vec::new(),
             errors: DispatchError::default(),
@@ -144,7 +148,12 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        if let Some(refused) = self.errors.condition_failed(route, error) {
+        let is_refused = self.protocol == Protocol::Mixer && route.refuses_exhausted(error);
+        let refused = match is_refused {
+            true => Some(condition_failure(route, error)),
+            false => self.errors.condition_failed(route, error),
+        };
+        if let Some(refused) = refused {
             self.results.push(DispatchResult::Substituted { result: refusal(refused) });
         }
     }

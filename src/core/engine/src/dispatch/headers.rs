@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective};
+use super::context::condition_failure;
+use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, Protocol, RouteDirective};
 use crate::routing::{Matched, RuleKind, SelectedRules};
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind};
 use mixer_attribute::{AttributeBag, Value};
@@ -16,6 +17,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,
     outcome: &mut CheckOutcome,
+    protocol: Protocol,
     context: &DispatchContext<'_>,
 ) -> Result<(), DispatchError> {
     if rules.sets().all(|set| set.is_empty()) {
@@ -43,6 +45,9 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
                 };
                 evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
                 evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
+            }
+            Some(error) if protocol == Protocol::Mixer && route.refuses_exhausted(*error) => {
+                refusals.push(condition_failure(route, *error));
             }
             Some(error) => refusals.extend(errors.condition_failed(route, *error)),
         }

@@ -110,7 +110,11 @@ pub async fn quota<'t: 'a, 'a>(
         }
         for (action, instance) in instances_named(route, request.name) {
             let (answer, on_error) = match failed {
-                Some(error) => (Err(condition_failure(route, *error)), route.on_condition_error()),
+                Some(error) => {
+                    let refuses = request.protocol == Protocol::Mixer && route.refuses_exhausted(*error);
+                    let on_error = route.on_condition_error().or(refuses.then_some(OnError::Deny));
+                    (Err(condition_failure(route, *error)), on_error)
+                }
                 None => {
                     let level = request.level.then_some(&mut level);
                     let answer = allocate(table, (route, action, instance), bag, call, level, context).await;

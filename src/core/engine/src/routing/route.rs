@@ -11,6 +11,7 @@ use crate::snapshot::{Allowance, InstanceConfig, OnError, RuleConfig};
 use crate::template::TemplateInfo;
 use mixer_base::metrics::DispatchCounters;
 use mixer_base::shared_map::Keyed;
+use mixer_expr::EvalError;
 
 /// The index of a [`Destination`] in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,6 +126,12 @@ impl Route {
     /// What happens when the condition fails.
     pub(crate) fn on_condition_error(&self) -> Option<OnError> {
         if self.denies_failures { Some(OnError::Deny) } else { self.rule.on_error }
+    }
+
+    /// Whether the condition took more than it may, and no policy says what happens then. Callers bring it about by long texts, so that
+    /// the request is refused: a failed call might be allowed.
+    pub(crate) fn refuses_exhausted(&self, error: EvalError<'_>) -> bool {
+        matches!(error, EvalError::Exhausted(_)) && self.on_condition_error().is_none()
     }
 
     /// A rule without actions of its kind. `counters`: of its outcomes in dry run.

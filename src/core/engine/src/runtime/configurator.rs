@@ -362,6 +362,7 @@ impl Configurator {
             applied.diagnostics != contents.diagnostics
                 || applied.unavailable != contents.unavailable
                 || (keeps_any && applied.changing != contents.changing)
+                || (keeps_any && applied.always_empty != contents.always_empty)
         })
     }
 

@@ -8,6 +8,7 @@
 //! The errors of a configuration are those of its first build, which `validate` finds as well, and those of handlers that do not
 //! build. Errors of later builds are consequences of corrections: they say why a resource serves in its previous version.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use foldhash::HashSet;
@@ -22,7 +23,10 @@ use super::trials;
 use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
 use mixer_config::store::{StoreContents, Unread};
-use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
+
+/// The code of a directory on which a volume may be missing.
+const UNMOUNTED: &str = "store-unmounted";
 
 /// What the first build found, and what was found since.
 #[derive(Debug, Default)]
@@ -112,9 +116,11 @@ impl<'l> Resolution<'l> {
             resolution.keep_unread(builder);
         }
         let resources = resolution.corrections.resources();
+        let unmounted = resolution.unread.iter().map(|unread| &unread.problem);
+        let unmounted = unmounted.filter(|problem| problem.code == UNMOUNTED).cloned();
         resolution.snapshot = builder.build(&StoreContents {
             resources,
-            diagnostics: read.diagnostics.clone(),
+            diagnostics: read.diagnostics.iter().cloned().chain(unmounted).collect(),
             ..StoreContents::default()
         });
         let diagnostics = resolution.snapshot.diagnostics.clone();
@@ -254,6 +260,7 @@ impl<'l> Resolution<'l> {
     /// Keeps what is missing because something could not be read.
     fn keep_unread(&mut self, builder: &SnapshotBuilder) {
         self.unread = builder.unread(&self.corrections.read);
+        self.unread.extend(self.unmounted());
         let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
         let has_none = !self.corrections.read.resources.iter().any(has_effect);
         self.empty = has_none && !self.corrections.last.allow_empty;
@@ -271,6 +278,30 @@ impl<'l> Resolution<'l> {
         } else {
             self.keep_missing(builder);
         }
+    }
+
+    /// The directories that have been empty since the start, of which the last good configuration, and so a cache, has resources that are
+    /// nowhere else: a volume may not be mounted there yet.
+    fn unmounted(&self) -> Vec<Unread> {
+        let (read, good) = (&self.corrections.read, self.corrections.last.resources());
+        let has_missing = |directory: &str| {
+            let mut below = good.iter().flat_map(|good| good.iter());
+            below.any(|resource| {
+                Path::new(&*resource.origin.file).starts_with(directory)
+                    && !read.resources.contains_key(&resource.key)
+            })
+        };
+        let unread = |directory: &Arc<str>| {
+            let text = format!(
+                "{directory} is empty since the start, and the last good configuration has resources of it: a volume may not be \
+                 mounted"
+            );
+            let hint = "mount the volume; if its files were deleted, remove the directory";
+            let mut problem = Diagnostic::error(UNMOUNTED, FieldPath::root(), text).with_hint(hint);
+            problem.file = Some(Arc::clone(directory));
+            Unread::by(&problem, directory)
+        };
+        read.always_empty.iter().filter(|directory| has_missing(directory)).map(unread).collect()
     }
 
     /// Why the directory with everything that the store has cannot be read, if that is so.

@@ -11,8 +11,11 @@ use super::walk::{Identity, ReadDirectory};
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     known: BTreeMap<PathBuf, Identity>,
-    /// Whether they are on more than one file system: no event tells of one that is mounted or unmounted.
-    pub(super) have_volumes: bool,
+    /// Whether they are on more than one file system, or one below the root is empty, as a mount point is: no event tells of a volume
+    /// that is mounted or unmounted.
+    pub(super) have_mount_points: bool,
+    /// Those below the root that were empty whenever they were read.
+    pub(super) always_empty: BTreeSet<PathBuf>,
 }
 
 impl Directories {
@@ -36,9 +39,22 @@ impl Directories {
 
     /// Notes the directories of a walk, except for those whose files stay in effect: `keeps` tells whether those below a path that is gone
     /// do, `lost` are the paths that cannot be read.
-    pub(super) fn note(&mut self, read: Vec<ReadDirectory>, lost: &[PathBuf], keeps: impl Fn(&Path) -> bool) {
+    pub(super) fn note(
+        &mut self,
+        root: &Path,
+        read: Vec<ReadDirectory>,
+        lost: &[PathBuf],
+        keeps: impl Fn(&Path) -> bool,
+    ) {
         let devices: BTreeSet<u64> = read.iter().map(|directory| directory.identity.device).collect();
-        self.have_volumes = devices.len() > 1;
+        let empty = read.iter().filter(|directory| directory.is_empty && directory.path != root);
+        let empty: BTreeSet<PathBuf> = empty.map(|directory| directory.path.clone()).collect();
+        self.have_mount_points = devices.len() > 1 || !empty.is_empty();
+        let is_first = self.known.is_empty();
+        self.always_empty = match is_first {
+            true => empty,
+            false => empty.into_iter().filter(|path| self.always_empty.contains(path)).collect(),
+        };
         let mut noted = BTreeMap::new();
         for ReadDirectory { path, identity, .. } in read {
             if !lost.contains(&path) {

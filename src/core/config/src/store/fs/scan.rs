@@ -307,8 +307,11 @@ impl Scanner {
             self.read_found(&found.files, events, now, &mut problems);
         }
         let files = &self.files;
-        self.directories.note(std::mem::take(&mut found.read), &problems.lost, |path| is_above(files, path));
+        let read = std::mem::take(&mut found.read);
+        self.directories.note(&self.root, read, &problems.lost, |path| is_above(files, path));
         let mut contents = self.assemble(now);
+        let empty = self.directories.always_empty.iter();
+        contents.always_empty = empty.map(|path| path.display().to_string().into()).collect();
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
         contents.diagnostics.splice(0..0, problems.diagnostics.into_iter().chain(not_followed));
@@ -530,7 +533,7 @@ impl Scanner {
         self.coverage = match &mut self.watch {
             None => Coverage::None,
             Some(watch) => match watch.aim(&self.root, &links) {
-                true if !self.directories.have_volumes => Coverage::Full,
+                true if !self.directories.have_mount_points => Coverage::Full,
                 _ => Coverage::Partial,
             },
         };

@@ -294,6 +294,33 @@ fn an_idle_tree_is_not_polled() {
     assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
 }
 
+/// No event tells of a volume that is mounted on it.
+#[test]
+fn an_empty_directory_is_taken_for_a_mount_point() {
+    let directory = tempfile::tempdir().unwrap();
+    let (volume, other) = (directory.path().join("volume"), directory.path().join("other"));
+    std::fs::create_dir(&volume).unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "v"));
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    scanner.watch(&wake);
+    let mut empty = || {
+        scanner.scan(Scope::Everything, wake.take(), Instant::now());
+        let is_polled = scanner.coverage().0 == Coverage::Partial;
+        (is_polled, scanner.contents().always_empty.iter().map(|path| path.to_string()).collect::<Vec<_>>())
+    };
+    let mount_point = volume.display().to_string();
+    assert_eq!(empty(), (true, vec![mount_point.clone()]));
+    // One that is new is polled, and nothing of it can be known from before.
+    std::fs::create_dir(&other).unwrap();
+    assert_eq!(empty(), (true, vec![mount_point]));
+    std::fs::remove_dir(&other).unwrap();
+    write(&volume, "b.yaml", &resource("b", "v"));
+    assert_eq!(empty(), (false, vec![]));
+    std::fs::remove_file(volume.join("b.yaml")).unwrap();
+    assert_eq!(empty(), (true, vec![]), "its file was deleted");
+}
+
 #[test]
 fn a_tree_is_polled_while_the_thread_of_file_events_is_down() {
     let directory = tempfile::tempdir().unwrap();

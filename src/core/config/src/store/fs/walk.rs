@@ -59,6 +59,8 @@ pub(in crate::store) struct ReadDirectory {
     pub(in crate::store) identity: Identity,
     /// Whether no file of configuration is below it.
     pub(in crate::store) is_bare: bool,
+    /// Whether it has no entry at all.
+    pub(in crate::store) is_empty: bool,
 }
 
 /// What makes a directory the same although its contents change. A volume that is mounted or unmounted is another one.
@@ -158,28 +160,31 @@ pub(in crate::store) fn not_followed(link: &Path) -> Diagnostic {
 fn directory(path: &Path, depth: usize, out: &mut Walk) {
     let before = (out.files.len(), out.errors.len());
     let identity = Identity::at(path);
-    entries(path, depth, out);
+    let has_entries = entries(path, depth, out);
     if let Some(identity) = identity {
         let is_bare = (out.files.len(), out.errors.len()) == before;
-        out.read.push(ReadDirectory { path: path.to_owned(), identity, is_bare });
+        let is_empty = is_bare && !has_entries;
+        out.read.push(ReadDirectory { path: path.to_owned(), identity, is_bare, is_empty });
     }
 }
 
-fn entries(path: &Path, depth: usize, out: &mut Walk) {
+/// Whether the directory has any entry, as far as it can be read.
+fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
     if depth > MAX_DEPTH {
         let error = std::io::Error::other(format!("directories are nested deeper than {MAX_DEPTH} levels"));
         out.errors.push((path.to_owned(), error));
-        return;
+        return true;
     }
     let entries = match std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()) {
         Ok(entries) => entries,
         // Removed since its parent was listed.
-        Err(error) if depth > 0 && error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) if depth > 0 && error.kind() == std::io::ErrorKind::NotFound => return true,
         Err(error) => {
             out.errors.push((path.to_owned(), error));
-            return;
+            return true;
         }
     };
+    let has_entries = !entries.is_empty();
     let mut entries = entries.into_iter().map(|e| (e.file_name(), e)).collect::<Vec<_>>();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let has_versions = entries.iter().any(|(name, _)| name == CURRENT_VERSION);
@@ -224,7 +229,7 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) {
             Ok(_) if out.files.len() >= MAX_FILES => {
                 let error = std::io::Error::other(format!("more than {MAX_FILES} files"));
                 out.errors.push((path, error));
-                return;
+                return true;
             }
             Ok(metadata) => {
                 out.files.push(Found { path, stamp: FileStamp::of(&metadata), link: kind.is_symlink() });
@@ -233,6 +238,7 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) {
             Err(error) => out.errors.push((path, error)),
         }
     }
+    has_entries
 }
 
 /// What an entry of a directory is; `None` if it was removed since, or if that cannot be told, which is an error: configuration may be
