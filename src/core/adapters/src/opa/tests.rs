@@ -537,6 +537,70 @@ async fn results_that_are_products_of_texts_are_bounded() {
     assert_eq!(answers(params(small)).await[0], allowed());
 }
 
+/// A caller writes numbers that take seconds to write out, as an object, too, and structures that the engine follows by recursion.
+#[tokio::test]
+async fn what_a_caller_writes_is_read_within_bounds() {
+    let private = r#"{"$serde_json::private::Number":"1e3000000"}"#;
+    let escaped = r#"[{"\u0024serde_json::private::Number":"1e3000000"}]"#;
+    let token = "eyJhIjp7IiRzZXJkZV9qc29uOjpwcml2YXRlOjpOdW1iZXIiOiIxZTMwMDAwMDAifX0";
+    let many = format!("[{}]", ["1e9999"; 200].join(","));
+    let chain: String = (0..20_000).map(|i| format!(",\"{i}\":[\"{}\"]", i + 1)).collect();
+    let chain = format!("{{\"x\":[]{chain}}}");
+    let nodes: Vec<String> = (0..20).map(|i| format!("\"{i}\"")).collect();
+    let complete: Vec<String> = nodes.iter().map(|node| format!("{node}:[{}]", nodes.join(","))).collect();
+    let complete = format!("{{{}}}", complete.join(","));
+    let deep = format!("{}{}{}", "[".repeat(120), ["1"; 20_000].join(","), "]".repeat(120));
+    let long = "a/".repeat(200_000);
+    let prefix = "x".repeat(100);
+    let paths = "graph.reachable_paths(json.unmarshal(input.action.path), {\"0\"})";
+    let rows = [
+        ("json.unmarshal(input.action.path)", private),
+        ("json.unmarshal(input.action.path)", escaped),
+        ("json.unmarshal(base64url.decode(input.action.path))", token),
+        ("json.unmarshal(input.action.path)", "[1e10000]"),
+        ("json.unmarshal(input.action.path)", &many),
+        ("json.is_valid(input.action.path)", private),
+        ("to_number(input.action.path) > 5", "1e3000000"),
+        ("to_number(input.action.path) > 5", private),
+        ("json.filter({\"a\": [1]}, [concat(\"/\", [\"a\", input.action.path])])", "1e3000000"),
+        ("json.filter({\"a\": 1}, [input.action.path])", &long),
+        ("json.remove({\"a\": 1}, {input.action.path})", &long),
+        ("json.marshal_with_options([1], {\"prefix\": input.action.path})", &prefix),
+        ("product([to_number(input.action.path) | numbers.range(1, 2000)[_]]) > 0", "18446744073709551615"),
+        (paths, &chain),
+        (paths, &complete),
+        ("count(walk(json.unmarshal(input.action.path))) > 0", &deep),
+    ];
+    for (expression, path) in rows {
+        let policy = format!("package gate\ndefault open = false\nopen {{ x := {expression}; x }}\n");
+        let handler = built(params(&policy)).await.unwrap();
+        let answer = check(&*handler, ["ann", "GET", path]).await;
+        let is_bounded =
+            |error: &HandlerError| error.message.contains("at most") || error.message.contains("not read");
+        assert!(answer.as_ref().is_err_and(is_bounded), "{expression}: {answer:?}");
+    }
+    // What is not immense is read as before.
+    let graph = r#"{"a": ["b"], "b": ["c", "d"], "c": null, "d": ["b"]}"#;
+    for expression in [
+        "json.is_valid(t)",
+        "not json.is_valid(\"{\")",
+        "json.unmarshal(t).b == [\"c\", \"d\"]",
+        "to_number(\"-1.5e3\") == -1500",
+        "product([2, 3.5]) == 7",
+        "json.filter({\"a\": {\"b\": 1, \"c\": 2}}, [\"a/b\"]) == {\"a\": {\"b\": 1}}",
+        "json.remove({\"a\": 1}, {\"a\"}) == {}",
+        "graph.reachable_paths(json.unmarshal(t), {\"a\"}) == {[\"a\", \"b\", \"c\"], [\"a\", \"b\", \"d\"]}",
+        "[path | walk({\"k\": [1]}, [path, 1])] == [[\"k\", 0]]",
+        "json.marshal_with_options([1], {\"indent\": \"-\"}) == \"[\\n-1\\n]\"",
+    ] {
+        let policy =
+            format!("package gate\ndefault open = false\nopen {{ t := input.action.path; {expression} }}\n");
+        let handler = built(params(&policy)).await.unwrap();
+        let answer = check(&*handler, ["ann", "GET", graph]).await;
+        assert_eq!(answer.map(|answer| answer.status.code), Ok(0), "{expression}");
+    }
+}
+
 /// The analysis takes a time that is proportional to the policy.
 #[test]
 fn a_large_policy_is_analyzed_soon() {

@@ -1,4 +1,7 @@
-//! Functions of Rego whose result can be much larger than their arguments, with bounds: texts of requests are among the arguments.
+//! Functions of Rego whose work or result can be much larger than their arguments, with bounds: texts of requests are among the arguments.
+
+mod graph;
+mod json;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,22 +19,35 @@ const MAX_TEXT: usize = 16 << 20;
 /// Longest text of a number, and most digits of its exponent: the engine writes out large numbers.
 const MAX_NUMBER: usize = 1024;
 const MAX_EXPONENT_DIGITS: usize = 4;
+/// Most bits of a product.
+const MAX_PRODUCT: u64 = 1 << 16;
+/// Longest indentation and prefix of a line.
+const MAX_PREFIX: usize = 64;
 
 /// Calls of a function, or why it is not called.
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
 
 /// The functions, which replace those of the engine.
-const FUNCTIONS: [(&str, Bounded); 10] = [
+const FUNCTIONS: [(&str, Bounded); 19] = [
     ("bits.lsh", |_, arguments| shifted(arguments)),
     ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
+    ("graph.reachable_paths", graph::reachable_paths),
+    ("json.filter", filtered),
+    ("json.is_valid", read),
+    ("json.marshal_with_options", indented),
+    ("json.remove", filtered),
+    ("json.unmarshal", read),
     ("net.cidr_expand", |builtin, arguments| expanded(builtin, arguments)),
     ("numbers.range", |_, arguments| ranged(arguments)),
     ("numbers.range_step", |_, arguments| ranged(arguments)),
+    ("product", multiplied),
     ("regex.replace", |builtin, arguments| within(builtin, arguments, substituted(arguments))),
     ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
     ("strings.replace_n", |builtin, arguments| replaced_by_all(builtin, arguments)),
+    ("to_number", read),
     ("units.parse", |builtin, arguments| parsed(builtin, arguments)),
     ("units.parse_bytes", |builtin, arguments| parsed(builtin, arguments)),
+    ("walk", graph::walk),
 ];
 
 /// Replaces the functions in an engine. Errors: the engine has no such function.
@@ -170,6 +186,48 @@ fn parsed(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
             "{}: a number has at most {MAX_NUMBER} characters, and {MAX_EXPONENT_DIGITS} digits of an exponent",
             builtin.name
         );
+    }
+    builtin.call(arguments)
+}
+
+/// `json.unmarshal(text)`, `json.is_valid(text)` and `to_number(text)`.
+fn read(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    text(arguments, 0)
+        .map_or(Ok(()), json::readable)
+        .map_err(|refused| anyhow!("{}: {refused}", builtin.name))?;
+    builtin.call(arguments)
+}
+
+/// `json.filter(object, paths)` and `json.remove(object, paths)`.
+fn filtered(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    json::readable_paths(arguments.get(1)).map_err(|refused| anyhow!("{}: {refused}", builtin.name))?;
+    builtin.call(arguments)
+}
+
+/// `json.marshal_with_options(value, options)`.
+fn indented(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    if let Some(Value::Object(options)) = arguments.get(1) {
+        let is_long = |value: &Value| matches!(value, Value::String(text) if text.len() > MAX_PREFIX);
+        if options.iter_sorted().any(|(_, value)| is_long(value)) {
+            bail!("{}: an indentation and a prefix have at most {MAX_PREFIX} bytes", builtin.name);
+        }
+    }
+    builtin.call(arguments)
+}
+
+/// `product(numbers)`.
+fn multiplied(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let bits = |number: &Value| match number {
+        Value::Number(number) => number.as_big().map_or(1, |number| number.bits()),
+        _ => 1,
+    };
+    let bits: u64 = match arguments.first() {
+        Some(Value::Array(numbers)) => numbers.iter().map(bits).sum(),
+        Some(Value::Set(numbers)) => numbers.iter().map(bits).sum(),
+        _ => 0,
+    };
+    if bits > MAX_PRODUCT {
+        bail!("product: a product has at most {MAX_PRODUCT} bits");
     }
     builtin.call(arguments)
 }
