@@ -36,6 +36,7 @@ mod units;
 mod unnamed;
 mod vocabulary;
 
+pub use annotations::unsupported_annotations;
 pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;
 pub use dump::{

@@ -3,7 +3,7 @@
 //! What cannot be read or decoded changes nothing: each resource goes on in its last good version, and nothing that may only be
 //! unreadable counts as deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -18,7 +18,7 @@ use mixer_config::store::{self, ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 use mixer_engine::adapter::{BuildError, Env};
 use mixer_engine::check_cache::AnswerEpoch;
-use mixer_engine::snapshot::SnapshotExtension as _;
+use mixer_engine::snapshot::{SnapshotExtension as _, unsupported_annotations};
 
 /// What serves.
 #[derive(Debug)]
@@ -143,32 +143,67 @@ impl Following {
         }
         // What is not read may have what is missing.
         let is_complete = errors.is_empty();
+        let doubtful = Doubtful::of(contents);
         let kinds = RbacKinds.kinds();
         let is_own = |key: &ResourceKey| kinds.contains(&&*key.kind);
         for raw in contents.resources.iter().filter(|raw| is_own(&raw.key)) {
             if self.good.get(&raw.key).is_some_and(|good| good.raw.revision == raw.revision) {
                 continue;
             }
+            // The store has said why.
+            if !self.as_istio_mixer && doubtful.has(raw) {
+                continue;
+            }
             match resources::decode(raw, &|text| text.to_owned()) {
                 Ok(decoded) => {
-                    let openings = decoded.openings(raw);
-                    if !self.as_istio_mixer && !openings.is_empty() {
-                        errors.extend(openings);
+                    let mut refused = decoded.openings(raw);
+                    refused
+                        .extend(unsupported_annotations(raw).into_iter().map(|problem| placed(problem, raw)));
+                    if !self.as_istio_mixer && !refused.is_empty() {
+                        errors.extend(refused);
                         continue;
                     }
                     let good = Good { raw: Arc::clone(raw), decoded };
                     self.good.insert(raw.key.clone(), good);
                 }
-                Err(problems) => errors.extend(problems.into_iter().map(|mut problem| {
-                    problem.file = Some(Arc::clone(&raw.origin.file));
-                    problem.span = problem.span.map(|span| raw.origin.in_file(span));
-                    problem
-                })),
+                Err(problems) => {
+                    errors.extend(problems.into_iter().map(|problem| placed(problem, raw)));
+                }
             }
         }
         if is_complete {
             self.good.retain(|key, _| contents.resources.contains_key(key));
         }
         errors
+    }
+}
+
+/// A problem of a resource, at its place in the file.
+fn placed(mut problem: Diagnostic, resource: &RawResource) -> Diagnostic {
+    problem.file = Some(Arc::clone(&resource.origin.file));
+    problem.span = problem.span.map(|span| resource.origin.in_file(span));
+    problem
+}
+
+/// What a store calls an error, and reads all the same: of a resource that is written twice and differently, of duplicate keys, and of several
+/// documents in one, it takes a part.
+struct Doubtful<'c> {
+    names: HashSet<&'c str>,
+    /// File and first line.
+    chunks: HashSet<(&'c str, u32)>,
+}
+
+impl<'c> Doubtful<'c> {
+    fn of(contents: &'c StoreContents) -> Self {
+        let errors = || contents.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+        let names = errors().map(|problem| problem.resource.as_str()).filter(|name| !name.is_empty());
+        let chunks = errors().filter_map(|problem| Some((&**problem.file.as_ref()?, problem.chunk?.line)));
+        Self { names: names.collect(), chunks: chunks.collect() }
+    }
+
+    fn has(&self, resource: &RawResource) -> bool {
+        let chunk = || (&*resource.origin.file, resource.origin.first_line);
+        !(self.names.is_empty() && self.chunks.is_empty())
+            && (self.names.contains(&*resource.key.to_string()) || self.chunks.contains(&chunk()))
     }
 }

@@ -281,6 +281,83 @@ async fn a_directory_is_followed_and_its_last_good_version_stays() {
     env.tasks.shut_down().await;
 }
 
+/// Of what the store calls an error it reads a part, which may permit more than the whole.
+#[tokio::test]
+async fn a_role_that_the_store_calls_an_error_stays_as_it_was() {
+    const OTHER: [&str; 8] = ["bob", "", "", "lib", "shelf", "GET", "/admin", ""];
+    let role =
+        ROLE.replace(", constraints: [{key: tier, values: [gold]}]", "").replace("[/books/*]", "[/admin]");
+    let binding = BINDING.replace("{user: ann}, ", "{user: bob}, ");
+    let open = role.replace("[/admin]", "['*']");
+    let rows: [(&str, &[(&str, String)]); 7] = [
+        ("another file", &[("z.yaml", open.clone())]),
+        ("another file that is read before", &[("a.yaml", open.clone())]),
+        ("twice in one file", &[("role.yaml", format!("{role}---\n{open}"))]),
+        (
+            "a duplicate key",
+            &[("role.yaml", role.replace("paths: [/admin]", "paths: [/admin], paths: ['*']"))],
+        ),
+        ("a second spec", &[("role.yaml", format!("{role}spec: {{rules: [{{services: [shelf]}}]}}\n"))]),
+        ("a second document", &[("role.yaml", format!("{open}--- \n{role}"))]),
+        (
+            "an annotation",
+            &[(
+                "role.yaml",
+                open.replace("metadata: {", "metadata: {annotations: {mixer.dev/dry-run: 'true'}, "),
+            )],
+        ),
+    ];
+    for (name, edit) in rows {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let new = directory.path().join("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(new, directory.path().join(name)).unwrap();
+        };
+        put("role.yaml", &role);
+        put("binding.yaml", &binding);
+        let url = format!("fs://{}", directory.path().display());
+        let params = Params { config_store_url: url, ..Params::default() };
+        let codes = |handler: &dyn Handler| {
+            let mut elsewhere = OTHER;
+            elsewhere[6] = "/books/1";
+            [code(handler, OTHER), code(handler, elsewhere)]
+        };
+        let env = test_env("h.istio-system");
+        let handler = built(params.clone(), env.clone()).await;
+        assert_eq!((codes(&*handler), handler.degradation()), ([0, 7], None), "{name}");
+        edit.iter().for_each(|(file, text)| put(file, text));
+        for _ in 0..2000 {
+            if handler.degradation().is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let why = handler.degradation().unwrap_or_else(|| panic!("{name}: no error is seen within 20 s"));
+        assert!(why.starts_with("the last good version of what has errors serves: "), "{name}: {why}");
+        assert_eq!(codes(&*handler), [0, 7], "{name}");
+        // At a start there is no last good version.
+        let started = built(params, test_env("h.istio-system")).await;
+        assert_eq!(codes(&*started), [7, 7], "{name}");
+        edit.iter().filter(|(file, _)| *file != "role.yaml").for_each(|(file, _)| {
+            std::fs::remove_file(directory.path().join(file)).unwrap();
+        });
+        put("role.yaml", &open);
+        for _ in 0..2000 {
+            if handler.degradation().is_none() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(
+            (codes(&*handler), handler.degradation()),
+            ([0, 0], None),
+            "{name}: what is clear applies"
+        );
+        env.tasks.shut_down().await;
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_cannot_be_read_refuses_the_build() {
     let rows = [

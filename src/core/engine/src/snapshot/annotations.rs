@@ -135,6 +135,13 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
     }
 }
 
+/// The annotations of a resource whose kind has none, as problems of it.
+pub fn unsupported_annotations(resource: &RawResource) -> Vec<Diagnostic> {
+    let mut problems = ResourceProblems::more(resource);
+    check(resource, &[], &mut problems);
+    problems.list
+}
+
 /// Reports a language that does not exist, and annotations that were probably meant to name one. The classic language is that of
 /// resources without the annotation: what was written in another one may mean something else in it.
 pub(super) fn language(resource: &RawResource, problems: &mut ResourceProblems<'_>) {
