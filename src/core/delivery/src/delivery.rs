@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mixer_base::budget::Charge;
 use parking_lot::Condvar;
 use tokio::sync::Notify;
 
@@ -198,25 +199,14 @@ impl<T: Item> Delivery<List<T>> {
         dropped
     }
 
-    /// As [`accept`](Self::accept), but waits for room, at most for `limit`. A caller that leaves meanwhile has handed the item over
-    /// all the same: it is accepted if there is room by then, or dropped and counted.
+    /// As [`accept`](Self::accept), but waits for room, at most for `limit`; what waits counts in the [share](Settings::memory), too, and
+    /// without memory for it nothing waits. A caller that leaves meanwhile has handed the item over all the same: it is accepted if
+    /// there is room by then, or dropped and counted.
     pub async fn accept_when_room(&self, item: T, limit: Duration) -> Result<(), NotAccepted> {
-        let mut held = Held { delivery: self, item: Some(item) };
-        let accepted = async {
-            loop {
-                let mut room = std::pin::pin!(self.shared.room.notified());
-                // What leaves the queue from here on is noticed.
-                room.as_mut().enable();
-                if let Some(accepted) = held.accept_if_room() {
-                    return accepted;
-                }
-                room.await;
-            }
-        };
-        if let Ok(accepted) = tokio::time::timeout(limit, accepted).await {
-            return accepted;
+        match Held::new(self, item) {
+            Ok(held) => held.wait(limit).await,
+            Err(accepted) => accepted,
         }
-        held.accept()
     }
 }
 
@@ -228,29 +218,58 @@ impl<T: Item> Delivery<List<T>> {
         items: Vec<T>,
         limit: Duration,
     ) -> impl Future<Output = usize> + Send + use<T> {
-        let mut rest = Rest { delivery: Arc::clone(self), items: items.into() };
+        let mut rest = Rest { delivery: Arc::clone(self), items: VecDeque::new() };
+        let mut accepted = 0;
+        for item in items {
+            accepted += usize::from(rest.take(item));
+        }
         async move {
             let delivery = Arc::clone(&rest.delivery);
             let deadline = tokio::time::Instant::now() + limit;
-            let mut accepted = 0;
-            while let Some(item) = rest.items.pop_front() {
+            while let Some((item, memory)) = rest.items.pop_front() {
                 let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-                accepted += usize::from(delivery.accept_when_room(item, left).await.is_ok());
+                let held = Held { delivery: &delivery, item: Some(item), memory };
+                accepted += usize::from(held.wait(left).await.is_ok());
             }
             accepted
         }
     }
 }
 
-/// Items of a caller that waits for room, after the one that it waits for.
+/// Items of a caller that waits for room, after the one that it waits for, with their memory.
 struct Rest<T: Item> {
     delivery: Arc<Delivery<List<T>>>,
-    items: VecDeque<T>,
+    items: VecDeque<(T, Option<Charge>)>,
+}
+
+impl<T: Item> Rest<T> {
+    /// Hands over an item, or lets it wait behind the others. Returns whether it was accepted.
+    fn take(&mut self, item: T) -> bool {
+        if !self.items.is_empty() {
+            let memory = self.delivery.shared.queue.lock().hold(item.size());
+            match memory {
+                Ok(memory) => self.items.push_back((item, memory)),
+                Err(_) => return self.delivery.accept(item).is_ok(),
+            }
+            return false;
+        }
+        match Held::new(&self.delivery, item) {
+            Ok(mut held) => {
+                self.items.extend(held.item.take().map(|item| (item, held.memory.take())));
+                false
+            }
+            Err(accepted) => accepted.is_ok(),
+        }
+    }
 }
 
 impl<T: Item> Drop for Rest<T> {
     fn drop(&mut self) {
-        self.delivery.accept_each(self.items.drain(..));
+        let items = self.items.drain(..).map(|(item, memory)| {
+            drop(memory);
+            item
+        });
+        self.delivery.accept_each(items);
     }
 }
 
@@ -258,12 +277,59 @@ impl<T: Item> Drop for Rest<T> {
 struct Held<'d, T: Item> {
     delivery: &'d Delivery<List<T>>,
     item: Option<T>,
+    /// Of the item, if the delivery has a share.
+    memory: Option<Charge>,
 }
 
-impl<T: Item> Held<'_, T> {
+impl<'d, T: Item> Held<'d, T> {
+    /// Hands over an item. Errors: it need not wait, and was accepted, or dropped and counted.
+    fn new(delivery: &'d Delivery<List<T>>, item: T) -> Result<Self, Result<(), NotAccepted>> {
+        let bytes = item.size();
+        let mut held = Self { delivery, item: Some(item), memory: None };
+        if let Some(accepted) = held.accept_if_room() {
+            return Err(accepted);
+        }
+        let memory = delivery.shared.queue.lock().hold(bytes);
+        match memory {
+            Ok(memory) => held.memory = memory,
+            Err(_) => return Err(held.accept()),
+        }
+        Ok(held)
+    }
+
+    /// Waits for room, at most for `limit`.
+    async fn wait(mut self, limit: Duration) -> Result<(), NotAccepted> {
+        let delivery = self.delivery;
+        let accepted = async {
+            loop {
+                let mut room = std::pin::pin!(delivery.shared.room.notified());
+                // What leaves the queue from here on is noticed.
+                room.as_mut().enable();
+                if let Some(accepted) = self.accept_if_room() {
+                    return accepted;
+                }
+                room.await;
+            }
+        };
+        if let Ok(accepted) = tokio::time::timeout(limit, accepted).await {
+            return accepted;
+        }
+        self.accept()
+    }
+
     /// `None`: there is no room, and the item stays.
     fn accept_if_room(&mut self) -> Option<Result<(), NotAccepted>> {
-        let accepted = self.delivery.shared.queue.lock().accept_if_room(self.item.take()?);
+        let item = self.item.take()?;
+        let accepted = {
+            let mut queue = self.delivery.shared.queue.lock();
+            // The queue acquires it.
+            let was_held = self.memory.take().is_some();
+            let accepted = queue.accept_if_room(item);
+            if let (Err(item), true) = (&accepted, was_held) {
+                self.memory = queue.hold_again(item.size());
+            }
+            accepted
+        };
         match accepted {
             Ok(Ok(signal)) => {
                 let _ = self.delivery.follow(signal);
@@ -279,6 +345,7 @@ impl<T: Item> Held<'_, T> {
 
     /// Without room, the item is dropped and counted.
     fn accept(&mut self) -> Result<(), NotAccepted> {
+        self.memory = None;
         self.item.take().map_or(Ok(()), |item| self.delivery.accept(item))
     }
 }

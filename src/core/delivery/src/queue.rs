@@ -2,9 +2,10 @@
 
 mod disk;
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use mixer_base::budget::Account;
+use mixer_base::budget::{Account, Charge};
 
 use crate::backlog::Backlog;
 use crate::items::{Addition, Items};
@@ -139,7 +140,7 @@ pub(crate) struct Queue<B> {
 
 /// The memory of all containers.
 struct Memory {
-    account: Option<Account>,
+    account: Option<Arc<Account>>,
     /// Bytes that the account has acquired, if there is one.
     acquired: usize,
     /// Bytes that the container of the courier held when it was last seen.
@@ -166,7 +167,7 @@ impl Memory {
 
     /// Whether there is memory for so many bytes once others are released, as far as one can tell.
     fn can_acquire(&self, bytes: usize, released: usize) -> bool {
-        let fits = |account: &Account| {
+        let fits = |account: &Arc<Account>| {
             let others = account.share().used().saturating_sub(released);
             others.saturating_add(bytes) <= account.share().limit()
         };
@@ -186,7 +187,7 @@ impl Memory {
 
 impl<B: Items> Queue<B> {
     pub(crate) fn new(settings: Settings, restarts: bool) -> Self {
-        let account = settings.memory.as_ref().map(|share| share.open());
+        let account = settings.memory.as_ref().map(|share| Arc::new(share.open()));
         Self {
             failures: Failures::new(settings.retry, fastrand::Rng::new()),
             retry_at: None,
@@ -240,6 +241,20 @@ impl<B: Items> Queue<B> {
         }
         self.counts.accepted += addition.items() as u64;
         Ok(Ok(self.add(addition)))
+    }
+
+    /// Acquires memory for an item that waits for room outside of the queue; without a share, nothing is acquired.
+    ///
+    /// Errors: there is no memory.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Option<Charge>, NotAccepted> {
+        let charge =
+            self.memory.account.as_ref().map(|account| account.charge(bytes).ok_or(NotAccepted::Full));
+        charge.transpose()
+    }
+
+    /// As [`hold`](Self::hold) for an item that was held, and found no room.
+    pub(crate) fn hold_again(&self, bytes: usize) -> Option<Charge> {
+        self.memory.account.as_ref().map(|account| account.overdrawn(bytes))
     }
 
     /// Adds items for which room was acquired.

@@ -1,5 +1,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use mixer_base::budget::Share;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -494,5 +495,38 @@ async fn all_items_of_a_caller_that_leaves_while_it_holds_are_counted() {
     assert!(delivery.close(Duration::from_secs(60)).await);
     let status = delivery.status();
     assert_eq!((status.delivered, status.full, status.failed), (23, 12, 3));
+    assert_adds_up(&delivery);
+}
+
+/// What waits for room is in memory like what is in the queue.
+#[tokio::test(start_paused = true)]
+async fn items_that_wait_for_room_count_in_the_share() {
+    let works = Arc::default();
+    let share = Arc::new(Share::new(1000));
+    let settings = Settings {
+        bounds: Bounds { items: 4, ..Bounds::default() },
+        memory: Some(Arc::clone(&share)),
+        batching: Batching { items: 2, ..Batching::default() },
+        retry: Retry { budget: Duration::from_secs(3600), breaker_failures: 3, ..Retry::default() },
+        ..Settings::default()
+    };
+    let delivery = Arc::new(Delivery::in_task("unreachable", "", settings, Unreachable(Arc::clone(&works))));
+    delivery.accept(Parcel(0, 100)).unwrap();
+    pass(10).await;
+    let items = |numbers: std::ops::Range<usize>| numbers.map(|item| Parcel(item, 100)).collect::<Vec<_>>();
+    let hour = Duration::from_secs(3600);
+    // One is in flight, four are in the queue, and five wait; for two more there is no memory.
+    let held = delivery.accept_each_when_room(items(1..12), hour);
+    assert_eq!((share.used(), delivery.status().full), (1000, 2));
+    assert_eq!(delivery.accept_when_room(Parcel(12, 100), hour).await, Err(NotAccepted::Full));
+    assert_eq!((share.used(), delivery.status().full), (1000, 3));
+    let mends = async {
+        pass(1000).await;
+        works.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    assert_eq!(tokio::join!(held, mends).0, 9);
+    assert!(delivery.close(Duration::from_secs(60)).await);
+    let status = delivery.status();
+    assert_eq!((status.delivered, status.full, share.used()), (10, 3, 0));
     assert_adds_up(&delivery);
 }
