@@ -6,6 +6,8 @@ use std::sync::Arc;
 use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
+use mixer_api::worker::MessageLimits;
+use mixer_base::budget::Share;
 use mixer_base::metrics::Metrics;
 use prost::Message as _;
 
@@ -122,6 +124,22 @@ impl Engine {
         Self { background, service, metrics }
     }
 
+    /// As called as `mixs`.
+    fn as_istio_mixer(rules: &str) -> Self {
+        let (background, runtime, metrics) = serve(rules, None);
+        let service = MixerService::over(mixer_api::Engine {
+            runtime,
+            metrics: Arc::clone(&metrics),
+            last_known: Arc::default(),
+            shedder: None,
+            observers: None,
+            limits: MessageLimits::default(),
+            waiting: Arc::new(Share::new(8 << 20)),
+            as_istio_mixer: true,
+        });
+        Self { background, service, metrics }
+    }
+
     fn call(&self, attributes: &Attributes, quota: Option<(&str, &str)>) -> Result<CheckResponse, GrpcError> {
         let mut request = delimited(1, &attributes.encode());
         if let Some((name, id)) = quota {
@@ -164,6 +182,22 @@ fn an_address_is_one_quota_cell_in_4_and_in_16_bytes() {
         let attributes = Attributes::default().address("source.ip", address);
         assert_eq!(engine.granted(&attributes, "by-address", id), granted, "{address:?}");
     }
+}
+
+/// For mixs 1.3.0 all calls without an id are repetitions of the first: it grants 1 to each of 6 calls where 2 are allowed.
+#[test]
+fn a_call_without_an_id_repeats_no_other() {
+    // However slow the machine is.
+    let rules =
+        RULES.replace("  params:\n    quotas:", "  params:\n    minDeduplicationDuration: 600s\n    quotas:");
+    assert_ne!(rules, RULES);
+    let attributes = Attributes::default().address("source.ip", &[1, 2, 3, 4]);
+    let grants =
+        |engine: &Engine, ids: [&str; 3]| ids.map(|id| engine.granted(&attributes, "by-address", id));
+    assert_eq!(grants(&Engine::on(&rules), ["", "", ""]), [7, 0, 0]);
+    assert_eq!(grants(&Engine::on(&rules), ["a", "a", "b"]), [7, 7, 0]);
+    assert_eq!(grants(&Engine::as_istio_mixer(&rules), ["", "", ""]), [7, 7, 7]);
+    assert_eq!(grants(&Engine::as_istio_mixer(&rules), ["a", "b", "a"]), [7, 0, 7]);
 }
 
 /// Istio Mixer counts them apart.

@@ -216,7 +216,7 @@ async fn call_quota<'t: 'a, 'a>(
         return;
     }
     // A separate id: the handler deduplicates the real request by its own.
-    let deduplication_id = format!("dry-run:{}{}", request.deduplication_id, request.name);
+    let deduplication_id = format!("dry-run:{}", request.handler_id());
     let call = QuotaCall {
         amount: request.amount,
         best_effort: request.best_effort,

@@ -12,6 +12,7 @@ use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
 use mixer_attribute::{AttributeBag, SignedDuration};
+use mixer_base::sample;
 
 /// Validity of a grant without a handler.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
@@ -25,7 +26,7 @@ pub struct QuotaRequest<'r> {
     pub amount: i64,
     /// Whether a partial grant is accepted.
     pub best_effort: bool,
-    /// Id of the whole request; the handler gets it with the name of the quota appended.
+    /// Id of the whole request; the handler gets it with the name of the quota appended. Empty: the request is no repetition.
     pub deduplication_id: &'r str,
     /// Whether to return the level of the quota.
     pub level: bool,
@@ -56,6 +57,18 @@ impl QuotaRequest<'_> {
             _ => answers.iter().find(|answer| !is_empty(answer)),
         };
         counts.copied().unwrap_or_default()
+    }
+
+    /// The id by which a handler knows a repetition. A request without an id repeats no other, except as in Istio Mixer, where all requests
+    /// without one are repetitions of the first.
+    pub(super) fn handler_id(&self) -> String {
+        let name = self.name;
+        match self.deduplication_id {
+            "" if self.protocol != Protocol::IstioMixer => {
+                format!("{:016x}{:016x}{name}", sample::random(), sample::random())
+            }
+            id => format!("{id}{name}"),
+        }
     }
 
     /// Whether a handler refuses the request, which stands although another one failed, except as Istio Mixer.
@@ -89,7 +102,7 @@ pub async fn quota<'t: 'a, 'a>(
         context.metrics.conditions_failed(counts.failures);
         counts.groups
     };
-    let deduplication_id = format!("{}{}", request.deduplication_id, request.name);
+    let deduplication_id = request.handler_id();
     let call = QuotaCall {
         amount: request.amount,
         best_effort: request.best_effort,
