@@ -20,11 +20,13 @@ pub struct TooCostly;
 pub(super) struct Work {
     /// Bytes of states.
     states: usize,
+    /// Bytes of the subject, once for each automaton that searches it.
+    bytes: usize,
 }
 
 impl Work {
-    pub(super) fn new(states: usize) -> Self {
-        Self { states }
+    pub(super) fn new(states: usize, bytes: usize) -> Self {
+        Self { states, bytes }
     }
 }
 
@@ -50,6 +52,7 @@ impl Guard {
     /// Errors: the search takes more than `work`, from which it is taken, or its patterns have no such automaton.
     pub(super) fn is_match(&self, text: &str, work: &mut Work) -> Result<bool, TooCostly> {
         let dfa = self.0.as_ref().ok_or(TooCostly)?;
+        work.bytes = work.bytes.checked_sub(text.len()).ok_or(TooCostly)?;
         let mut cache = dfa.create_cache();
         let empty = cache.memory_usage();
         let found =

@@ -17,6 +17,8 @@ const SHORT: usize = 512;
 const LITTLE_WORK: usize = 128 << 10;
 /// Size of the states that the search of a longer subject may need, in bytes.
 const MAX_STATES: usize = 4 << 20;
+/// Most bytes that the automata read of such a subject, all together: 8 MiB, as the patterns of the conditions for one request.
+const MAX_BYTES: usize = 8 << 20;
 
 /// A set of patterns that matches if any of them does. Searching is unanchored.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +73,7 @@ impl RegexSet {
     /// As [`is_match`](Self::is_match) with bounded work: callers choose the subject. Allocates for a long one.
     ///
     /// Errors: the subject has more than 512 bytes, its bytes times the patterns are more than 131 072, and the patterns need too many
-    /// states to search it.
+    /// states to search it, or too many automata.
     pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooCostly> {
         if self.is_short(subject.len()) {
             return Ok(self.is_match(subject));
@@ -90,7 +92,7 @@ impl RegexSet {
     }
 
     fn try_match_text(&self, text: &str) -> Result<bool, TooCostly> {
-        let mut work = Work::new(MAX_STATES);
+        let mut work = Work::new(MAX_STATES, MAX_BYTES);
         for guard in &self.guards {
             if guard.is_match(text, &mut work)? {
                 return Ok(true);
@@ -184,16 +186,34 @@ mod tests {
         let many = RegexSet { len: 50_000, ..RegexSet::default() };
         assert_eq!([512, 513].map(|bytes| many.is_short(bytes)), [true, false]);
         let text = String::from_utf8(noise(100)).unwrap();
-        assert_eq!(set.guards.first().unwrap().is_match(&text, &mut Work::new(0)), Err(TooCostly));
+        assert_eq!(set.guards.first().unwrap().is_match(&text, &mut Work::new(0, MAX_BYTES)), Err(TooCostly));
         assert_eq!(set.try_match(&noise(1310)), Ok(set.is_match(&noise(1310))));
         assert_eq!(set.try_match(&noise(512)), Ok(set.is_match(&noise(512))));
+    }
+
+    /// Patterns that need few states, and as many automata as a search of 1 MiB may pass through, or one more.
+    #[test]
+    fn the_bytes_that_all_automata_read_have_a_bound() {
+        let subject = "-".repeat(1 << 20);
+        for (automata, result) in [(8, Ok(false)), (9, Err(TooCostly))] {
+            let patterns: Vec<String> =
+                (0..automata * PATTERNS_PER_AUTOMATON).map(|i| format!("(?i)bot-{i}/v[0-9]+")).collect();
+            let patterns: Vec<&[u8]> = patterns.iter().map(String::as_bytes).collect();
+            let set = RegexSet::compile(&patterns).unwrap();
+            assert_eq!((set.guards.len(), set.try_match(subject.as_bytes())), (automata, result));
+            // What is found before is known.
+            assert_eq!(set.try_match(format!("BOT-7/V1{subject}").as_bytes()), Ok(true), "{automata}");
+            // Short values are searched whatever the number of patterns is.
+            assert_eq!(set.try_match(&subject.as_bytes()[..512]), Ok(false));
+        }
     }
 
     #[test]
     fn a_long_subject_is_searched_as_a_short_one() {
         let many: Vec<String> = (0..300).map(|i| format!(r"(^|/)(?i)v{i}\d(/|$)|é{i}\b")).collect();
         let many: Vec<&[u8]> = many.iter().map(String::as_bytes).collect();
-        let large: Vec<String> = (0..PATTERNS_PER_AUTOMATON).map(|i| format!(r"{i}x{{30}}$")).collect();
+        // One automaton each, which read 7 MiB.
+        let large: Vec<String> = (0..50).map(|i| format!(r"{i}x{{30}}$")).collect();
         let large: Vec<&[u8]> = large.iter().map(String::as_bytes).collect();
         let sets = [
             RegexSet::compile(&many).unwrap(),
