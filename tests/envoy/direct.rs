@@ -438,6 +438,24 @@ fn charges_of_several_rules_for_one_quota_are_added() {
     }
 }
 
+/// The expressions of clauses search as much of a long text as those of conditions; beyond it a request is charged.
+#[test]
+fn a_path_that_is_too_long_to_be_searched_is_charged() {
+    let clauses = |count: usize| -> String {
+        (0..count).map(|n| format!("{{clause: {{request.path: {{regex: \"/[a-z]*{n}\"}}}}}},")).collect()
+    };
+    let long = format!("/{}", "a".repeat(500_000));
+    // 16 times 500 001 bytes are less than 8 MiB.
+    for (count, codes) in [(16, [0, 0, 0, 0, 0]), (17, [0, 0, 0, 0, 8])] {
+        let rules = format!("[{{match: [{}], quotas: [{{quota: calls}}]}}]", clauses(count));
+        let setting = Setting::on(&with_check(&format!("{{quotaSpec: [{{rules: {rules}}}]}}")), &[]);
+        let mut client = setting.client();
+        let found =
+            ["/", "/a", &long, &long, &long].map(|path| check(&mut client, path, "ann").expect("an answer"));
+        assert_eq!(found, codes, "{count} clauses");
+    }
+}
+
 /// The policy where checks have these settings.
 fn with_check(settings: &str) -> String {
     include_str!("direct.yaml")

@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 use foldhash::HashMap;
 use regex::Regex;
 
-use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
+use mixer_attribute::{AttributeBag, OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
@@ -138,8 +138,24 @@ pub(crate) enum TextTest {
 }
 
 impl TextTest {
+    /// Whether it holds, or is not known to hold not: beyond the [limit](AttributeBag::count_search) of a request nothing is searched, and the
+    /// length of a text saves nobody a charge.
+    pub(crate) fn may_hold(&self, text: &[u8], bag: &AttributeBag<'_>) -> bool {
+        if matches!(self, TextTest::Regex(_)) && !bag.count_search(text) {
+            let (bytes, limit) = (text.len(), bag.search_limit());
+            mixer_base::warn_limited!(
+                1,
+                bytes,
+                limit,
+                "a clause of quotaSpec is taken to match a text that is not searched"
+            );
+            return true;
+        }
+        self.holds(text)
+    }
+
     /// Whether it holds.
-    pub(crate) fn holds(&self, text: &[u8]) -> bool {
+    fn holds(&self, text: &[u8]) -> bool {
         match self {
             TextTest::Exact(exact) => exact.as_bytes() == text,
             TextTest::Prefix(prefix) => text.starts_with(prefix.as_bytes()),

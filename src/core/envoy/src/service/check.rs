@@ -238,7 +238,7 @@ fn required_quotas<'c>(quotas: &'c [CheckQuota], bag: &AttributeBag<'_>) -> Vec<
     for quota in quotas {
         let holds = |tests: &Vec<(SlotId, TextTest)>| {
             tests.iter().all(|(slot, test)| match bag.peek(*slot) {
-                Some(Value::String(text)) => test.holds(text),
+                Some(Value::String(text)) => test.may_hold(text, bag),
                 _ => false,
             })
         };
