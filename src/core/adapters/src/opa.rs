@@ -92,6 +92,12 @@ impl Problem {
         diagnostic
     }
 
+    /// The diagnostic of a problem with which Istio Mixer builds a handler.
+    fn not_built(&self) -> Diagnostic {
+        let text = format!("the handler will not be built: {}", self.message());
+        Diagnostic::error(NOT_BUILT, self.field(), text).accepted_by_istio()
+    }
+
     /// Whether Istio Mixer builds a handler with this problem.
     fn is_lenient(&self, params: &Params) -> bool {
         params.fail_close || (self.subject == Subject::CheckMethod && !params.check_method.is_empty())
@@ -131,6 +137,7 @@ impl Adapter for Opa {
             Ok(_) => {}
             Err(found) => problems.extend(found.iter().map(|problem| problem.diagnostic(params))),
         }
+        problems.extend(rego::failing_calls(params).iter().map(Problem::not_built));
         warn_incomplete(instances, problems);
     }
 

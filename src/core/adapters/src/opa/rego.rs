@@ -8,6 +8,7 @@ mod dialect;
 mod evaluate;
 mod handler;
 mod input;
+mod literals;
 mod text;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use compile::Policy;
 use data::DataFiles;
 use evaluate::Prepared;
 use handler::{OpaHandler, Settings, Shared, SlowThreads, Undecided, Unusable};
+pub(super) use literals::failing_calls;
 use mixer_base::task::Task;
 use mixer_engine::adapter::{BoundInstance, BuildError, Env, Handler};
 use mixer_engine::check_cache::AnswerEpoch;
@@ -36,6 +38,10 @@ pub(super) async fn build(
 ) -> Result<Box<dyn Handler>, BuildError> {
     let layouts = Layout::of_all(instances);
     let options = env.commons.get::<AdapterOptions>();
+    let failing = if options.as_istio_mixer { Vec::new() } else { failing_calls(&params) };
+    if !failing.is_empty() {
+        return Err(BuildError::Invalid(failing.iter().map(Problem::message).collect()));
+    }
     let compiled = {
         let params = params.clone();
         // A large policy takes a while.

@@ -537,6 +537,58 @@ async fn results_that_are_products_of_texts_are_bounded() {
     assert_eq!(answers(params(small)).await[0], allowed());
 }
 
+/// Each fails for every request, so that `open if not bad` would fail, or hold, for all of them.
+#[tokio::test]
+async fn literals_that_a_function_does_not_take_are_errors() {
+    let rows = [
+        (
+            "regex.match(\"^/(admin\", input.action.path)",
+            "3:7: this call of regex.match fails for every request: invalid regex",
+        ),
+        ("x := regex.split(`[`, input.action.path)", "regex.split fails for every request: invalid regex"),
+        ("regex.replace(input.action.path, \"(\", \"\") == \"a\"", "it has no result"),
+        ("regex.match(`^.*a.{0,100}b.*c.{0,100}d$`, input.action.path)", "exceeded size limit"),
+        ("not glob.match(\"/admin/{a,b\", [\"/\"], input.action.path)", "invalid glob"),
+        ("net.cidr_contains(\"10.0.0.0/33\", input.subject.user)", "10.0.0.0/33"),
+        ("net.cidr_contains(input.subject.user, \"10.0.0.256\")", "10.0.0.256"),
+        ("startswith(input.action.path, 7)", "`startswith` expects string argument"),
+        ("count([x | x := lower([\"A\"])]) > 0", "`lower` expects string argument"),
+        ("time.parse_rfc3339_ns(\"yesterday\") < 0", "time.parse_rfc3339_ns fails for every request"),
+    ];
+    for (expression, wanted) in rows {
+        let policy =
+            format!("package gate\ndefault open = false\nbad {{ {expression} }}\nopen {{ not bad }}\n");
+        let found = problems::<Opa>(&params(&policy));
+        let is_found =
+            found.iter().any(|problem| problem.contains("opa_policy.0:3:") && problem.contains(wanted));
+        assert!(is_found, "{expression}: {found:?}");
+        assert!(matches!(built(params(&policy)).await, Err(BuildError::Invalid(_))), "{expression}");
+        // Istio Mixer evaluates such a policy.
+        let env = test_env("h.istio-system");
+        env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+        assert!(Opa::build(params(&policy), vec![bound()], env).await.is_ok(), "{expression}");
+    }
+    let rows = [
+        "regex.match(input.action.properties.pattern, \"a\")",
+        "regex.match(sprintf(\"^/%s(\", [input.subject.user]), \"a\")",
+        "replace(input.action.path, \"a\", \"b\", r)",
+        "glob.match(\"/a/*\", [], input.action.path)",
+        "glob.match(\"/a/*\", null, input.action.path)",
+        "startswith(input.action.path, 7) with startswith as true",
+        "lower(7)",
+    ];
+    for expression in rows {
+        let policy =
+            format!("package gate\ndefault open = false\nlower(x) = x {{ true }}\nopen {{ {expression} }}\n");
+        let policy = if expression.starts_with("lower") {
+            policy
+        } else {
+            policy.replace("lower(x) = x { true }\n", "")
+        };
+        assert_eq!(problems::<Opa>(&params(&policy)), Vec::<String>::new(), "{expression}");
+    }
+}
+
 /// A caller writes numbers that take seconds to write out, as an object, too, and structures that the engine follows by recursion.
 #[tokio::test]
 async fn what_a_caller_writes_is_read_within_bounds() {
