@@ -4,6 +4,8 @@
 
 #![cfg(test)]
 
+#[path = "envoy/closed.rs"]
+mod closed;
 #[path = "envoy/combined.rs"]
 mod combined;
 #[path = "envoy/direct.rs"]

@@ -140,6 +140,24 @@ spec: {compiledAdapter: rbac}
     by_policy(handler) + ROLES
 }
 
+/// A quota of descriptors, which have no user.
+const UNCHARGEABLE: &str = "kind: handler
+metadata: {name: memory, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 9, validDuration: 9s}]}}
+---
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {}}}
+---
+kind: rule
+metadata: {name: calls, namespace: istio-system}
+spec: {match: (source.user | \"\") != \"\", actions: [{handler: memory, instances: [calls]}]}
+---
+kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {ratelimit: {quotas: [{domain: shop, entries: {plan: '*'}, quota: calls}]}}
+";
+
 /// A quota with a misspelt dimension. Nobody listens on the port.
 const QUOTA: &str = "kind: handler
 metadata: {name: limits, namespace: istio-system}
@@ -453,6 +471,9 @@ const STARTS: &[Row] = &[
     }),
     ("an override of a quota, by `redisquota`, names a dimension that there is not", |files| {
         files.put("/conf/quota.yaml", QUOTA);
+    }),
+    ("the condition of a rule for `ratelimit.quotas` reads what no descriptor has", |files| {
+        files.put("/conf/quota.yaml", UNCHARGEABLE);
     }),
     ("a role or binding of a check rule, by `rbac`, has an error", |files| {
         files.put("/conf/deny.yaml", by_rbac().replace("methods", "method"));

@@ -209,6 +209,19 @@ fn policy_knows_that_a_body_is_truncated() {
     assert_eq!(endpoint.get("/check/", &[]).0, 200);
 }
 
+/// Envoy sends the bytes of a body, no text.
+#[test]
+fn bodies_are_matched_as_text() {
+    let condition = "'\"(?i)attack\".matches(request.body.text | \"\")'";
+    let policy =
+        rule("attack", "denier", "{status: {code: 7}}", condition) + &settings("{includeBody: true}");
+    let endpoint = Endpoint::start(&policy, &[]);
+    for (body, status) in [("an Attack", 403), ("nothing", 200), ("", 200), ("\u{e9} ATTACK", 403)] {
+        let answer = http_with("POST", &endpoint.url("/check/"), &[], body).expect("an answer");
+        assert_eq!(answer.status, status, "{body}: {}", answer.body);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_denies_what_is_denied_although_it_fails_open() {
     let fixture = Fixture::start().await;

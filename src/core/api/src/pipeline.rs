@@ -24,6 +24,13 @@ pub enum PhaseError {
     Check(DispatchError),
 }
 
+impl From<PhaseError> for DispatchError {
+    fn from(error: PhaseError) -> Self {
+        let (PhaseError::Preprocess(error) | PhaseError::Check(error)) = error;
+        error
+    }
+}
+
 impl std::fmt::Display for PhaseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (Self::Preprocess(error) | Self::Check(error)) = self;

@@ -44,8 +44,9 @@ pub use dump::{
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, NamespaceReference, QuotaNamespaces,
-    QuotaReference, Registry, RequestNamespace, SnapshotExtension,
+    ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
+    MappingOutline, NamespaceReference, QuotaNamespaces, QuotaReference, Registry, RequestNamespace,
+    SnapshotExtension,
 };
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};

@@ -25,8 +25,9 @@ use mixer_attribute::{AttributeBag, OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, NamespaceReference, QuotaReference,
-    RequestNamespace, ResourceProblems, Snapshot, SnapshotExtension,
+    ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
+    MappingOutline, NamespaceReference, QuotaReference, RequestNamespace, ResourceProblems, Snapshot,
+    SnapshotExtension,
 };
 
 use crate::known::known_types;
@@ -280,6 +281,14 @@ impl ExtensionConfig for EnvoyConfig {
 
     fn is_configured(&self) -> bool {
         self.is_configured
+    }
+
+    fn charged_attribute(&self, quota: &QuotaReference, attribute: &str) -> ChargedAttribute<'_> {
+        pitfall::charged_attribute(self, quota, attribute)
+    }
+
+    fn incomplete(&self, attribute: &str) -> Option<IncompleteAttribute> {
+        pitfall::incomplete(self, attribute)
     }
 
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {

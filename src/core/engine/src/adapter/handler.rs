@@ -157,12 +157,20 @@ pub enum GeneratedValue {
 pub struct HandlerError {
     /// Message of the adapter.
     pub message: String,
+    /// Whether it depends on the request and the configuration alone, as a text that is malformed: the caller can bring it about, and the
+    /// same request fails again. No failure of a server or of its backends.
+    pub is_of_request: bool,
 }
 
 impl HandlerError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), is_of_request: false }
+    }
+
+    /// An error that depends on the request alone.
+    pub fn of_request(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_of_request: true }
     }
 }
 

@@ -231,7 +231,7 @@ impl<'t, 'c> Operation<'t, 'c> {
             trace.failed(at, text);
         }
         match on_error {
-            None => self.errors.errors.push(text.to_owned()),
+            None => self.errors.push(HandlerError::of_request(text)),
             // The same attributes fail again: the answer is as valid as without the instance.
             Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => {
@@ -262,7 +262,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                             continue;
                         }
                         Settled::Failed(error) => {
-                            self.errors.errors.push(error.message);
+                            self.errors.push(error);
                             continue;
                         }
                     };

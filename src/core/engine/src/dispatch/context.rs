@@ -45,6 +45,8 @@ pub struct DispatchContext<'c> {
 pub struct DispatchError {
     /// At least one.
     pub errors: Vec<String>,
+    /// Whether one of them [depends on the request alone](HandlerError::is_of_request).
+    pub is_of_request: bool,
 }
 
 /// The text of a condition that failed.
@@ -59,10 +61,22 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
+    /// Adds an error.
+    pub fn push(&mut self, error: HandlerError) {
+        self.errors.push(error.message);
+        self.is_of_request |= error.is_of_request;
+    }
+
+    /// Adds the errors of another operation.
+    pub fn extend(&mut self, other: Self) {
+        self.errors.extend(other.errors);
+        self.is_of_request |= other.is_of_request;
+    }
+
     /// Applies `on_error` to a condition that failed: adds it, ignores it, or returns why it refuses the request.
     pub(super) fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) -> Option<String> {
         match route.on_condition_error() {
-            None => self.errors.push(condition_failure(route, error)),
+            None => self.push(HandlerError::of_request(condition_failure(route, error))),
             Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => return Some(condition_failure(route, error)),
         }

@@ -8,7 +8,7 @@ use super::context::count_work;
 use super::instances::{evaluate, work_of};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
-use crate::adapter::{Generated, GeneratedValue};
+use crate::adapter::{Generated, GeneratedValue, HandlerError};
 use crate::routing::{MatchCounts, Matched, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
@@ -43,7 +43,7 @@ pub async fn preprocess<'t: 'a, 'a>(
         if let Some(error) = failed {
             // Nothing is decided yet that could refuse the request.
             let refused = errors.condition_failed(route, error);
-            errors.errors.extend(refused);
+            refused.into_iter().for_each(|text| errors.push(HandlerError::of_request(text)));
             continue;
         }
         if let Some(trace) = context.trace {
@@ -71,7 +71,7 @@ pub async fn preprocess<'t: 'a, 'a>(
                             pending.push((instance, settling));
                         }
                     }
-                    Err(text) => errors.errors.push(text.to_owned()),
+                    Err(text) => errors.push(HandlerError::of_request(text)),
                 }
             }
         }
@@ -82,10 +82,10 @@ pub async fn preprocess<'t: 'a, 'a>(
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();
     for (instance, answer) in routed.into_iter().zip(answers) {
         let bound =
-            answer.map_err(|e| e.message).and_then(|generated| bind(&instance.config, &generated, bag));
+            answer.and_then(|generated| bind(&instance.config, &generated, bag).map_err(HandlerError::new));
         match bound {
             Ok(values) => made.extend(values),
-            Err(error) => errors.errors.push(error),
+            Err(error) => errors.push(error),
         }
     }
     errors.into_result(())?;

@@ -8,9 +8,9 @@ use super::context::condition_failure;
 use super::instances::{evaluate, instances_named};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError, Protocol};
-use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
+use crate::adapter::{HandlerError, QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
-use crate::snapshot::OnError;
+use crate::snapshot::{Condition, OnError};
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_base::sample;
 
@@ -81,7 +81,7 @@ impl QuotaRequest<'_> {
 /// Allocates one quota over a preprocessed bag.
 ///
 /// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested, unless the quota
-/// must be configured and no rule for the request has it. The least of several grants counts (see [`Protocol`]), and nothing is granted if
+/// must be configured and no rule for the request has it, or the condition of one that has it fails. The least of several grants counts (see [`Protocol`]), and nothing is granted if
 /// a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`, or another rule
@@ -126,7 +126,7 @@ pub async fn quota<'t: 'a, 'a>(
                 Some(error) => {
                     let refuses = request.protocol == Protocol::Mixer && route.refuses_exhausted(*error);
                     let on_error = route.on_condition_error().or(refuses.then_some(OnError::Deny));
-                    (Err(condition_failure(route, *error)), on_error)
+                    (Err(HandlerError::of_request(condition_failure(route, *error))), on_error)
                 }
                 None => {
                     let level = request.level.then_some(&mut level);
@@ -141,7 +141,7 @@ pub async fn quota<'t: 'a, 'a>(
                     is_refused = true;
                     answers.push(QuotaResult::default());
                 }
-                (Err(error), None) => errors.errors.push(error),
+                (Err(error), None) => errors.push(error),
             }
         }
     }
@@ -149,11 +149,11 @@ pub async fn quota<'t: 'a, 'a>(
     let granted = if is_refused {
         QuotaResult::default()
     } else if answers.is_empty() {
-        if !rules
-            .sets()
-            .flat_map(|s| s.routes())
-            .any(|route| instances_named(route, request.name).next().is_some())
-        {
+        let configuring = || {
+            let routes = rules.sets().flat_map(|set| set.routes());
+            routes.filter(|route| instances_named(route, request.name).next().is_some())
+        };
+        if configuring().next().is_none() {
             // A quota that is only tried is granted; one that rules of other namespaces enforce is none that is only tried.
             let is_tried = || {
                 let tried = table.select_dry_run(RuleKind::Quota, bag);
@@ -163,9 +163,14 @@ pub async fn quota<'t: 'a, 'a>(
             };
             if request.protocol == Protocol::Envoy && !is_tried() {
                 let error = format!("no rule for the request configures the quota `{}`", request.name);
-                return Err(DispatchError { errors: vec![error] });
+                return Err(DispatchError { errors: vec![error], is_of_request: false });
             }
             tracing::warn!("Requested quota '{}' is not configured", request.name);
+        } else if request.protocol == Protocol::Envoy {
+            // A condition that is false says that the request is not charged; one that fails says nothing.
+            configuring()
+                .filter_map(|route| failed_condition(route, bag))
+                .for_each(|error| errors.push(error));
         }
         as_requested(request.amount)
     } else {
@@ -179,6 +184,13 @@ pub async fn quota<'t: 'a, 'a>(
     errors.into_result(outcome)
 }
 
+/// The failure of the condition of a rule whose quota is not charged for it, unless the rule ignores failures.
+fn failed_condition<'t: 'a, 'a>(route: &'t Route, bag: &AttributeBag<'a>) -> Option<HandlerError> {
+    let Condition::When(program) = &route.rule.condition else { return None };
+    let error = program.eval(bag).err().filter(|_| route.on_condition_error() != Some(OnError::Allow))?;
+    Some(HandlerError::of_request(condition_failure(route, error)))
+}
+
 fn as_requested(amount: i64) -> QuotaResult {
     QuotaResult { granted: amount, valid_duration: DEFAULT_VALID_DURATION }
 }
@@ -190,7 +202,7 @@ async fn allocate<'t: 'a, 'a>(
     call: QuotaCall<'_>,
     level: Option<&mut Option<QuotaLevel>>,
     context: &DispatchContext<'_>,
-) -> Result<QuotaResult, String> {
+) -> Result<QuotaResult, HandlerError> {
     let evaluated = match evaluate(route_instance, bag) {
         Ok(evaluated) => evaluated,
         Err(text) => {
@@ -199,11 +211,13 @@ async fn allocate<'t: 'a, 'a>(
                 let at = trace.dispatch(route, action, route_instance, RuleKind::Quota, None);
                 trace.failed(at, text);
             }
-            return Err(text.to_owned());
+            return Err(HandlerError::of_request(text));
         }
     };
-    let destination =
-        table.destinations().get(route_instance.destination.index()).ok_or("no such destination")?;
+    let destination = table
+        .destinations()
+        .get(route_instance.destination.index())
+        .ok_or_else(|| HandlerError::new("no such destination"))?;
     let at = context.trace.map(|trace| {
         let instance = Some(&evaluated.instance);
         trace.borrow_mut().dispatch(route, action, route_instance, RuleKind::Quota, instance)
@@ -227,5 +241,5 @@ async fn allocate<'t: 'a, 'a>(
     if let (Some(trace), Some(at)) = (context.trace, at) {
         CallTrace::new(at, started).granted(trace, call.amount, &result);
     }
-    result.map_err(|error| error.message)
+    result
 }

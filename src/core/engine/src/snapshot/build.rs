@@ -503,6 +503,9 @@ impl SnapshotBuilder {
         let rules = &self.parts.rules;
         let configured = quotas::Configured { bindings: &bindings, rules, default_namespace };
         diagnostics.extend(quotas::unconfigured(extensions, &configured, &self.parts.instances));
+        let (vocabulary, instances) = (&self.programs.vocabulary, &self.parts.instances);
+        let unchargeable = quotas::Unchargeable { configured, vocabulary, instances };
+        diagnostics.extend(quotas::unchargeable(extensions, unchargeable));
         diagnostics.extend(quotas::uncharged(extensions, rules));
         diagnostics.extend(unnamed::unknown(extensions, rules));
         diagnostics.extend(unnamed::without_rules(extensions, rules, default_namespace));

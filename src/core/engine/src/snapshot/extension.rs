@@ -103,6 +103,18 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// What requests that are charged by a reference of [`quotas`](Self::quotas) have of an attribute.
+    fn charged_attribute(&self, quota: &QuotaReference, attribute: &str) -> ChargedAttribute<'_> {
+        let _ = (quota, attribute);
+        ChargedAttribute::Any
+    }
+
+    /// Why the requests that it has checked lack an attribute, or have less of it than rules expect, if so.
+    fn incomplete(&self, attribute: &str) -> Option<IncompleteAttribute> {
+        let _ = attribute;
+        None
+    }
+
     /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to
     /// the quota, if so. `quota` is the name of the instance.
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
@@ -141,6 +153,31 @@ pub struct QuotaReference {
     pub namespaces: QuotaNamespaces,
     /// The problem if no rule configures the quota, with its position in the file; the snapshot adds a hint.
     pub problem: Diagnostic,
+    /// The number of the list entry that names it, if the requests that it charges have few attributes
+    /// ([`ExtensionConfig::charged_attribute`]).
+    pub selector: Option<usize>,
+}
+
+/// What the requests that are charged to a quota have of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChargedAttribute<'c> {
+    /// Any value, or none.
+    Any,
+    /// This text, all of them.
+    Text(&'c str),
+    /// None of them has it.
+    Absent,
+}
+
+/// Why rules over an attribute do not decide as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IncompleteAttribute {
+    /// The code of the warning.
+    pub code: &'static str,
+    /// What the requests lack.
+    pub why: &'static str,
+    /// What to do.
+    pub hint: &'static str,
 }
 
 /// The namespaces, beside the default one, whose rules apply to the requests that an extension charges to a quota.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::place::{instance_params_path, name_field, params_path, placed};
+use super::extension::IncompleteAttribute;
 use super::model::{Condition, HeaderOperationKind, InstanceConfig, RuleConfig, Snapshot};
 use super::suspicions;
 use crate::template::Variety;
@@ -58,7 +59,37 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
         }
     }
     constant_dimensions(snapshot, &mut out);
+    snapshot.rules.iter().for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
     out
+}
+
+/// Reports rules that decide by an attribute of which the requests of an extension have nothing, or less than expected.
+fn incomplete_attributes(rule: &RuleConfig, snapshot: &Snapshot, out: &mut Diagnostics) {
+    if !rule.decides() {
+        return;
+    }
+    let condition = match &rule.condition {
+        Condition::When(program) => Some(program),
+        _ => None,
+    };
+    let reports = |instance: &&Arc<InstanceConfig>| instance.template().variety == Variety::Report;
+    let instances = rule.actions.iter().flat_map(|action| &action.instances).filter(|i| !reports(i));
+    let values = instances.flat_map(|instance| instance.programs.iter().flatten());
+    let headers = rule.request_headers.iter().filter_map(|operation| operation.value.as_ref());
+    let programs = condition.into_iter().chain(values).chain(headers);
+    let read: BTreeSet<&str> = programs
+        .flat_map(|program| program.attributes())
+        .map(|slot| snapshot.vocabulary.name(slot))
+        .collect();
+    let found = read.into_iter().find_map(|name| {
+        Some((name, snapshot.extensions.iter().find_map(|extension| extension.incomplete(name))?))
+    });
+    if let Some((name, IncompleteAttribute { code, why, hint })) = found {
+        let message = format!("the rule reads `{name}`: {why}");
+        let field = FieldPath::root().field("spec").field("match");
+        let problem = Diagnostic::warning(code, field, message).with_hint(hint);
+        out.push(placed(problem, &rule.key, &rule.origin));
+    }
 }
 
 /// Reports dimensions of quotas that are the same for every request of an extension.

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::extension::{ExtensionConfig, QuotaNamespaces, QuotaReference};
+use super::extension::{ChargedAttribute, ExtensionConfig, QuotaNamespaces, QuotaReference};
 use super::lint::place::{name_field, placed};
-use super::model::{HandlerBinding, InstanceConfig, RuleConfig, Rules, Snapshot};
+use super::model::{Condition, HandlerBinding, InstanceConfig, RuleConfig, Rules, Snapshot};
+use mixer_attribute::{AttributeBag, SlotId, Value, Vocabulary};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, Node, RawResource, ResourceKey};
+use mixer_expr::Program;
 
 /// The template of quotas.
 const QUOTA: &str = "quota";
@@ -21,13 +23,30 @@ impl Snapshot {
         is_bound(&self.bindings, name)
     }
 
-    /// The quotas that a resource of an extension names and no rule configures.
+    /// The quotas that a resource of an extension names, and that no rule configures or none for its requests.
     pub(crate) fn unconfigured_quotas_of(&self, resource: &ResourceKey) -> Vec<&str> {
         let resource = resource.to_string();
-        let named = self.extensions.iter().flat_map(|extension| extension.quotas());
-        let own = named.filter(|quota| quota.problem.resource == resource);
-        let configured = self.configured_quotas();
-        own.filter(|quota| !configured.has(quota)).map(|quota| quota.name.as_str()).collect()
+        let (configured, unchargeable) = (self.configured_quotas(), self.unchargeable());
+        let of = |extension| {
+            let own = ExtensionConfig::quotas(extension).iter().filter(|q| q.problem.resource == resource);
+            own.filter(move |quota| {
+                !configured.has(quota) || unchargeable.problem(extension, quota).is_some()
+            })
+        };
+        self.extensions
+            .iter()
+            .flat_map(|extension| of(&**extension))
+            .map(|quota| quota.name.as_str())
+            .collect()
+    }
+
+    /// The quotas of which rules configure instances that no request of a resource of an extension can be charged to.
+    fn unchargeable(&self) -> Unchargeable<'_> {
+        Unchargeable {
+            configured: self.configured_quotas(),
+            vocabulary: &self.vocabulary,
+            instances: &self.instances,
+        }
     }
 
     fn configured_quotas(&self) -> Configured<'_> {
@@ -44,24 +63,122 @@ pub(super) struct Configured<'s> {
     pub(super) default_namespace: &'s str,
 }
 
-impl Configured<'_> {
+impl<'s> Configured<'s> {
     /// Whether a rule for the requests of this reference configures its quota.
     fn has(&self, quota: &QuotaReference) -> bool {
         match &quota.namespaces {
             QuotaNamespaces::Any => is_bound(self.bindings, &quota.name),
-            QuotaNamespaces::Only(other) => self
-                .namespaces_of(&quota.name)
-                .any(|namespace| namespace == self.default_namespace || Some(namespace) == other.as_deref()),
+            QuotaNamespaces::Only(_) => self.rules_of(quota).next().is_some(),
         }
+    }
+
+    /// The rules for the requests of this reference that configure its quota.
+    fn rules_of(self, quota: &QuotaReference) -> impl Iterator<Item = &'s Arc<RuleConfig>> {
+        self.naming(&quota.name).filter(move |rule| {
+            let namespace = &*rule.key.namespace;
+            let is_for =
+                |other: Option<&str>| namespace == self.default_namespace || Some(namespace) == other;
+            match &quota.namespaces {
+                QuotaNamespaces::Any => true,
+                QuotaNamespaces::Only(other) => is_for(other.as_deref()),
+            }
+        })
+    }
+
+    /// The rules that configure the quota with this name.
+    fn naming(self, name: &str) -> impl Iterator<Item = &'s Arc<RuleConfig>> {
+        self.rules.iter().filter(move |rule| {
+            let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
+            instances.any(|instance| is_quota(instance) && is_same(&instance.key.name, name))
+        })
     }
 
     /// The namespaces of the rules that configure the quota with this name.
     fn namespaces_of<'n>(&'n self, name: &'n str) -> impl Iterator<Item = &'n str> {
-        let names = move |rule: &&Arc<RuleConfig>| {
-            let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
-            instances.any(|instance| is_quota(instance) && is_same(&instance.key.name, name))
-        };
-        self.rules.iter().filter(names).map(|rule| &*rule.key.namespace)
+        self.naming(name).map(|rule| &*rule.key.namespace)
+    }
+}
+
+/// Finds quotas that rules configure, under conditions that no request fulfils which extensions charge to them: nothing would be charged.
+#[derive(Clone, Copy)]
+pub(super) struct Unchargeable<'s> {
+    pub(super) configured: Configured<'s>,
+    pub(super) vocabulary: &'s Vocabulary,
+    pub(super) instances: &'s SharedMap<Arc<InstanceConfig>>,
+}
+
+impl Unchargeable<'_> {
+    /// The problems of the quotas that an extension names.
+    fn problems(self, extension: &dyn ExtensionConfig) -> impl Iterator<Item = Diagnostic> {
+        extension.quotas().iter().filter_map(move |quota| self.problem(extension, quota))
+    }
+
+    /// That no rule in force can apply to the requests of a reference, which have few attributes. A rule in dry run tries the quota.
+    fn problem(self, extension: &dyn ExtensionConfig, quota: &QuotaReference) -> Option<Diagnostic> {
+        quota.selector?;
+        let mut first = None;
+        for rule in self.configured.rules_of(quota).filter(|rule| !rule.dry_run) {
+            let why = self.why_never(rule, extension, quota)?;
+            first.get_or_insert((rule, why));
+        }
+        let (rule, why) = first?;
+        let message =
+            format!("nothing is charged to the quota `{}`: the condition of {} {why}", quota.name, rule.key);
+        Some(Diagnostic { code: "quota-unchargeable", message, ..quota.problem.clone() }.with_hint(
+            "write the condition over `ratelimit.descriptor`, or leave it out; if the descriptors have an entry that is named like the \
+             attribute, name it in `entries`",
+        ))
+    }
+
+    /// Why the condition of a rule is not true for any request of a reference, if that is certain.
+    fn why_never(
+        self,
+        rule: &RuleConfig,
+        extension: &dyn ExtensionConfig,
+        quota: &QuotaReference,
+    ) -> Option<String> {
+        let Condition::When(program) = &rule.condition else { return None };
+        let of = |program: &Program| self.is_never(program, extension, quota);
+        if let Some(why) = of(program) {
+            return Some(why);
+        }
+        let operands = program.conjunct_texts();
+        let several = operands.len() > 1;
+        let compiled = |text| mixer_expr::compile(rule.language, text, self.vocabulary).ok();
+        operands.into_iter().filter(|_| several).filter_map(compiled).find_map(|operand| of(&operand))
+    }
+
+    /// Why a condition without attributes that differ between requests of a reference is not true.
+    fn is_never(
+        self,
+        program: &Program,
+        extension: &dyn ExtensionConfig,
+        quota: &QuotaReference,
+    ) -> Option<String> {
+        let arena = bumpalo::Bump::new();
+        let mut bag = AttributeBag::empty(self.vocabulary, &arena);
+        let mut whys = Vec::new();
+        for slot in program.attributes() {
+            let name = self.vocabulary.name(slot);
+            match extension.charged_attribute(quota, name) {
+                ChargedAttribute::Any => return None,
+                ChargedAttribute::Text(_) | ChargedAttribute::Absent if self.is_generated(slot) => {
+                    return None;
+                }
+                ChargedAttribute::Text(text) => {
+                    bag.set(slot, Value::String(text.as_bytes()));
+                    whys.push(format!("`{name}`, which is `{text}`"));
+                }
+                ChargedAttribute::Absent => whys.push(format!("`{name}`, which descriptors do not set")),
+            }
+        }
+        let is_true = matches!(program.eval(&bag), Ok(Value::Bool(true)));
+        (!is_true && !whys.is_empty()).then(|| format!("reads {}", whys.join(", and ")))
+    }
+
+    fn is_generated(self, slot: SlotId) -> bool {
+        let mut bindings = self.instances.iter().flat_map(|instance| &instance.bindings);
+        bindings.any(|binding| binding.target == slot)
     }
 }
 
@@ -86,6 +203,11 @@ pub(super) fn unconfigured(
     let named = extensions.iter().flat_map(|extension| extension.quotas());
     let unconfigured = named.filter(|quota| !configured.has(quota));
     unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, configured, instances))).collect()
+}
+
+/// The problems of quotas that extensions name, and that no rule charges for the requests of the extension.
+pub(super) fn unchargeable(extensions: &[Arc<dyn ExtensionConfig>], of: Unchargeable<'_>) -> Diagnostics {
+    extensions.iter().flat_map(|extension| of.problems(&**extension)).collect()
 }
 
 /// Warns about quotas that rules configure and no extension with resources names: requests of the extension are not limited by them.

@@ -148,7 +148,8 @@ pub(super) fn set<'a>(
         if let Some(partial) = header(PARTIAL_BODY) {
             out.set(Known::RequestBodyPartial, Value::Bool(partial != b"false"));
         }
-        out.some_text(Known::RequestBodyText, http.body);
+        // Envoy sends a text or, over HTTP and with `pack_as_bytes`, bytes.
+        out.some_text(Known::RequestBodyText, if http.body.is_empty() { http.raw_body } else { http.body });
         let raw = if http.raw_body.is_empty() { http.body } else { http.raw_body };
         if !raw.is_empty() {
             out.set(Known::RequestBodyRaw, Value::Bytes(raw));

@@ -223,7 +223,8 @@ impl Assembler<'_> {
                 continue;
             }
             let namespaces = self.namespaces_of_descriptors(&quota.entries, settings);
-            self.quota_name(&quota.quota, namespaces, field.field("quota"), resource);
+            let selector = Some(self.config.quotas.len());
+            self.quota_name((&quota.quota, selector), namespaces, field.field("quota"), resource);
             let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
             self.config.quotas.push(QuotaSelector {
                 domain: quota.domain.clone(),
@@ -237,7 +238,7 @@ impl Assembler<'_> {
     /// Notes a quota, which must be configured by a rule.
     fn quota_name(
         &mut self,
-        name: &str,
+        (name, selector): (&str, Option<usize>),
         namespaces: QuotaNamespaces,
         field: FieldPath,
         resource: Option<&RawResource>,
@@ -245,7 +246,7 @@ impl Assembler<'_> {
         let Some(resource) = resource else { return };
         let text = format!("no rule configures the quota `{name}`: nothing would be charged to it");
         let problem = placed(resource, Diagnostic::error("quota-unknown", field, text));
-        self.config.quota_names.push(QuotaReference { name: name.to_owned(), namespaces, problem });
+        self.config.quota_names.push(QuotaReference { name: name.to_owned(), namespaces, problem, selector });
     }
 
     fn access_log_types(
@@ -374,7 +375,7 @@ impl Assembler<'_> {
                     .with_hint("write a whole number from 1, or leave it out for 1");
                 self.problem(resource, problem);
             }
-            self.quota_name(&quota.quota, QuotaNamespaces::Any, field.field("quota"), resource);
+            self.quota_name((&quota.quota, None), QuotaNamespaces::Any, field.field("quota"), resource);
         }
         let quotas = rule.quotas.iter().map(|q| (q.quota.clone(), q.charge)).collect();
         Some(CheckQuota { matches, quotas })

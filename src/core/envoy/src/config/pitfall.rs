@@ -4,7 +4,10 @@ use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector};
 use mixer_attribute::CALLER_PRINCIPAL;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
-use mixer_engine::snapshot::{ConstantDimension, ResourceProblems};
+use mixer_engine::snapshot::{
+    ChargedAttribute, ConstantDimension, IncompleteAttribute, QuotaNamespaces, QuotaReference,
+    ResourceProblems,
+};
 
 /// Reports what is null where that would be read as nothing to charge, or as a value that matches nothing.
 pub(super) fn refuse_nulls(spec: &Node, base: &FieldPath, report: &mut ResourceProblems<'_>) {
@@ -82,6 +85,53 @@ pub(super) fn constant_dimension(
     let name = attributes.first().copied().unwrap_or_default();
     let hint = format!("write `ratelimit.descriptor[{key:?}]`, or send a descriptor entry named `{name}`");
     Some(ConstantDimension { requests: "calls of Envoy's rate limit service", hint })
+}
+
+/// The protocol that every descriptor has.
+const DESCRIPTOR_PROTOCOL: &str = "ratelimit";
+
+/// What the descriptors that are charged to a quota have of an attribute; checks have any.
+pub(super) fn charged_attribute<'c>(
+    config: &'c EnvoyConfig,
+    quota: &QuotaReference,
+    name: &str,
+) -> ChargedAttribute<'c> {
+    let Some(selector) = quota.selector.and_then(|number| config.quotas.get(number)) else {
+        return ChargedAttribute::Any;
+    };
+    let namespace = &*config.settings.default_namespace;
+    let selects = name == "destination.namespace";
+    if is_set(config, selector, name) || (selects && quota.namespaces == QuotaNamespaces::Any) {
+        return ChargedAttribute::Any;
+    }
+    match name {
+        "context.protocol" => ChargedAttribute::Text(DESCRIPTOR_PROTOCOL),
+        _ if selects && !namespace.is_empty() => ChargedAttribute::Text(namespace),
+        _ => ChargedAttribute::Absent,
+    }
+}
+
+/// What checks lack unless Envoy sends bodies.
+pub(super) fn incomplete(config: &EnvoyConfig, name: &str) -> Option<IncompleteAttribute> {
+    let check = &config.settings.check;
+    let is_set = config.mappings.iter().any(|mapping| *mapping.attribute == *name)
+        || check.static_attributes.contains_key(name);
+    if check.include_body || is_set {
+        return None;
+    }
+    let (why, hint) = match name {
+        "request.body.text" | "request.body.raw" | "request.body.partial" => (
+            "a check of Envoy does not have it, because `check.includeBody` of the envoybridge is not set",
+            "write `check: {includeBody: true}` in the envoybridge, and `with_request_body` in ext_authz of Envoy",
+        ),
+        // Clients of Mixer's API send it.
+        "request.size" if config.is_configured => (
+            "Envoy sends the bytes that it has received before the check, usually none of the body",
+            "have Envoy receive the body first: `with_request_body` in ext_authz, and `check: {includeBody: true}` in the envoybridge",
+        ),
+        _ => return None,
+    };
+    Some(IncompleteAttribute { code: "body-not-included", why, hint })
 }
 
 /// Whether the descriptors that a selector takes may set an attribute.

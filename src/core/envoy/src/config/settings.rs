@@ -247,6 +247,8 @@ mixer_config::message! {
         7 stop_increment_when_over: bool = false;
         /// Whether several files may configure one domain.
         8 merge_domains: bool = false;
+        /// The status of a descriptor whose quota cannot be allocated: over its limit, within, or an error of the call.
+        9 error_mode: ErrorMode = ErrorMode::Closed;
     }
 }
 

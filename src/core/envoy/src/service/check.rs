@@ -218,7 +218,7 @@ impl EnvoyService {
         if let Err(error) = &decided {
             mixer_base::warn_limited!(1, %error, "a check of Envoy could not be evaluated");
         }
-        builder.finish(decided.err().map(|error| error.to_string()), context.metrics)
+        builder.finish(decided.err().map(DispatchError::from), context.metrics)
     }
 }
 

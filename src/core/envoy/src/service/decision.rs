@@ -92,6 +92,12 @@ impl Decision {
         Self::failed_with(Code::Internal, message, rules)
     }
 
+    /// The refusal of a request that makes its evaluation fail: no mode for failures applies, or its caller could choose that mode.
+    fn invalid_request(error: &DispatchError, rules: Vec<String>) -> Self {
+        let message = format!("mixer:the request cannot be evaluated: {}", error.errors.join(", "));
+        Self { failed: false, ..Self::failed_with(Code::InvalidArgument, message, rules) }
+    }
+
     /// The decision when the call failed before it had one.
     pub(super) fn of_error(error: &GrpcError) -> Self {
         Self::failed_with(error.code, error.message.clone(), Vec::new())
@@ -170,7 +176,7 @@ impl QuotaSink for DecisionBuilder<'_> {
             Ok(outcome) => outcome,
             Err(error) => {
                 // The next quota may refuse the request.
-                self.quota_errors.errors.extend(error.errors);
+                self.quota_errors.extend(error);
                 return ControlFlow::Continue(());
             }
         };
@@ -191,7 +197,7 @@ impl DecisionBuilder<'_> {
     /// request although another one could not be allocated.
     pub(super) fn finish(
         self,
-        error: Option<String>,
+        error: Option<DispatchError>,
         metrics: &Metrics,
     ) -> (Decision, Option<RecordedExchange>) {
         let is_refused = !self.exhausted.is_empty() && self.quota_errors.overruled(metrics);
@@ -199,10 +205,16 @@ impl DecisionBuilder<'_> {
         let verdict = match (error, self.verdict) {
             (None, Some(verdict)) if !quotas_failed => verdict,
             (error, _) => {
-                let error = error.unwrap_or_else(|| self.quota_errors.to_string());
-                let failed = GrpcError::new(Code::Internal, error.as_str());
+                let error = error.unwrap_or(self.quota_errors);
+                let rules = names_of(&self.fired.borrow());
+                // Recorded as the equivalent check of Mixer, which fails.
+                let failed = GrpcError::new(Code::Internal, error.to_string());
                 let exchange = self.exchange.map(|exchange| exchange.failed(failed));
-                return (Decision::failure(error, names_of(&self.fired.borrow())), exchange);
+                let decision = match error.is_of_request {
+                    true => Decision::invalid_request(&error, rules),
+                    false => Decision::failure(error.to_string(), rules),
+                };
+                return (decision, exchange);
             }
         };
         if self.exhausted.is_empty() {

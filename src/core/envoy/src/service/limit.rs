@@ -9,7 +9,7 @@ use super::super::rate_limit::{self, LimitCode, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
-use crate::config::{Unmatched, config_of};
+use crate::config::{ErrorMode, Unmatched, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
@@ -34,8 +34,9 @@ struct LimitCall<'s> {
 impl EnvoyService {
     /// Answers `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` with a framed RateLimitResponse.
     ///
-    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a
-    /// quota could not be allocated and no descriptor is over its limit, so that the failure mode of the proxy decides; otherwise as [`check`](Self::check).
+    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; with the error mode
+    /// `delegate` UNAVAILABLE when a quota could not be allocated and no descriptor is over its limit, so that the failure mode of the proxy
+    /// decides; otherwise as [`check`](Self::check).
     pub(crate) async fn should_rate_limit(
         &self,
         body: Bytes,
@@ -79,33 +80,46 @@ impl EnvoyService {
         }
         let windows = &self.shared.windows;
         let mut statuses = rate_limit::decide(&request, config, windows, &self.limit_metrics, windows.now());
-        let (mut failed, mut failures) = (None, DispatchError::default());
+        let (mut failed, mut failures) = (Vec::new(), DispatchError::default());
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
-            for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
+            for (index, (status, descriptor)) in statuses.iter_mut().zip(request.descriptors).enumerate() {
                 let waiting = &self.worker.engine.waiting;
                 let applied = std::pin::pin!(self.apply_quota(call, &request, descriptor, status, arena));
                 let applied = waiting::counted(waiting, arena, Code::ResourceExhausted, applied).await;
                 if let Err(error) = applied.and_then(|applied| applied) {
                     failures.errors.push(error.message.clone());
-                    failed.get_or_insert(error);
+                    failed.push((index, error));
                 }
             }
         }
-        let over = statuses.iter().any(|status| status.code == LimitCode::OverLimit);
+        let is_over = |statuses: &[LimitStatus]| statuses.iter().any(|s| s.code == LimitCode::OverLimit);
+        let over = is_over(&statuses);
         // A descriptor over its limit refuses the call whatever the others do: the proxy allows what is an error.
         if over && !settings.shadow {
             failures.overruled(call.context.metrics);
-        } else if let Some(error) = failed {
+        } else if let Some((_, error)) = failed.first()
+            && settings.error_mode == ErrorMode::Delegate
+        {
             self.metrics.rate_limit(config, request.domain, "error");
-            return Err(error);
-        } else if settings.unmatched == Unmatched::Error && statuses.iter().any(|status| !status.matched) {
+            return Err(error.clone());
+        }
+        for (index, _) in &failed {
+            let Some(status) = statuses.get_mut(*index) else { continue };
+            status.matched = true;
+            if settings.error_mode == ErrorMode::Closed {
+                (status.code, status.remaining) = (LimitCode::OverLimit, 0);
+            }
+        }
+        let refuses = is_over(&statuses) && !settings.shadow;
+        if !refuses && settings.unmatched == Unmatched::Error && statuses.iter().any(|s| !s.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
             return invalid("no limit is configured for a descriptor");
         }
         let result = match (over, settings.shadow) {
             (true, true) => "shadow_over",
             (true, false) => "over",
+            (false, _) if !failed.is_empty() => "error",
             (false, _) if statuses.iter().all(|status| !status.matched) => "no_match",
             (false, _) => "ok",
         };

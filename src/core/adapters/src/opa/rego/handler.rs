@@ -177,7 +177,7 @@ impl Shared {
                     Undecided::Allowed => Ok(CheckResult::default()),
                     Undecided::Error => {
                         let text = format!("opa: the policy does not decide: {} {why}", self.query);
-                        Err(HandlerError::new(text))
+                        Err(HandlerError::of_request(text))
                     }
                 };
             }
@@ -194,7 +194,11 @@ impl Shared {
             Undecided::Denied => Ok(rejected(Some(&error))),
             // Istio Mixer waits for as long as it takes, so that there is no answer to repeat.
             Undecided::Allowed if !is_late => Ok(CheckResult::default()),
-            Undecided::Allowed | Undecided::Error => Err(HandlerError::new(format!("opa: {error}"))),
+            // How long it takes depends on the server, too.
+            Undecided::Allowed | Undecided::Error if is_late => {
+                Err(HandlerError::new(format!("opa: {error}")))
+            }
+            Undecided::Allowed | Undecided::Error => Err(HandlerError::of_request(format!("opa: {error}"))),
         }
     }
 

@@ -1,0 +1,222 @@
+//! What a caller makes fail, and what cannot be charged, opens nothing.
+
+use crate::direct::Setting;
+use crate::support::free_port;
+use crate::unknown::{Asked, DENIED, MANIFEST, QUOTA, bridge, limit, validated};
+
+/// INVALID_ARGUMENT.
+const INVALID: i32 = 3;
+
+/// As a server starts that is not called as Istio Mixer.
+const NATIVE: [&str; 1] = ["--config-on-error=keep-last"];
+
+const DENY: &str = "---
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7}}}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+";
+
+#[test]
+fn a_body_is_text_however_envoy_packs_it() {
+    let rule = "---
+kind: rule
+metadata: {name: attack, namespace: istio-system}
+spec: {match: '\"(?i)attack\".matches(request.body.text | \"\")', actions: [{handler: deny, instances: [nothing]}]}
+";
+    let setting =
+        Setting::on(&format!("{MANIFEST}{DENY}{rule}{}", bridge("{check: {includeBody: true}}")), &[]);
+    let mut client = setting.client();
+    for as_bytes in [false, true] {
+        for (body, code) in [("an Attack", DENIED), ("nothing", 0)] {
+            let asked = Asked::of("POST", "/").body(body, as_bytes);
+            assert_eq!(asked.code(&mut client), code, "{body}, {as_bytes}");
+        }
+    }
+}
+
+/// A quota whose backend is not there, and what descriptors get for it.
+fn limited(handler: &str, settings: &str) -> Result<bool, tonic::Status> {
+    let rule = QUOTA.replace("NAMESPACE", "istio-system");
+    let start = rule.find("kind: handler").zip(rule.find("---\nkind: instance")).expect("the parts");
+    let rule = format!("{}{handler}{}", &rule[..start.0], &rule[start.1..]);
+    let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
+    let bridge = bridge(&format!("{{ratelimit: {{{quotas}{settings}}}}}"));
+    let setting = Setting::on(&format!("{MANIFEST}{rule}{bridge}"), &NATIVE);
+    let mut client = setting.client();
+    let first = limit(&mut client, "d", ("k", "v"));
+    let again = limit(&mut client, "d", ("k", "v"));
+    let shown =
+        |answer: &Result<bool, tonic::Status>| format!("{:?}", answer.as_ref().map_err(tonic::Status::code));
+    assert_eq!(shown(&first), shown(&again), "{handler}, {settings}");
+    assert!(limit(&mut client, "d", ("other", "v")).expect("an answer"), "no quota is for it");
+    first
+}
+
+/// The filter of Envoy allows by default what is an error.
+#[test]
+fn a_limit_that_cannot_be_charged_is_over() {
+    let broken = |annotations: &str| {
+        format!(
+            "kind: handler\nmetadata: {{name: memory, namespace: istio-system{annotations}}}\n\
+             spec: {{compiledAdapter: drill, params: {{outcome: ERROR}}}}\n"
+        )
+    };
+    let redis = format!(
+        "kind: handler\nmetadata: {{name: memory, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: redisquota, params: {{redisServerUrl: \"127.0.0.1:{}\", connectionPoolSize: 1, \
+         quotas: [{{name: calls.instance.istio-system, maxAmount: 9, validDuration: 60s}}]}}}}\n",
+        free_port()
+    );
+    assert!(!limited(&broken(""), "").expect("an answer"));
+    assert!(!limited(&redis, "").expect("an answer"), "Redis is not there");
+    let told = limited(&redis, ", errorMode: delegate").expect_err("an error");
+    assert_eq!(told.code(), tonic::Code::Unavailable, "{told}");
+    assert!(limited(&redis, ", errorMode: open").expect("an answer"), "on purpose");
+    let allows = ", annotations: {mixer.dev/on-error: allow}";
+    assert!(limited(&broken(allows), "").expect("an answer"), "on purpose");
+}
+
+/// A condition that fails decides nothing: neither that the quota is charged, nor that it is granted.
+#[test]
+fn a_charge_that_no_rule_takes_is_no_grant_if_a_condition_fails() {
+    let of = |condition: &str| {
+        let actions = "spec: {actions: ";
+        let rule = QUOTA
+            .replace("NAMESPACE", "istio-system")
+            .replace(actions, &format!("spec: {{match: '{condition}', actions: "));
+        let quotas = "quotas: [{domain: d, entries: {k: '*', tier: '*'}, quota: calls}, {domain: d, entries: {k: '*'}, quota: calls}]";
+        let check = "check: {quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}";
+        let setting = Setting::on(
+            &format!("{MANIFEST}{rule}{}", bridge(&format!("{{{check}, ratelimit: {{{quotas}}}}}"))),
+            &[],
+        );
+        let mut client = setting.client();
+        let limits =
+            [("k", "v"), ("k", "free")].map(|entry| limit(&mut client, "d", entry).expect("an answer"));
+        (limits, Asked::of("GET", "/").code(&mut client))
+    };
+    // Only some tiers are limited: nothing is charged for the others.
+    assert_eq!(of("(ratelimit.descriptor[\"tier\"] | \"none\") == \"free\"").0, [true, true]);
+    let (limits, code) =
+        of("(ratelimit.descriptor[\"tier\"] | ratelimit.key) == \"free\" || source.namespace == \"x\"");
+    assert_eq!(limits, [false, false], "nobody knows whether the rule is for it");
+    assert_ne!(code, 0, "likewise a check");
+}
+
+/// Failures that depend on the request alone, in rules of every kind.
+#[test]
+fn what_a_caller_makes_fail_is_refused_whatever_the_mode() {
+    let list = "---
+kind: handler
+metadata: {name: office, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {entryType: IP_ADDRESSES, overrides: [\"10.0.0.0/8\"]}}
+---
+kind: instance
+metadata: {name: client, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: 'ip(request.headers[\"x-real-ip\"] | \"10.0.0.1\")'}}
+---
+kind: rule
+metadata: {name: office, namespace: istio-system}
+spec: {actions: [{handler: office, instances: [client]}]}
+";
+    let patterns: String = (0..10)
+        .map(|n| {
+            format!(
+                "---\nkind: rule\nmetadata: {{name: attack-{n}, namespace: istio-system}}\n\
+                 spec: {{match: '\"(?i)attack{n}\".matches(request.body.text | \"\")', actions: [{{handler: deny, instances: [nothing]}}]}}\n"
+            )
+        })
+        .collect();
+    let rego = "---
+kind: handler
+metadata: {name: gate, namespace: istio-system}
+spec:
+  compiledAdapter: opa
+  params:
+    checkMethod: data.gate.allow
+    policy:
+    - |
+      package gate
+      default allow := false
+      allow if net.cidr_contains(\"10.0.0.0/8\", input.action.path)
+---
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec: {compiledTemplate: authorization, params: {subject: {user: '\"ann\"'}, action: {path: 'request.headers[\"x-real-ip\"] | \"10.0.0.1\"'}}}
+---
+kind: rule
+metadata: {name: gate, namespace: istio-system}
+spec: {actions: [{handler: gate, instances: [who]}]}
+";
+    let long = "x".repeat(950_000);
+    for mode in ["open", "delegate", "closed"] {
+        let bridge = bridge(&format!("{{check: {{errorMode: {mode}, includeBody: true}}}}"));
+        let setting = |rules: &str| Setting::on(&format!("{MANIFEST}{DENY}{rules}{bridge}"), &NATIVE);
+        for rules in [list, rego] {
+            let setting = setting(rules);
+            let mut client = setting.client();
+            let mut from = |address: &[u8]| {
+                let asked = Asked::of("GET", "/").headers(&[("x-real-ip", address)]);
+                asked.ask(&mut client)
+            };
+            assert_eq!(from(b"10.0.0.7").0, 0, "{mode}");
+            assert!([DENIED, 5].contains(&from(b"11.1.1.1").0), "{mode}");
+            let (code, message) = from(b"zzz");
+            assert_eq!(code, INVALID, "{mode}: {message}");
+        }
+        let setting = setting(&patterns);
+        let mut client = setting.client();
+        let mut ask = |body: &str| Asked::of("POST", "/").body(body, false).code(&mut client);
+        assert_eq!([ask("nothing"), ask("attack9"), ask(&long)], [0, DENIED, INVALID], "{mode}");
+        // The rule that denies it may be among those that are evaluated.
+        assert_ne!(ask(&format!("attack9{long}")), 0, "{mode}");
+    }
+}
+
+/// A rule over what descriptors do not have would never charge the quota: the warning of a dimension, as an error.
+#[test]
+fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
+    let told = |condition: &str, entry: &str, rest: &str| {
+        let rule = QUOTA
+            .replace("NAMESPACE", "istio-system")
+            .replace("spec: {actions: ", &format!("spec: {{match: '{condition}', actions: "));
+        let quotas = format!("quotas: [{{domain: d, entries: {{{entry}}}, quota: calls}}]");
+        let manifest = MANIFEST.replace(
+            "  attributes:\n",
+            "  attributes:\n    context.reporter.kind: {valueType: STRING}\n    context.protocol: {valueType: STRING}\n",
+        );
+        let text = format!("{manifest}{rule}{}", bridge(&format!("{{ratelimit: {{{quotas}}}{rest}}}")));
+        let errors = |told: &String| told.starts_with("error");
+        validated(&text, &[]).into_iter().filter(errors).collect::<Vec<String>>()
+    };
+    for condition in [
+        "request.method == \"GET\"",
+        "request.url_path.startsWith(\"/api\")",
+        "context.reporter.kind == \"inbound\"",
+        "context.protocol == \"http\"",
+        "(request.headers[\"x-user\"] | \"\") != \"\"",
+        "(destination.namespace | \"\") == \"shop\"",
+        "ratelimit.descriptor[\"k\"] == \"v\" && request.method == \"GET\"",
+    ] {
+        let found = told(condition, "k: \"*\"", "");
+        assert_eq!(found.len(), 1, "{condition}: {found:?}");
+        assert!(found[0].contains("[quota-unchargeable]"), "{condition}: {found:?}");
+    }
+    let shop = ", defaultNamespace: shop";
+    for (condition, entry, rest) in [
+        ("ratelimit.descriptor[\"k\"] == \"v\"", "k: \"*\"", ""),
+        ("ratelimit.domain == \"d\" || request.method == \"GET\"", "k: \"*\"", ""),
+        ("(request.method | \"GET\") == \"GET\"", "k: \"*\"", ""),
+        ("context.protocol == \"ratelimit\"", "k: \"*\"", ""),
+        ("context.protocol != \"http\"", "k: \"*\"", ""),
+        ("request.method == \"GET\"", "request.method: \"*\"", ""),
+        ("(destination.namespace | \"\") == \"shop\"", "k: \"*\"", shop),
+        ("origin.ip == ip(\"10.0.0.1\")", "remote_address: \"*\"", ""),
+    ] {
+        assert_eq!(told(condition, entry, rest), [""; 0], "{condition}");
+    }
+}
