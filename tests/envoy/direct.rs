@@ -764,13 +764,31 @@ fn routes_and_explanations_include_the_configuration_for_envoy() {
 
 #[test]
 fn the_example_runs_with_one_command() {
+    the_example_runs("grpc");
+}
+
+/// Only the headers that Envoy lists reach the rules, and the service.
+#[test]
+fn the_example_over_http_lists_the_headers() {
+    the_example_runs("http");
+}
+
+fn the_example_runs(checks: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy/run.sh");
     let mut environment: Vec<(String, String)> = vec![
         ("ENVOY".to_owned(), crate::fixture::envoy().display().to_string()),
         ("MIXER".to_owned(), env!("CARGO_BIN_EXE_mixer").to_owned()),
+        ("CHECKS".to_owned(), checks.to_owned()),
     ];
-    for name in ["ENVOY_PORT", "ADMIN_PORT", "UPSTREAM_PORT", "MIXER_PORT", "MONITORING_PORT", "METRICS_PORT"]
-    {
+    for name in [
+        "ENVOY_PORT",
+        "ADMIN_PORT",
+        "UPSTREAM_PORT",
+        "MIXER_PORT",
+        "CHECK_PORT",
+        "MONITORING_PORT",
+        "METRICS_PORT",
+    ] {
         environment.push((name.to_owned(), free_port().to_string()));
     }
     let finished = run(&script, &[], &environment, None, None, DEADLINE).expect("it ends");

@@ -209,6 +209,27 @@ fn policy_knows_that_a_body_is_truncated() {
     assert_eq!(endpoint.get("/check/", &[]).0, 200);
 }
 
+/// Envoy sends no header to rules, and takes none of them, that it is not told to.
+#[test]
+fn the_headers_that_envoy_must_list_are_told_once() {
+    let policy = rule(
+        "mallory",
+        "denier",
+        "{status: {code: 7}}",
+        "(request.headers[\"x-user\"] | \"\") == \"mallory\"",
+    ) + "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: role, namespace: istio-system}\n\
+           spec:\n  requestHeaderOperations:\n  - {name: X-Role, values: ['request.headers[\"x-team\"] | \"none\"'], operation: REPLACE}\n";
+    let manifest = "---\napiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: more, namespace: istio-system}\n\
+                    spec: {attributes: {request.headers: {valueType: STRING_MAP}}}\n";
+    let endpoint = Endpoint::start(&format!("{manifest}{policy}"), &[]);
+    for _ in 0..2 {
+        assert_eq!(endpoint.get("/check/", &[]).0, 200);
+    }
+    let told = "rules read x-team, x-user (allowed_headers); rules set x-role (allowed_upstream_headers of authorization_response)";
+    endpoint._server.wait_for_log(told);
+    assert_eq!(endpoint._server.log().matches(told).count(), 1);
+}
+
 /// Envoy sends the bytes of a body, no text.
 #[test]
 fn bodies_are_matched_as_text() {

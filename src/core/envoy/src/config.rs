@@ -12,6 +12,7 @@ mod outline;
 mod pitfall;
 mod replacements;
 pub(crate) mod settings;
+mod wildcard;
 mod written;
 
 use std::any::Any;
@@ -34,13 +35,14 @@ use crate::known::known_types;
 pub(crate) use addresses::{HttpSourceIp, OriginIp};
 use assemble::Assembly;
 pub use descriptors::Unit;
-pub(crate) use descriptors::{DescriptorTree, Limit, glob};
+pub(crate) use descriptors::{DescriptorTree, Limit};
 use manifest::BUILT_IN;
 use outline::outline;
 pub(crate) use settings::{
     AttributeMapping, BridgeSettings, CertificateField, DenyBody, ErrorMode, Mode, Principal, ReporterKind,
     Unmatched,
 };
+pub(crate) use wildcard::{Exhausted, Search, Wildcard};
 
 /// The kinds of resources.
 const KINDS: [&str; 3] = ["envoybridge", "attributemapping", "ratelimit"];
@@ -233,7 +235,7 @@ pub(crate) struct QuotaSelector {
     /// Exact, or `*`.
     pub(crate) domain: String,
     /// Required keys, and patterns of their values.
-    pub(crate) entries: Vec<(String, String)>,
+    pub(crate) entries: Vec<(String, Wildcard)>,
     /// The short name of a quota instance.
     pub(crate) quota: String,
     /// `file:line` of the selector.

@@ -4,6 +4,7 @@
 //! checks serves nothing else. See docs/envoy.md.
 
 mod body;
+mod headers;
 mod json;
 mod limits;
 
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::body::BodyLimits;
+use self::headers::HeaderAdvice;
 use self::limits::LimitsPage;
 use crate::config::{HttpSourceIp, config_of, http_paths};
 use crate::grpc_endpoint::EndpointContext;
@@ -114,7 +116,8 @@ async fn serve(
     let bodies = BodyLimits { memory };
     let service = EnvoyService::new(Arc::clone(&shared));
     let page = LimitsPage::new(&pages);
-    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page });
+    let advice = HeaderAdvice::default();
+    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page, advice });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
         max_connections: max_connections(listeners, DescriptorPlan::of_process().envoy_http),
@@ -157,6 +160,7 @@ struct Endpoint {
     pool: CallPool,
     bodies: BodyLimits,
     page: LimitsPage,
+    advice: HeaderAdvice,
 }
 
 impl Endpoint {
@@ -179,7 +183,9 @@ impl Endpoint {
             match role {
                 Role::RateLimits => (None, None),
                 Role::Checks => {
-                    let config = config_of(published.routes.snapshot());
+                    let snapshot = published.routes.snapshot();
+                    let config = config_of(snapshot);
+                    self.advice.tell(snapshot, config);
                     let prefix = &config.settings.check.http_path_prefix;
                     // Before the body is read: 404 denies the request.
                     let Some(check) = http_paths::strip_prefix(path, prefix) else {

@@ -7,7 +7,7 @@ mod windows;
 use std::sync::Arc;
 
 use super::descriptor::{Descriptor, RateLimitRequest};
-use crate::config::{Domain, EnvoyConfig, Limit, QuotaSelector, Unit, glob};
+use crate::config::{Domain, EnvoyConfig, Exhausted, Limit, QuotaSelector, Search, Unit};
 use mixer_attribute::SignedDuration;
 
 pub(super) use metrics::LimitMetrics;
@@ -80,12 +80,19 @@ pub(super) fn decide(
     windows: &WindowCounters,
     metrics: &LimitMetrics,
     now: u64,
+    search: &Search,
 ) -> Vec<LimitStatus> {
     let Some(domain) = config.domains.get(request.domain) else {
         return vec![LimitStatus::default(); request.descriptors.len()];
     };
-    let mut applied: Vec<Option<ApplicableLimit<'_>>> =
-        request.descriptors.iter().map(|descriptor| apply(domain, descriptor)).collect();
+    // A value that is too long to tell which limit is for it is over every limit: its caller chose the length.
+    let mut exhausted = vec![false; request.descriptors.len()];
+    let found = request.descriptors.iter().zip(&mut exhausted).map(|(descriptor, exhausted)| {
+        let applied = apply(domain, descriptor, search);
+        *exhausted = applied.is_err();
+        applied.unwrap_or_default()
+    });
+    let mut applied: Vec<Option<ApplicableLimit<'_>>> = found.collect();
     let replaced: Vec<&Arc<str>> =
         applied.iter().flatten().filter_map(|a| a.limit).flat_map(|limit| &limit.replaces).collect();
     let is_replaced = |applied: &mut ApplicableLimit<'_>| {
@@ -100,7 +107,8 @@ pub(super) fn decide(
         let is_over =
             |applied: &ApplicableLimit<'_>, hits| !applied.shadow && applied.is_over(hits, windows, now);
         let judged = applied.iter().zip(hits.clone());
-        refuses(judged.filter_map(|(a, hits)| a.as_ref().map(|a| (a.quota_mode, is_over(a, hits)))))
+        exhausted.contains(&true)
+            || refuses(judged.filter_map(|(a, hits)| a.as_ref().map(|a| (a.quota_mode, is_over(a, hits)))))
     };
     let context =
         ChargeContext { windows, metrics, near_limit_ratio: settings.near_limit_ratio, now, is_refused };
@@ -120,7 +128,17 @@ pub(super) fn decide(
     if !refuses(in_quota_mode.iter().map(|status| (true, status.code == LimitCode::OverLimit))) {
         in_quota_mode.iter_mut().for_each(|status| status.code = LimitCode::Ok);
     }
+    for (status, _) in statuses.iter_mut().zip(exhausted).filter(|(_, exhausted)| *exhausted) {
+        status.exceed();
+    }
     statuses
+}
+
+impl LimitStatus {
+    /// Refuses the descriptor for another reason than a limit.
+    pub(super) fn exceed(&mut self) {
+        (self.code, self.remaining, self.matched) = (LimitCode::OverLimit, 0, true);
+    }
 }
 
 /// Whether limits refuse a call. Each is in quota mode or not, and over or not: those in quota mode refuse only if all of them are over.
@@ -141,14 +159,19 @@ fn window_length(unit: Unit, multiplier: u32) -> u64 {
 }
 
 /// The limit for a descriptor: the tree is descended entry by entry, and only the limit of the last entry counts.
-fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<ApplicableLimit<'c>> {
+/// Errors: its values are too long.
+fn apply<'c>(
+    domain: &'c Domain,
+    descriptor: &Descriptor<'_>,
+    search: &Search,
+) -> Result<Option<ApplicableLimit<'c>>, Exhausted> {
     let mut tree = &domain.descriptors;
     let mut found = None;
     let mut key = Vec::with_capacity(64);
     push_part(domain.name.as_bytes(), &mut key);
     let mut matched = true;
     for (index, (name, value)) in descriptor.entries.iter().enumerate() {
-        let node = if matched { tree.find(name, value) } else { None };
+        let node = if matched { tree.find(name, value, search)? } else { None };
         let counted = match node {
             Some(node) if node.share_threshold => node.pattern.as_deref().unwrap_or("*").as_bytes(),
             _ => value,
@@ -168,7 +191,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
         }
     }
     if let Some(own) = descriptor.limit {
-        return Some(ApplicableLimit {
+        return Ok(Some(ApplicableLimit {
             limit: found,
             requests_per_unit: own.requests_per_unit,
             unit: Some(own.unit),
@@ -176,10 +199,9 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
             key,
             shadow: false,
             quota_mode: false,
-        });
+        }));
     }
-    let limit = found?;
-    Some(ApplicableLimit {
+    Ok(found.map(|limit| ApplicableLimit {
         limit: Some(limit),
         requests_per_unit: limit.requests_per_unit,
         unit: limit.unit,
@@ -187,7 +209,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
         key,
         shadow: limit.shadow_mode,
         quota_mode: limit.quota_mode,
-    })
+    }))
 }
 
 /// Appends a part of the key of a counter with its length, so that different parts never make the same key.
@@ -257,20 +279,37 @@ fn charge_limit(applied: &ApplicableLimit<'_>, hits: i64, context: &ChargeContex
     }
 }
 
-/// The quota of Mixer that is configured for a descriptor.
+/// The quota of Mixer that is configured for a descriptor. Errors: its values are too long.
 pub(super) fn quota_for<'c>(
     selectors: &'c [QuotaSelector],
     domain: &[u8],
     descriptor: &Descriptor<'_>,
-) -> Option<&'c QuotaSelector> {
-    selectors.iter().find(|selector| {
+    search: &Search,
+) -> Result<Option<&'c QuotaSelector>, Exhausted> {
+    for selector in selectors {
         let domain_fits = selector.domain == "*" || selector.domain.as_bytes() == domain;
-        domain_fits
-            && selector.entries.iter().all(|(key, pattern)| {
-                let mut entries = descriptor.entries.iter();
-                entries.any(|(name, value)| *name == key.as_bytes() && glob(pattern.as_bytes(), value))
-            })
-    })
+        if domain_fits && fits(selector, descriptor, search)? {
+            return Ok(Some(selector));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a descriptor has the entries of a selector.
+fn fits(selector: &QuotaSelector, descriptor: &Descriptor<'_>, search: &Search) -> Result<bool, Exhausted> {
+    for (key, pattern) in &selector.entries {
+        let mut found = false;
+        for (_, value) in descriptor.entries.iter().filter(|(name, _)| *name == key.as_bytes()) {
+            if pattern.fits(value, search)? {
+                found = true;
+                break;
+            }
+        }
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The stricter of two statuses of one descriptor.

@@ -12,7 +12,7 @@ use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
-    StaticAttribute, TextTest, pitfall,
+    StaticAttribute, TextTest, Wildcard, pitfall,
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
@@ -225,13 +225,20 @@ impl Assembler<'_> {
             let namespaces = self.namespaces_of_descriptors(&quota.entries, settings);
             let selector = Some(self.config.quotas.len());
             self.quota_name((&quota.quota, selector), namespaces, field.field("quota"), resource);
+            if let Some(problem) = pitfall::domain(&quota.domain, field.field("domain")) {
+                self.problem(resource, problem);
+            }
             let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
-            self.config.quotas.push(QuotaSelector {
+            let selector = QuotaSelector {
                 domain: quota.domain.clone(),
-                entries: quota.entries.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+                entries: quota.entries.iter().map(|(k, v)| (k.clone(), Wildcard::new(v))).collect(),
                 quota: quota.quota.clone(),
                 place: resource.map_or_else(String::new, |r| place(r, line)),
-            });
+            };
+            if let Some(problem) = pitfall::shadowed(&selector, &self.config.quotas, field) {
+                self.problem(resource, problem);
+            }
+            self.config.quotas.push(selector);
         }
     }
 

@@ -11,6 +11,7 @@ use mixer_config::{Diagnostic, FieldPath, Node};
 use mixer_engine::snapshot::ResourceProblems;
 
 use super::replacements::Replacements;
+use super::wildcard::{Exhausted, Search, Wildcard};
 
 /// A text that is not used, and may be a YAML number or Boolean.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -194,7 +195,7 @@ pub(crate) struct DescriptorTree {
 struct KeyNodes {
     exact: HashMap<Box<[u8]>, DescriptorNode>,
     /// In the order of the file.
-    wildcards: Vec<(Box<str>, DescriptorNode)>,
+    wildcards: Vec<(Wildcard, DescriptorNode)>,
     any: Option<Box<DescriptorNode>>,
 }
 
@@ -214,17 +215,23 @@ impl DescriptorNode {
 }
 
 impl DescriptorTree {
-    /// The node for an entry: by exact value, else by the first matching wildcard, else by key.
-    pub(crate) fn find(&self, key: &[u8], value: &[u8]) -> Option<&DescriptorNode> {
-        let nodes = self.keys.get(key)?;
-        nodes
-            .exact
-            .get(value)
-            .or_else(|| {
-                let fits = |(pattern, _): &&(Box<str>, DescriptorNode)| glob(pattern.as_bytes(), value);
-                nodes.wildcards.iter().find(fits).map(|(_, node)| node)
-            })
-            .or(nodes.any.as_deref())
+    /// The node for an entry: by exact value, else by the first matching wildcard, else by key. Errors: those of [`Wildcard::fits`].
+    pub(crate) fn find(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        search: &Search,
+    ) -> Result<Option<&DescriptorNode>, Exhausted> {
+        let Some(nodes) = self.keys.get(key) else { return Ok(None) };
+        if let Some(node) = nodes.exact.get(value) {
+            return Ok(Some(node));
+        }
+        for (pattern, node) in &nodes.wildcards {
+            if pattern.fits(value, search)? {
+                return Ok(Some(node));
+            }
+        }
+        Ok(nodes.any.as_deref())
     }
 
     /// Every limit below, in the order of their full keys.
@@ -271,18 +278,6 @@ impl DescriptorTree {
         twice.sort();
         twice
     }
-}
-
-/// Whether a text matches a pattern in which `*` stands for any text.
-pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let mut parts = pattern.split(|byte| *byte == b'*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts.filter(|part| !part.is_empty()) {
-        let Some(at) = rest.windows(part.len()).position(|window| window == part) else { return false };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
-    }
-    rest.ends_with(last)
 }
 
 /// The tree of one resource, without its invalid parts.
@@ -374,7 +369,7 @@ impl Builder<'_, '_> {
         let nodes = tree.keys.entry(config.key.as_bytes().into()).or_default();
         match config.value.as_str() {
             "" => nodes.any = Some(Box::new(node)),
-            value if wildcard => nodes.wildcards.push((value.into(), node)),
+            value if wildcard => nodes.wildcards.push((Wildcard::new(value), node)),
             value => {
                 nodes.exact.insert(value.as_bytes().into(), node);
             }
@@ -418,29 +413,5 @@ impl Builder<'_, '_> {
             quota_mode: config.quota_mode,
             detailed_metric: config.detailed_metric || config.value_to_metric,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::glob;
-
-    #[test]
-    fn wildcards_stand_for_any_text() {
-        for (pattern, text, fits) in [
-            ("*", "", true),
-            ("a*", "abc", true),
-            ("a*", "ba", false),
-            ("*c", "abc", true),
-            ("a*c", "ac", true),
-            ("a*c", "a", false),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "axxc", false),
-            ("aa*aa", "aaa", false),
-            ("abc", "abc", true),
-            ("abc", "abcd", false),
-        ] {
-            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), fits, "{pattern} {text}");
-        }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<Mapp
         routes.extend(limits.map(|l| route("limit", l.full_key.to_string(), limit(l), &domain.place)));
     }
     for selector in &config.quotas {
-        let entries = selector.entries.iter().map(|(key, value)| format!(" {key}={value}"));
+        let entries = selector.entries.iter().map(|(key, value)| format!(" {key}={}", value.text()));
         let from = std::iter::once(selector.domain.clone()).chain(entries).collect();
         routes.push(route("quota", from, selector.quota.clone(), &selector.place));
     }

@@ -1,7 +1,7 @@
 //! Mistakes between the settings of Envoy's services and the quotas that they name.
 
 use super::written::each_field;
-use super::{EnvoyConfig, MappedFrom, QuotaSelector};
+use super::{EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
 use mixer_attribute::CALLER_PRINCIPAL;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{
@@ -79,12 +79,49 @@ pub(super) fn constant_dimension(
     let selector =
         selectors.find(|selector| !attributes.iter().any(|name| is_set(config, selector, name)))?;
     let known =
-        |key: &&(String, String)| attributes.iter().any(|name| name.rsplit('.').next() == Some(&key.0));
+        |key: &&(String, Wildcard)| attributes.iter().any(|name| name.rsplit('.').next() == Some(&key.0));
     let entry = selector.entries.iter().find(known).or(selector.entries.first());
     let key = entry.map_or("KEY", |(key, _)| key);
     let name = attributes.first().copied().unwrap_or_default();
     let hint = format!("write `ratelimit.descriptor[{key:?}]`, or send a descriptor entry named `{name}`");
     Some(ConstantDimension { requests: "calls of Envoy's rate limit service", hint })
+}
+
+/// The error of a selector whose domain no call has.
+pub(super) fn domain(name: &str, field: FieldPath) -> Option<Diagnostic> {
+    let (text, hint) = match name {
+        "" => (
+            "the domain is empty: no call has it".to_owned(),
+            "write `\"*\"` for every domain, or leave the field out",
+        ),
+        _ if name != "*" && name.contains('*') => (
+            format!("no call has the domain `{name}`: only `*` alone stands for others"),
+            "write the `domain` of the rate limit filter of Envoy, or `\"*\"` for every domain",
+        ),
+        _ => return None,
+    };
+    Some(Diagnostic::error("envoy-setting", field, text).with_hint(hint))
+}
+
+/// The warning about a selector that never counts, because an earlier one takes all of its descriptors.
+pub(super) fn shadowed(
+    selector: &QuotaSelector,
+    earlier: &[QuotaSelector],
+    field: FieldPath,
+) -> Option<Diagnostic> {
+    let covers = |first: &&QuotaSelector| {
+        let has = |(key, pattern): &(String, Wildcard)| {
+            selector.entries.iter().any(|(other, value)| other == key && pattern.covers(value))
+        };
+        (first.domain == "*" || first.domain == selector.domain) && first.entries.iter().all(has)
+    };
+    let first = earlier.iter().find(covers)?;
+    let text = format!(
+        "no descriptor is charged to `{}` here: an earlier entry takes all of them for `{}` ({})",
+        selector.quota, first.quota, first.place
+    );
+    let hint = "the first entry that matches counts: write the special ones before the general ones";
+    Some(Diagnostic::warning("quota-selector-shadowed", field, text).with_hint(hint))
 }
 
 /// The protocol that every descriptor has.

@@ -97,7 +97,7 @@ impl Fixture {
         let descriptors: Vec<Descriptor<'_>> =
             owned.iter().map(|entries| Descriptor { entries, limit: None, charge }).collect();
         let request = RateLimitRequest { domain: domain.as_bytes(), descriptors: &descriptors };
-        decide(&request, &self.config, &self.windows, &self.metrics, now)
+        decide(&request, &self.config, &self.windows, &self.metrics, now, &Search::default())
     }
 
     /// The metrics of limits that are not 0, without the common part of their names.
@@ -215,7 +215,8 @@ fn a_limit_of_the_request_overrides_the_configured_one() {
     let descriptors = [Descriptor { entries, limit: Some(limit), charge: 1 }];
     let ask = |domain: &[u8], now| {
         let request = RateLimitRequest { domain, descriptors: &descriptors };
-        decide(&request, &fixture.config, &fixture.windows, &fixture.metrics, now).remove(0)
+        decide(&request, &fixture.config, &fixture.windows, &fixture.metrics, now, &Search::default())
+            .remove(0)
     };
     assert_eq!(ask(b"shop", 3).code, Within);
     assert_eq!(ask(b"shop", 9).code, Over, "ten seconds are one window");
@@ -340,4 +341,18 @@ fn windows_of_quotas_use_the_largest_unit() {
         assert_eq!((limit.unit, limit.multiplier), (unit, multiplier), "{seconds} s");
     }
     assert_eq!(LimitInfo::of_window(5, SignedDuration::from_millis(1500), "q"), None);
+}
+
+/// Nobody knows which limit would be for a value that is too long to be searched.
+#[test]
+fn values_beyond_what_wildcards_search_are_over_the_limit() {
+    let wildcard = |n: usize| {
+        format!("- {{key: agent, value: \"*bot{n}*x\", rate_limit: {{unit: hour, requests_per_unit: 9}}}}\n")
+    };
+    let all: String = (0..10).map(wildcard).collect();
+    let fixture = fixture(&format!("domain: shop\ndescriptors:\n{all}"));
+    let long = "x".repeat((1 << 20) + 1);
+    let statuses = fixture.ask(&[&[("agent", &long)], &[("agent", "a bot3 x")], &[("agent", "none")]], 1, 0);
+    let found: Vec<_> = statuses.iter().map(|status| (status.code, status.matched)).collect();
+    assert_eq!(found, [(Over, true), (Within, true), (Within, false)]);
 }

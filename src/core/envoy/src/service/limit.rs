@@ -9,7 +9,7 @@ use super::super::rate_limit::{self, LimitCode, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
-use crate::config::{ErrorMode, Unmatched, config_of};
+use crate::config::{ErrorMode, Search, Unmatched, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
@@ -79,13 +79,16 @@ impl EnvoyService {
             return invalid("rate limit descriptor list must not be empty");
         }
         let windows = &self.shared.windows;
-        let mut statuses = rate_limit::decide(&request, config, windows, &self.limit_metrics, windows.now());
+        let search = Search::default();
+        let mut statuses =
+            rate_limit::decide(&request, config, windows, &self.limit_metrics, windows.now(), &search);
         let (mut failed, mut failures) = (Vec::new(), DispatchError::default());
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
             for (index, (status, descriptor)) in statuses.iter_mut().zip(request.descriptors).enumerate() {
                 let waiting = &self.worker.engine.waiting;
-                let applied = std::pin::pin!(self.apply_quota(call, &request, descriptor, status, arena));
+                let applied =
+                    std::pin::pin!(self.apply_quota(call, (&request, &search), descriptor, status, arena));
                 let applied = waiting::counted(waiting, arena, Code::ResourceExhausted, applied).await;
                 if let Err(error) = applied.and_then(|applied| applied) {
                     failures.errors.push(error.message.clone());
@@ -106,9 +109,9 @@ impl EnvoyService {
         }
         for (index, _) in &failed {
             let Some(status) = statuses.get_mut(*index) else { continue };
-            status.matched = true;
-            if settings.error_mode == ErrorMode::Closed {
-                (status.code, status.remaining) = (LimitCode::OverLimit, 0);
+            match settings.error_mode {
+                ErrorMode::Closed => status.exceed(),
+                _ => status.matched = true,
             }
         }
         let refuses = is_over(&statuses) && !settings.shadow;
@@ -135,14 +138,21 @@ impl EnvoyService {
     async fn apply_quota(
         &self,
         call: LimitCall<'_>,
-        request: &RateLimitRequest<'_>,
+        (request, search): (&RateLimitRequest<'_>, &Search),
         descriptor: &Descriptor<'_>,
         status: &mut LimitStatus,
         arena: &Bump,
     ) -> Result<(), GrpcError> {
         let snapshot = call.published.routes.snapshot();
         let config = config_of(snapshot);
-        let selector = rate_limit::quota_for(&config.quotas, request.domain, descriptor);
+        let selector = match rate_limit::quota_for(&config.quotas, request.domain, descriptor, search) {
+            Ok(selector) => selector,
+            Err(error) => {
+                mixer_base::warn_limited!(1, %error, "a descriptor is over its limit because its values are too long");
+                status.exceed();
+                None
+            }
+        };
         let recorder = call.observation.filter(|observation| observation.records_payload());
         if selector.is_none() && recorder.is_none() {
             return Ok(());
