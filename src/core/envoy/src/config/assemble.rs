@@ -210,6 +210,9 @@ impl Assembler<'_> {
         for (index, spec) in settings.check.quota_spec.iter().enumerate() {
             for (number, rule) in spec.rules.iter().enumerate() {
                 let field = check.field("quotaSpec").index(index).field("rules").index(number);
+                for problem in pitfall::empty_tests(rule, &field) {
+                    self.problem(resource, problem);
+                }
                 let compiled = self.quota_rule(rule, &field, resource);
                 self.config.check_quotas.extend(compiled);
             }

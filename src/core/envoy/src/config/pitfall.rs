@@ -1,5 +1,6 @@
 //! Mistakes between the settings of Envoy's services and the quotas that they name.
 
+use super::settings::QuotaRule;
 use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
 use mixer_attribute::CALLER_PRINCIPAL;
@@ -85,6 +86,23 @@ pub(super) fn constant_dimension(
     let name = attributes.first().copied().unwrap_or_default();
     let hint = format!("write `ratelimit.descriptor[{key:?}]`, or send a descriptor entry named `{name}`");
     Some(ConstantDimension { requests: "calls of Envoy's rate limit service", hint })
+}
+
+/// The warnings about tests for the empty text, as a template leaves them that was not filled in: nearly no request passes them.
+pub(super) fn empty_tests(rule: &QuotaRule, field: &FieldPath) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    for (index, clause) in rule.matches.iter().enumerate() {
+        let empty = clause.clause.iter().filter(|(_, test)| test.exact.as_deref() == Some(""));
+        out.extend(empty.map(|(name, _)| {
+            let field = field.field("match").index(index).field("clause").key(name);
+            let text = format!(
+                "nothing is charged unless `{name}` is there and empty: an absent attribute passes no test"
+            );
+            Diagnostic::warning("clause-empty", field, text)
+                .with_hint("write the value that is meant, or leave the test out")
+        }));
+    }
+    out
 }
 
 /// The error of a selector whose domain no call has.
