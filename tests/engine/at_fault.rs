@@ -111,11 +111,18 @@ spec: {ratelimit: {quotas: [{domain: shop, quota: calls}]}}
     files.put("/conf/bridge.yaml", BRIDGE);
     stage.start(&files);
     assert_eq!(stage.published().diagnostics, []);
+    let why = "count.rule.istio-system: default.envoybridge.istio-system names its quota";
+    // No descriptor has a user: nothing would be charged.
+    files.put("/conf/count.yaml", COUNT.replace("spec: {", "spec: {match: 'source.user == \"ann\"', "));
+    stage.change(&files);
+    assert_eq!(stage.kept(), [why]);
+    files.put("/conf/count.yaml", COUNT);
+    stage.change(&files);
+    assert_eq!((stage.kept(), stage.published().diagnostics.len()), (Vec::new(), 0));
     files.remove("/conf/count.yaml");
     files.put("/conf/beside.yaml", rule("carol").trim_start_matches("---\n"));
     stage.change(&files);
     assert_eq!((stage.check("bob"), stage.check("carol")), (Answer::Denied, Answer::Denied));
-    let why = "count.rule.istio-system: default.envoybridge.istio-system names its quota";
     assert_eq!(stage.kept(), [why]);
     assert!(stage.published().routes.snapshot().configures_quota("calls"));
     files.remove("/conf/bridge.yaml");
