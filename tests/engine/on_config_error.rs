@@ -316,6 +316,10 @@ const EDITS: &[Row] = &[
         let handler = HANDLER.replace("overrides: [bob]", "overrides: [~]");
         files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
     }),
+    ("an entry of a blacklist is between slashes, `/^bob$/`", |files| {
+        let handler = HANDLER.replace("overrides: [bob]", "overrides: [/^bob$/]");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
     ("an expression of an instance does not compile", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, &INSTANCE.replace("source.user", "sorce.user"), RULE]));
     }),
@@ -469,11 +473,26 @@ const STARTS: &[Row] = &[
     ("the policy of a check rule, by `opa`, does not compile", |files| {
         files.put("/conf/deny.yaml", by_opa().replace("input.subject", "inptu.subject"));
     }),
+    ("the policy of a check rule, by `opa`, reads a name that does not exist", |files| {
+        let text = by_opa().replace("open { input.subject.user !=", "open { not input.subject.usr ==");
+        files.put("/conf/deny.yaml", text);
+    }),
     ("an override of a quota, by `redisquota`, names a dimension that there is not", |files| {
         files.put("/conf/quota.yaml", QUOTA);
     }),
     ("the condition of a rule for `ratelimit.quotas` reads what no descriptor has", |files| {
         files.put("/conf/quota.yaml", UNCHARGEABLE);
+    }),
+    ("a value in an override of a quota, by `redisquota`, is null", |files| {
+        files.put("/conf/quota.yaml", QUOTA.replace("usr: ann", "user: "));
+    }),
+    ("a quota is there twice, in `redisquota`", |files| {
+        let limit = "- {name: requests.instance.istio-system, maxAmount: 100, validDuration: 60s}\n---\n";
+        let quota = QUOTA.replace(
+            "      overrides: [{dimensions: {usr: ann}, maxAmount: 1}]\n---\n",
+            &format!("    {limit}"),
+        );
+        files.put("/conf/quota.yaml", quota);
     }),
     ("a role or binding of a check rule, by `rbac`, has an error", |files| {
         files.put("/conf/deny.yaml", by_rbac().replace("methods", "method"));
@@ -486,6 +505,12 @@ const STARTS: &[Row] = &[
     }),
     ("a restriction of a role or binding is empty", |files| {
         let text = by_rbac().replace("user: ann", "user: bob").replace("paths: [/]", "paths: []");
+        files.put("/conf/deny.yaml", text);
+    }),
+    ("a property of a subject is empty", |files| {
+        let text = by_rbac().replace("subjects: [{user: ann}]", "subjects: [{properties: {team: }}]");
+        let text = text
+            .replace("user: 'source.user | \"\"'", "user: 'source.user | \"\"', properties: {team: '\"\"'}");
         files.put("/conf/deny.yaml", text);
     }),
     ("a report rule has an error", |files| {

@@ -84,6 +84,16 @@ impl Layout {
         }
     }
 
+    /// Bytes of all texts and addresses of an instance.
+    #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only opa bounds its input"))]
+    pub(crate) fn bytes(&self, instance: &Instance<'_>) -> usize {
+        let parts = [self.user, self.groups, self.namespace, self.service, self.method, self.path];
+        let texts: usize = parts.iter().map(|part| part.of(instance).len()).sum();
+        let properties = [&self.subject_properties, &self.action_properties].into_iter().flat_map(|p| &p.0);
+        let values = properties.filter_map(|(_, at)| instance.value(*at));
+        texts + values.map(bytes_of).sum::<usize>()
+    }
+
     /// The layout of an instance among those of its handler. Errors: it lacks a message, or is not bound.
     pub(crate) fn find<'l>(layouts: &'l [Self], instance: &Instance<'_>) -> Result<&'l Self, HandlerError> {
         let refuse = |what: String| HandlerError::new(format!("instance `{}` {what}", instance.name));
@@ -93,6 +103,15 @@ impl Layout {
             None => Ok(layout),
             Some(message) => Err(refuse(format!("has no `{message}`"))),
         }
+    }
+}
+
+/// Bytes of the texts of a value.
+fn bytes_of(value: Value<'_>) -> usize {
+    match value {
+        Value::String(bytes) | Value::Bytes(bytes) => bytes.len(),
+        Value::StringMap(map) => map.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        _ => 0,
     }
 }
 

@@ -13,10 +13,11 @@ pub(crate) struct Dimensions(Vec<DimensionMatch>);
 
 impl Dimensions {
     /// Resolves dimensions as configured against those of an instance.
-    pub(crate) fn new(configured: &BTreeMap<String, String>, instance: &BoundInstance) -> Self {
-        let resolve = |(name, text): (&String, &String)| DimensionMatch {
+    pub(crate) fn new(configured: &BTreeMap<String, Option<String>>, instance: &BoundInstance) -> Self {
+        let resolve = |(name, text): (&String, &Option<String>)| DimensionMatch {
             position: instance.entries("dimensions").find(|(key, _)| key == name).map(|(_, at)| at),
-            text: Pattern::new(text),
+            // compat(1.3): null is the empty text.
+            text: Pattern::new(text.as_deref().unwrap_or_default()),
         };
         Self(configured.iter().map(resolve).collect())
     }

@@ -11,6 +11,7 @@ mod entries;
 mod error_text;
 mod fetch;
 mod inheritance;
+mod openness;
 mod provider;
 mod text;
 mod url;
@@ -176,6 +177,11 @@ impl Adapter for ListChecker {
             }
         }
         problems.extend(suspicious_entries(params));
+        problems.extend(refused_entries(params).map(|(index, text)| {
+            let field = FieldPath::root().field("overrides").index(index);
+            let text = format!("the handler will not be built: {text}");
+            Diagnostic::error(NOT_BUILT, field, text).accepted_by_istio()
+        }));
     }
 
     async fn build(
@@ -189,11 +195,14 @@ impl Adapter for ListChecker {
         if let Some((Severity::Error, text)) = denies_nobody(&params).filter(|_| !as_istio_mixer) {
             return Err(BuildError::Refused(text.to_owned()));
         }
+        if let Some((_, text)) = refused_entries(&params).next().filter(|_| !as_istio_mixer) {
+            return Err(BuildError::Refused(text));
+        }
         let accepts_empty = params.allow_empty_list || as_istio_mixer;
         let name = env.handler_name.clone();
         let provider =
             Provider::new(source, params.entry_type, params.entries(as_istio_mixer), name, accepts_empty);
-        let provider = provider.ending(env.commons.get());
+        let provider = provider.of_blacklist(params.blacklist).ending(env.commons.get());
         let provider = Arc::new(if as_istio_mixer { provider.like_istio_mixer() } else { provider });
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         if as_istio_mixer {
@@ -229,6 +238,16 @@ impl Adapter for ListChecker {
             too_costly: AtomicU64::new(0),
         }))
     }
+}
+
+/// The entries of `overrides` with which the list admits everybody, or that match nothing, with their positions.
+fn refused_entries(params: &Params) -> impl Iterator<Item = (usize, String)> {
+    let entries = params.overrides.iter().flatten().enumerate();
+    entries.filter_map(|(index, entry)| {
+        let entry = entry.as_ref()?;
+        let why = openness::refusal(entry.as_bytes(), params.entry_type, params.blacklist)?;
+        Some((index, format!("overrides: `{entry}`: {why}")))
+    })
 }
 
 /// Warnings about entries of `overrides` that are valid and probably do not do what they say.

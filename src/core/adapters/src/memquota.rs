@@ -34,8 +34,8 @@ use limit::{Limit, Limits};
 mixer_config::message! {
     /// A limit for certain dimension values.
     pub struct Override: "adapter.memquota.config.Params.Override" {
-        /// Dimension values, as text, to which it applies; all must match.
-        1 dimensions: BTreeMap<String, String> = BTreeMap::new();
+        /// Dimension values, as text, to which it applies; all must match. Istio Mixer reads null as an empty text.
+        1 dimensions: BTreeMap<String, Option<String>> = BTreeMap::new();
         /// Amount that may be in use.
         2 max_amount: i64 = 0;
         /// Length of the rolling window; 0 holds amounts until they are released.
@@ -136,9 +136,9 @@ impl Adapter for Memquota {
             })
             .collect::<Result<_, _>>()?;
         if !env.commons.get::<AdapterOptions>().as_istio_mixer
-            && let Some(unknown) = overrides::unknown_dimensions(&configured(&params), &instances).next()
+            && let Some(flaw) = overrides::flaws(&configured(&params), &instances).next()
         {
-            return Err(BuildError::Refused(unknown.text()));
+            return Err(BuildError::Refused(flaw.text));
         }
         let start = nanos(&*env.clock);
         let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();

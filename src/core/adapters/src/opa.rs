@@ -33,11 +33,19 @@ mixer_config::message! {
         1000 data_files: Vec<String> = Vec::new();
         /// How long the evaluation of one call may take. Not in Istio Mixer.
         1001 evaluation_timeout: SignedDuration = SignedDuration::from_secs(1);
+        /// Data files may lack what the policy reads, and it may be null or become another kind of value. Otherwise such data counts as
+        /// unreadable: the last data stays. Not in Istio Mixer.
+        1002 allow_missing_data: bool = false;
+        /// Longest input, all its texts together; beyond it a call is refused. Not in Istio Mixer.
+        1003 max_input_kilobytes: i64 = 64;
     }
 }
 
 /// Longest evaluation timeout.
 const MAX_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
+
+/// Largest bound of the input, in KiB.
+const MAX_INPUT_KILOBYTES: i64 = 1024;
 
 /// A part of the parameters that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +54,29 @@ struct Problem {
     /// One line.
     text: String,
     hint: Option<String>,
+    weight: Weight,
+}
+
+/// What follows from a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// The handler is not built.
+    Error,
+    /// The handler is not built, except as Istio Mixer does.
+    #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only the engine knows names"))]
+    AcceptedByIstio,
+    /// A warning with this code.
+    #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only the engine knows names"))]
+    Warning(&'static str),
+}
+
+/// A policy that compiles.
+#[derive(Debug)]
+struct Checked {
+    /// Whether it decides about every request.
+    decides: bool,
+    /// Problems of the names that it reads.
+    names: Vec<Problem>,
 }
 
 /// What a problem is about.
@@ -62,7 +93,7 @@ enum Subject {
 
 impl Problem {
     fn new(subject: Subject, text: impl Into<String>) -> Self {
-        Self { subject, text: text.into(), hint: None }
+        Self { subject, text: text.into(), hint: None, weight: Weight::Error }
     }
 
     #[cfg_attr(not(feature = "adapter-opa"), expect(dead_code, reason = "only the engine knows what to do"))]
@@ -85,9 +116,18 @@ impl Problem {
     }
 
     fn diagnostic(&self, params: &Params) -> Diagnostic {
-        // A build reports itself what Istio Mixer builds all the same.
-        let code = if self.is_lenient(params) { NOT_BUILT } else { "adapter-config" };
-        let mut diagnostic = Diagnostic::error(code, self.field(), self.message());
+        let mut diagnostic = match self.weight {
+            // A build reports itself what Istio Mixer builds all the same.
+            Weight::Error if self.is_lenient(params) => {
+                Diagnostic::error(NOT_BUILT, self.field(), self.message())
+            }
+            Weight::Error => Diagnostic::error("adapter-config", self.field(), self.message()),
+            Weight::AcceptedByIstio => {
+                let text = format!("the handler will not be built: {}", self.message());
+                Diagnostic::error(NOT_BUILT, self.field(), text).accepted_by_istio()
+            }
+            Weight::Warning(code) => Diagnostic::warning(code, self.field(), self.message()),
+        };
         diagnostic.hint.clone_from(&self.hint);
         diagnostic
     }
@@ -132,9 +172,20 @@ impl Adapter for Opa {
             );
             refuse(FieldPath::root().field("evaluationTimeout"), text);
         }
-        match rego::check(params) {
-            Ok(decides) if !decides && !params.fail_close => problems.push(undecided(params)),
-            Ok(_) => {}
+        if !(1..=MAX_INPUT_KILOBYTES).contains(&params.max_input_kilobytes) {
+            let text = format!(
+                "maxInputKilobytes: must be from 1 to {MAX_INPUT_KILOBYTES}, it is {}",
+                params.max_input_kilobytes
+            );
+            refuse(FieldPath::root().field("maxInputKilobytes"), text);
+        }
+        match rego::check(params, instances) {
+            Ok(checked) => {
+                if !checked.decides && !params.fail_close {
+                    problems.push(undecided(params));
+                }
+                problems.extend(checked.names.iter().map(|problem| problem.diagnostic(params)));
+            }
             Err(found) => problems.extend(found.iter().map(|problem| problem.diagnostic(params))),
         }
         problems.extend(rego::failing_calls(params).iter().map(Problem::not_built));

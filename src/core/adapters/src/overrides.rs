@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mixer_attribute::ValueType;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -9,56 +10,96 @@ use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
 /// Most overrides of a quota that are compared with each other.
 const MAX_COMPARED: usize = 500;
 
+/// The values of the dimensions of an override. `None`: null.
+type Dimensions = BTreeMap<String, Option<String>>;
+
 /// A quota in the parameters of a handler.
 pub(crate) struct Configured<'p> {
     /// The full name of its instance.
     pub(crate) name: &'p str,
     /// The dimensions of each override.
-    pub(crate) overrides: Vec<&'p BTreeMap<String, String>>,
+    pub(crate) overrides: Vec<&'p Dimensions>,
 }
 
-/// A dimension of an override that its instance does not have: the override applies to nothing.
-pub(crate) struct UnknownDimension<'p> {
-    /// Positions of the quota and of the override.
-    at: (usize, usize),
-    name: &'p str,
-    instance: &'p BoundInstance,
+/// What makes quotas limit others, or nobody, instead of those for whom they are written. Istio Mixer accepts it.
+pub(crate) struct Flaw {
+    field: FieldPath,
+    pub(crate) text: String,
+    hint: String,
 }
 
-impl UnknownDimension<'_> {
-    pub(crate) fn text(&self) -> String {
-        format!("{} has no dimension `{}`, which its override names", self.instance.name, self.name)
-    }
-
-    fn problem(&self) -> Diagnostic {
-        let (quota, over) = self.at;
-        let field = override_field(quota, over).field("dimensions").key(self.name);
-        let text = format!("the handler will not be built: {}", self.text());
-        let names: Vec<&str> = self.instance.entries("dimensions").map(|(name, _)| name).collect();
-        let hint = suggestion(self.name, names.iter().copied()).unwrap_or_else(|| match names.is_empty() {
+impl Flaw {
+    /// A dimension of an override that its instance does not have: the override applies to nothing.
+    fn unknown(field: FieldPath, name: &str, instance: &BoundInstance) -> Self {
+        let text = format!("{} has no dimension `{name}`, which its override names", instance.name);
+        let names: Vec<&str> = instance.entries("dimensions").map(|(name, _)| name).collect();
+        let hint = suggestion(name, names.iter().copied()).unwrap_or_else(|| match names.is_empty() {
             true => "it has no dimensions".to_owned(),
             false => format!("its dimensions are {}", names.join(", ")),
         });
-        Diagnostic::error(NOT_BUILT, field, text).with_hint(hint).accepted_by_istio()
+        Self { field, text, hint }
+    }
+
+    /// A value that is none, as where a template was not filled in: the override applies to requests without the dimension, or to all.
+    fn without_value(field: FieldPath, name: &str, instance: &BoundInstance, why: &str) -> Self {
+        let text = format!("the value of `{name}` in an override of {} is none: {why}", instance.name);
+        let hint = format!("write a value, or leave out `{name}`: an override applies to every value then");
+        Self { field, text, hint }
+    }
+
+    fn problem(self) -> Diagnostic {
+        let text = format!("the handler will not be built: {}", self.text);
+        Diagnostic::error(NOT_BUILT, self.field, text).with_hint(self.hint).accepted_by_istio()
     }
 }
 
-/// The unknown dimensions of the quotas that are used.
-pub(crate) fn unknown_dimensions<'p>(
+/// The flaws of quotas.
+pub(crate) fn flaws<'p>(
     quotas: &[Configured<'p>],
     instances: &'p [BoundInstance],
-) -> impl Iterator<Item = UnknownDimension<'p>> {
-    used(quotas, instances).flat_map(|(at, quota, instance)| {
+) -> impl Iterator<Item = Flaw> {
+    let of_dimensions = used(quotas, instances).flat_map(|(at, quota, instance)| {
         let overrides = quota.overrides.iter().enumerate();
         overrides.flat_map(move |(over, dimensions)| {
-            let names = dimensions.keys();
-            let is_unknown = move |name: &&String| {
-                !instance.entries("dimensions").any(|(known, _)| known == name.as_str())
-            };
-            let unknown = move |name: &'p String| UnknownDimension { at: (at, over), name, instance };
-            names.filter(is_unknown).map(unknown)
+            let values = dimensions.iter();
+            values.filter_map(move |(name, value)| {
+                let field = override_field(at, over).field("dimensions").key(name);
+                let Some((_, position)) = instance.entries("dimensions").find(|(known, _)| known == name)
+                else {
+                    return Some(Flaw::unknown(field, name, instance));
+                };
+                let value_type =
+                    instance.leaves.get(position).map_or(ValueType::String, |leaf| leaf.value_type);
+                let why = match value.as_deref() {
+                    None => "it is null".to_owned(),
+                    Some("") => format!("it is empty, and the dimension is {}", other_than_text(value_type)?),
+                    Some(_) => return None,
+                };
+                Some(Flaw::without_value(field, name, instance, &why))
+            })
         })
-    })
+    });
+    let twice = quotas.iter().enumerate().filter_map(|(at, quota)| {
+        let first = quotas.iter().take(at).position(|earlier| earlier.name == quota.name)?;
+        let field = FieldPath::root().field("quotas").index(at).field("name");
+        let text = format!("{} is there twice, as quotas[{first}] and quotas[{at}]", quota.name);
+        let hint = "write one limit, with `overrides` for those who have another".to_owned();
+        (!quota.name.is_empty()).then_some(Flaw { field, text, hint })
+    });
+    twice.chain(of_dimensions)
+}
+
+/// What a dimension is; `None` if it is a text, which may be empty.
+fn other_than_text(value_type: ValueType) -> Option<&'static str> {
+    match value_type {
+        ValueType::Int64 | ValueType::Double => Some("a number"),
+        ValueType::Bool => Some("a boolean"),
+        ValueType::Timestamp => Some("a time"),
+        ValueType::Duration => Some("a duration"),
+        ValueType::IpAddress => Some("an address"),
+        ValueType::StringMap => Some("a map"),
+        _ => None,
+    }
 }
 
 /// The quotas that apply to an instance, with their positions. Of two with the same name, the last applies.
@@ -74,11 +115,11 @@ fn used<'q, 'p>(
 
 /// Reports overrides that do not apply as they are written.
 pub(crate) fn check(quotas: &[Configured<'_>], instances: &[BoundInstance], problems: &mut Diagnostics) {
-    problems.extend(unknown_dimensions(quotas, instances).map(|unknown| unknown.problem()));
+    problems.extend(flaws(quotas, instances).map(Flaw::problem));
     for (at, quota) in quotas.iter().enumerate() {
         for (over, dimensions) in quota.overrides.iter().enumerate() {
             for (name, value) in *dimensions {
-                if let Some((what, hint)) = suspicious_value(value) {
+                if let Some((what, hint)) = value.as_deref().and_then(suspicious_value) {
                     let field = override_field(at, over).field("dimensions").key(name);
                     problems.push(Diagnostic::warning("quota-override-value", field, what).with_hint(hint));
                 }
@@ -87,9 +128,8 @@ pub(crate) fn check(quotas: &[Configured<'_>], instances: &[BoundInstance], prob
         let compared = quota.overrides.get(..MAX_COMPARED).unwrap_or(&quota.overrides);
         for (over, dimensions) in compared.iter().enumerate() {
             let mut earlier = compared.iter().take(over);
-            let covers = |first: &&BTreeMap<String, String>| {
-                first.iter().all(|(name, value)| dimensions.get(name) == Some(value))
-            };
+            let covers =
+                |first: &&Dimensions| first.iter().all(|(name, value)| dimensions.get(name) == Some(value));
             if let Some(first) = earlier.position(covers) {
                 let text = format!(
                     "overrides[{over}] never applies: overrides[{first}] has all requests that it would have"
@@ -116,6 +156,10 @@ fn suspicious_value(value: &str) -> Option<(String, &'static str)> {
             text,
             "values of overrides are texts, not expressions: write it without the inner quotes",
         ));
+    }
+    if value.is_empty() {
+        let text = "the value is empty: the override applies to requests without one".to_owned();
+        return Some((text, "write a value, or leave the dimension out"));
     }
     let text = "`*` is compared as a text: it does not stand for every value".to_owned();
     (value == "*").then_some((

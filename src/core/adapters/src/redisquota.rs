@@ -35,8 +35,8 @@ mixer_config::message_enum! {
 mixer_config::message! {
     /// A limit for certain dimension values.
     pub struct Override: "adapter.redisquota.config.Params.Override" {
-        /// Dimension values, as text, to which it applies; all must match.
-        1 dimensions: BTreeMap<String, String> = BTreeMap::new();
+        /// Dimension values, as text, to which it applies; all must match. Istio Mixer reads null as an empty text.
+        1 dimensions: BTreeMap<String, Option<String>> = BTreeMap::new();
         /// Amount in a window.
         2 max_amount: i64 = 0;
     }
@@ -140,9 +140,9 @@ impl Adapter for RedisQuota {
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
         if !env.commons.get::<AdapterOptions>().as_istio_mixer
-            && let Some(unknown) = overrides::unknown_dimensions(&configured(&params), &instances).next()
+            && let Some(flaw) = overrides::flaws(&configured(&params), &instances).next()
         {
-            return Err(BuildError::Refused(unknown.text()));
+            return Err(BuildError::Refused(flaw.text));
         }
         backend::build(params, &instances, &env).await
     }

@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use super::EntryType;
 use super::addresses::{Addresses, Ipv6Host, Network};
 use super::document::{is_comment, whitelist};
+use super::openness::PROBES;
 use mixer_attribute::text::ip_from_bytes;
 use mixer_expr::functions::{RegexSet, TooCostly};
 
@@ -98,6 +99,16 @@ impl Entries {
                 Self { len: patterns.len(), lacks_list: lacks_lines(), index }
             }
         })
+    }
+
+    /// Whether patterns match the empty text, or what no pattern for certain values does; `false` for other entries.
+    pub(super) fn may_match_everything(&self) -> bool {
+        match &self.index {
+            ListIndex::Patterns(patterns) => {
+                patterns.is_match(b"") || PROBES.iter().all(|probe| patterns.is_match(probe))
+            }
+            _ => false,
+        }
     }
 
     /// Looks up `symbol`. Does not allocate, except for a long one in a list of patterns.

@@ -13,6 +13,7 @@ use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
+use super::openness;
 use crate::files::{SETTLE_TIME, watch};
 use crate::version::next_version;
 use mixer_attribute::SignedDuration;
@@ -53,6 +54,7 @@ pub(super) struct Provider {
     /// Whether a body that holds no list is an empty list.
     accepts_empty: bool,
     ipv6_host: Ipv6Host,
+    blacklist: bool,
     state: ArcSwap<ListState>,
     /// Advances when the entries change.
     answers: Arc<AnswerEpoch>,
@@ -74,6 +76,7 @@ impl Provider {
             handler_name,
             accepts_empty,
             ipv6_host: Ipv6Host::Address,
+            blacklist: false,
             state: ArcSwap::default(),
             answers: Arc::default(),
         }
@@ -82,6 +85,11 @@ impl Provider {
     /// Reads entries as Istio Mixer does.
     pub(super) fn like_istio_mixer(self) -> Self {
         Self { ipv6_host: Ipv6Host::Network, ..self }
+    }
+
+    /// Of a blacklist, which entries that match everything do not open.
+    pub(super) fn of_blacklist(self, blacklist: bool) -> Self {
+        Self { blacklist, ..self }
     }
 
     /// Ends the cached answers of a server when the entries change.
@@ -136,6 +144,13 @@ impl Provider {
         // Nothing tells a list that was cut short from one that is meant to be empty.
         if entries.lacks_list && self.has_source() && !self.accepts_empty {
             return Err(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
+        }
+        if self.entry_type == EntryType::Regex
+            && self.ipv6_host == Ipv6Host::Address
+            && let Some((line, why)) =
+                openness::refused_line(body, self.blacklist, entries.may_match_everything())
+        {
+            return Err(format!("the list from {name} is not used, line {line}: {why}"));
         }
         Ok(entries)
     }

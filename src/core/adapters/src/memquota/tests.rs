@@ -16,7 +16,7 @@ fn quota(max_amount: i64, seconds: i64) -> Quota {
 }
 
 fn over(dimension: &str, text: &str, max_amount: i64) -> Override {
-    let dimensions = BTreeMap::from([(dimension.to_owned(), text.to_owned())]);
+    let dimensions = BTreeMap::from([(dimension.to_owned(), Some(text.to_owned()))]);
     Override { dimensions, max_amount, valid_duration: SignedDuration::ZERO }
 }
 
@@ -93,12 +93,14 @@ fn a_missing_limit_is_diagnosed() {
 }
 
 #[tokio::test]
-async fn an_instance_without_a_limit_is_refused_and_the_last_of_two_limits_applies() {
+async fn an_instance_without_a_limit_is_refused_and_as_in_istio_mixer_the_last_of_two_limits_applies() {
     let instance = || vec![bound(NAME, "quota", "dimensions", &[])];
     let error = Memquota::build(Params::default(), instance(), test_env("h")).await.err().unwrap();
     assert_eq!(error.to_string(), "did not find limit defined for quota q.instance.istio-system");
     let params = Params { quotas: vec![quota(1, 0), quota(2, 0)], ..Params::default() };
-    let handler = Memquota::build(params, instance(), test_env("h")).await.unwrap();
+    let istio = test_env("h");
+    istio.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+    let handler = Memquota::build(params, instance(), istio).await.unwrap();
     let call = QuotaCall { amount: 5, best_effort: true, deduplication_id: "" };
     let asked = Instance { bound: 0, name: NAME, values: &[] };
     assert_eq!(ready(handler.as_quota().unwrap().quota(&asked, call)).granted, 2);
@@ -317,4 +319,85 @@ async fn overrides_that_do_not_apply_as_written_are_told() {
         "{shadowed:?}"
     );
     assert!(told(&with(vec![over("plan", "free", 1), over("plan", "gold", 2)])).is_empty());
+}
+
+/// Parameters with these quotas.
+fn written(quotas: &str) -> Params {
+    let mut params = Params::default();
+    let text = format!("quotas:\n{quotas}");
+    let errors = mixer_config::message::decode_over(
+        &mut params,
+        &mixer_config::yaml::parse(&text).unwrap().root,
+        FieldPath::root(),
+    );
+    assert!(errors.is_empty(), "{errors:?}");
+    params
+}
+
+/// `(field, message)` of each error for an instance with a text, a number and a boolean.
+fn errors_of(params: &Params) -> Vec<(String, String)> {
+    let mut found = Diagnostics::new();
+    Memquota::validate(params, &[typed_instance()], &mut found);
+    let errors = found.into_iter().filter(|problem| problem.severity == mixer_config::Severity::Error);
+    errors
+        .map(|problem| {
+            assert!(problem.accepted_by_istio, "{problem:?}");
+            (problem.field.to_string(), problem.message)
+        })
+        .collect()
+}
+
+fn typed_instance() -> mixer_engine::adapter::BoundInstance {
+    let dimensions = [("tenant", ValueType::String), ("size", ValueType::Int64), ("tls", ValueType::Bool)];
+    bound(NAME, "quota", "dimensions", &dimensions)
+}
+
+#[tokio::test]
+async fn an_override_with_an_empty_value_is_refused() {
+    let quota = |dimensions: &str| {
+        written(&format!(
+            "- {{name: {NAME}, maxAmount: 2, validDuration: 60s, overrides: [{{dimensions: {dimensions}, maxAmount: 100}}]}}\n"
+        ))
+    };
+    for (dimensions, wanted) in [
+        ("{tenant: }", Some(("tenant", "it is null"))),
+        ("{tenant: ~, size: '1'}", Some(("tenant", "it is null"))),
+        ("{size: ''}", Some(("size", "it is empty, and the dimension is a number"))),
+        ("{tenant: a, tls: ''}", Some(("tls", "it is empty, and the dimension is a boolean"))),
+        ("{tenant: ''}", None),
+        ("{tenant: a, size: '1', tls: 'true'}", None),
+    ] {
+        let params = quota(dimensions);
+        let found = errors_of(&params);
+        let wanted = wanted.map(|(name, why)| {
+            (
+                format!("quotas[0].overrides[0].dimensions[{name}]"),
+                format!("the handler will not be built: the value of `{name}` in an override of {NAME} is none: {why}"),
+            )
+        });
+        assert_eq!(found, wanted.clone().into_iter().collect::<Vec<_>>(), "{dimensions}");
+        for (as_istio_mixer, is_built) in [(false, wanted.is_none()), (true, true)] {
+            let env = test_env("h.istio-system");
+            env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
+            let built = Memquota::build(params.clone(), vec![typed_instance()], env).await;
+            assert_eq!(built.is_ok(), is_built, "{dimensions}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_quota_is_there_once() {
+    let params = written(&format!(
+        "- {{name: {NAME}, maxAmount: 2, validDuration: 60s}}\n- {{name: {NAME}, maxAmount: 100000, validDuration: 60s}}\n"
+    ));
+    let why = format!("the handler will not be built: {NAME} is there twice, as quotas[0] and quotas[1]");
+    assert_eq!(errors_of(&params), [("quotas[1].name".to_owned(), why)]);
+    let wanted = Some(());
+    let dimensions = "";
+    for (as_istio_mixer, is_built) in [(false, wanted.is_none()), (true, true)] {
+        let env = test_env("h.istio-system");
+        env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
+        let built = Memquota::build(params.clone(), vec![typed_instance()], env).await;
+        assert_eq!(built.is_ok(), is_built, "{dimensions}");
+    }
 }

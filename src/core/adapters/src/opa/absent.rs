@@ -1,12 +1,12 @@
 //! The adapter in a build without the engine: its parameters are known, its handlers are not built.
 
-use super::{Params, Problem, Subject};
+use super::{Checked, Params, Problem, Subject};
 use mixer_engine::adapter::{BoundInstance, BuildError, Env, Handler};
 
 /// What is missing.
 const MISSING: &str = "adapter `opa` is not in this build (feature `adapter-opa`)";
 
-pub(super) fn check(_: &Params) -> Result<bool, Vec<Problem>> {
+pub(super) fn check(_: &Params, _: &[BoundInstance]) -> Result<Checked, Vec<Problem>> {
     Err(vec![Problem::new(Subject::Policy, MISSING)])
 }
 
@@ -28,7 +28,7 @@ mod tests {
         let errors = decode_over(&mut params, &yaml::parse(text).unwrap().root, FieldPath::root());
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert_eq!(errors[0].hint.as_deref(), Some("did you mean `failClose`?"));
-        let found: Vec<String> = check(&params).unwrap_err().iter().map(Problem::message).collect();
+        let found: Vec<String> = check(&params, &[]).unwrap_err().iter().map(Problem::message).collect();
         assert_eq!(found, [format!("Policy: {MISSING}")]);
         let refused = build(params, &[], &test_env("h.ns")).await.err().unwrap();
         assert_eq!(refused.to_string(), MISSING);

@@ -5,29 +5,37 @@ mod bounded;
 mod compile;
 mod data;
 mod dialect;
+mod document;
 mod evaluate;
 mod handler;
 mod input;
+mod kinds;
+mod lanes;
 mod literals;
+mod names;
+mod reads;
 mod text;
 
 use std::sync::Arc;
 
-use super::{Params, Problem};
+use super::{Checked, Params, Problem, Weight};
 use crate::AdapterOptions;
 use crate::authorization::Layout;
 use compile::Policy;
 use data::DataFiles;
 use evaluate::Prepared;
-use handler::{OpaHandler, Settings, Shared, SlowThreads, Undecided, Unusable};
+use handler::{OpaHandler, Settings, Shared, Undecided, Unusable};
+use lanes::SlowThreads;
 pub(super) use literals::failing_calls;
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::task::Task;
 use mixer_engine::adapter::{BoundInstance, BuildError, Env, Handler};
 use mixer_engine::check_cache::AnswerEpoch;
 
-/// Whether a policy decides about every request. Errors: every problem of the policy.
-pub(super) fn check(params: &Params) -> Result<bool, Vec<Problem>> {
-    Policy::compile(params).map(|policy| policy.has_default())
+/// What a policy is good for with these instances. Errors: every problem of the policy.
+pub(super) fn check(params: &Params, instances: &[BoundInstance]) -> Result<Checked, Vec<Problem>> {
+    let policy = Policy::compile(params)?;
+    Ok(Checked { decides: policy.has_default(), names: policy.name_problems(instances) })
 }
 
 /// Builds a handler.
@@ -52,8 +60,16 @@ pub(super) async fn build(
         Ok(policy) => Arc::new(policy),
         Err(problems) => return unusable(&params, &problems, layouts, *options, env),
     };
-    let mut files =
-        (!params.data_files.is_empty()).then(|| DataFiles::new(&params.data_files, policy.clone()));
+    if !options.as_istio_mixer {
+        let mut undefined = policy.name_problems(instances);
+        undefined.retain(|problem| problem.weight == Weight::AcceptedByIstio);
+        if !undefined.is_empty() {
+            return Err(BuildError::Invalid(undefined.iter().map(Problem::message).collect()));
+        }
+    }
+    let needs_all = !options.as_istio_mixer && !params.allow_missing_data;
+    let mut files = (!params.data_files.is_empty())
+        .then(|| DataFiles::new(&params.data_files, policy.clone(), needs_all));
     let prepared = match &mut files {
         Some(files) => {
             files.load().await.map_err(|text| BuildError::Invalid(vec![format!("dataFiles: {text}")]))?
@@ -72,11 +88,16 @@ pub(super) async fn build(
         query: params.check_method.trim().to_owned(),
         undecided,
         timeout: params.evaluation_timeout.to_std_or_zero(),
+        max_input: match options.as_istio_mixer {
+            true => usize::MAX,
+            false => usize::try_from(params.max_input_kilobytes).unwrap_or_default() << 10,
+        },
     };
     let threads = env.commons.get::<SlowThreads>();
     let name = Arc::clone(&env.handler_name);
     let answers = env.commons.get::<AnswerEpoch>();
-    let shared = Shared::new(settings, prepared, &threads, &env.metrics, name).ending(answers);
+    let memory = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::WaitingCalls));
+    let shared = Shared::new(settings, prepared, threads, memory, &env.metrics, name).ending(answers);
     let shared = Arc::new(shared);
     if let Some(files) = files {
         let files = Arc::new(tokio::sync::Mutex::new(files));

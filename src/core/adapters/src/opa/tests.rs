@@ -10,6 +10,10 @@ use mixer_attribute::{Value, ValueType};
 use mixer_engine::adapter::{CheckResult, HandlerError, Leaf, Reply};
 use mixer_engine::template;
 
+mod data;
+mod load;
+mod names;
+
 /// An instance with user, method, path and a property `size`.
 fn bound() -> BoundInstance {
     let leaf =

@@ -161,7 +161,7 @@ pub(super) enum RbacResource {
 pub(super) struct Empty {
     field: FieldPath,
     /// Its name, and what follows.
-    name: &'static str,
+    name: String,
     means: &'static str,
 }
 
@@ -204,20 +204,48 @@ impl Empty {
         let mut found = Vec::new();
         for (index, item) in items.iter().enumerate() {
             for (name, means) in restrictions {
-                let is_empty = item.get(name).is_some_and(|value| match &value.kind {
-                    NodeKind::Null => true,
-                    NodeKind::String(text) => text.is_empty(),
-                    NodeKind::Sequence(items) => items.is_empty(),
-                    NodeKind::Mapping(entries) => entries.is_empty(),
-                    _ => false,
-                });
-                if is_empty {
-                    let field = FieldPath::root().field("spec").field(list).index(index).field(name);
-                    found.push(Self { field, name, means });
+                let field = || FieldPath::root().field("spec").field(list).index(index).field(name);
+                let Some(value) = item.get(name) else { continue };
+                if is_empty(value) {
+                    found.push(Self { field: field(), name: (*name).to_owned(), means });
                 }
+                found.extend(Self::of_values(&field(), value));
             }
         }
         found
+    }
+
+    /// Those among the values of properties and of constraints.
+    fn of_values(field: &FieldPath, value: &Node) -> Vec<Self> {
+        let mut found = Vec::new();
+        if let NodeKind::Mapping(properties) = &value.kind {
+            let empty = properties.iter().filter(|property| is_empty(&property.value));
+            found.extend(empty.map(|property| Self {
+                field: field.key(&property.key),
+                name: property.key.to_string(),
+                means: "whoever has an empty one matches",
+            }));
+        }
+        for (at, constraint) in value.items().iter().enumerate() {
+            let values = constraint.get("values").map_or(&[][..], Node::items).iter().enumerate();
+            found.extend(values.filter(|(_, value)| is_empty(value)).map(|(index, _)| Self {
+                field: field.index(at).field("values").index(index),
+                name: format!("values[{index}]"),
+                means: "an empty value is permitted",
+            }));
+        }
+        found
+    }
+}
+
+/// Whether a value is written and empty.
+fn is_empty(value: &Node) -> bool {
+    match &value.kind {
+        NodeKind::Null => true,
+        NodeKind::String(text) => text.is_empty(),
+        NodeKind::Sequence(items) => items.is_empty(),
+        NodeKind::Mapping(entries) => entries.is_empty(),
+        _ => false,
     }
 }
 

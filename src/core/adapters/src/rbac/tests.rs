@@ -425,6 +425,21 @@ fn what_permits_more_than_it_says_is_an_error() {
         (subject("{user: '', group: '*'}"), "`user` is empty: it is not compared"),
         (subject("{group: , user: '*'}"), "`group` is empty: it is not compared"),
         (subject("{user: '*', properties: {}}"), "`properties` is empty: none is compared"),
+        (subject("{properties: {namespace: }}"), "`namespace` is empty: whoever has an empty one matches"),
+        (
+            subject("{user: ann, properties: {team: a, namespace: ''}}"),
+            "`namespace` is empty: whoever has an empty one matches",
+        ),
+        (
+            role("{services: [a], methods: [GET], constraints: [{key: tier, values: [gold, '']}]}"),
+            "`values[1]` is empty: an empty value is permitted",
+        ),
+        (
+            role(
+                "{services: [a], methods: [GET], constraints: [{key: a, values: [b]}, {key: tier, values: [~]}]}",
+            ),
+            "`values[0]` is empty: an empty value is permitted",
+        ),
         (
             BINDING.replace("spec: {", "spec: {mode: PERMISSIVE, "),
             "a PERMISSIVE binding is a trial: here it would give its role",

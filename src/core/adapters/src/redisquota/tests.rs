@@ -73,7 +73,7 @@ fn problems_table() {
     let rolling = Quota { rate_limit_algorithm: Algorithm::RollingWindow, ..quota() };
     const ADDRESS: &[&str] =
         &["redis_server_url: an address is neither host:port nor a URL redis:// or rediss://"];
-    let of_web = Override { dimensions: BTreeMap::from([("svc".into(), "web".into())]), max_amount: 0 };
+    let of_web = Override { dimensions: BTreeMap::from([("svc".into(), Some("web".into()))]), max_amount: 0 };
     let rows: Vec<(&str, Params, &[&str])> = vec![
         ("nothing wrong", url("localhost:6379"), &[]),
         ("a URL", url("rediss://user:secret@redis.example:6380/2"), &[]),
@@ -153,7 +153,7 @@ fn problems_table() {
 
 #[tokio::test]
 async fn an_override_for_a_dimension_that_there_is_not_is_an_error() {
-    let dimensions = BTreeMap::from([("scv".to_owned(), "web".to_owned())]);
+    let dimensions = BTreeMap::from([("scv".to_owned(), Some("web".to_owned()))]);
     let over = Override { dimensions, max_amount: 1 };
     let params = Params { quotas: vec![Quota { overrides: vec![over], ..quota() }], ..params("127.0.0.1:1") };
     let instance = bound(NAME, "quota", "dimensions", &[("svc", ValueType::String)]);
@@ -201,4 +201,77 @@ fn secrets_are_not_shown() {
         (backend::check(&params), problems)
     });
     assert!(!format!("{shown:?}").contains("s3cret@"), "{shown:?}");
+}
+
+/// Parameters with these quotas.
+fn written(quotas: &str) -> Params {
+    let mut params = Params::default();
+    let text = format!("quotas:\n{quotas}");
+    let errors = mixer_config::message::decode_over(
+        &mut params,
+        &mixer_config::yaml::parse(&text).unwrap().root,
+        FieldPath::root(),
+    );
+    assert!(errors.is_empty(), "{errors:?}");
+    params
+}
+
+/// `(field, message)` of each error for an instance with a text, a number and a boolean.
+fn errors_of(params: &Params) -> Vec<(String, String)> {
+    let mut found = Diagnostics::new();
+    RedisQuota::validate(params, &[typed_instance()], &mut found);
+    let errors = found.into_iter().filter(|problem| problem.severity == mixer_config::Severity::Error);
+    errors
+        .map(|problem| {
+            assert!(problem.accepted_by_istio, "{problem:?}");
+            (problem.field.to_string(), problem.message)
+        })
+        .collect()
+}
+
+fn typed_instance() -> mixer_engine::adapter::BoundInstance {
+    let dimensions = [("tenant", ValueType::String), ("size", ValueType::Int64), ("tls", ValueType::Bool)];
+    bound(NAME, "quota", "dimensions", &dimensions)
+}
+
+#[tokio::test]
+async fn an_override_with_an_empty_value_is_refused() {
+    let quota = |dimensions: &str| {
+        written(&format!(
+            "- {{name: {NAME}, maxAmount: 2, validDuration: 60s, overrides: [{{dimensions: {dimensions}, maxAmount: 100}}]}}\n"
+        ))
+    };
+    for (dimensions, wanted) in [
+        ("{tenant: }", Some(("tenant", "it is null"))),
+        ("{tenant: ~, size: '1'}", Some(("tenant", "it is null"))),
+        ("{size: ''}", Some(("size", "it is empty, and the dimension is a number"))),
+        ("{tenant: a, tls: ''}", Some(("tls", "it is empty, and the dimension is a boolean"))),
+        ("{tenant: ''}", None),
+        ("{tenant: a, size: '1', tls: 'true'}", None),
+    ] {
+        let params = quota(dimensions);
+        let found = errors_of(&params);
+        let wanted = wanted.map(|(name, why)| {
+            (
+                format!("quotas[0].overrides[0].dimensions[{name}]"),
+                format!("the handler will not be built: the value of `{name}` in an override of {NAME} is none: {why}"),
+            )
+        });
+        assert_eq!(found, wanted.clone().into_iter().collect::<Vec<_>>(), "{dimensions}");
+        let refused = RedisQuota::build(params, vec![typed_instance()], test_env("h.istio-system")).await;
+        assert_eq!(refused.is_err(), wanted.is_some(), "{dimensions}");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_is_there_once() {
+    let params = written(&format!(
+        "- {{name: {NAME}, maxAmount: 2, validDuration: 60s}}\n- {{name: {NAME}, maxAmount: 100000, validDuration: 60s}}\n"
+    ));
+    let why = format!("the handler will not be built: {NAME} is there twice, as quotas[0] and quotas[1]");
+    assert_eq!(errors_of(&params), [("quotas[1].name".to_owned(), why)]);
+    let wanted = Some(());
+    let dimensions = "";
+    let refused = RedisQuota::build(params, vec![typed_instance()], test_env("h.istio-system")).await;
+    assert_eq!(refused.is_err(), wanted.is_some(), "{dimensions}");
 }

@@ -210,7 +210,7 @@ families! {
     OpaOffloaded: Counter "mixer_opa_evaluations_offloaded_total"
         "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
     OpaUndecided: Counter "mixer_opa_undecided_total"
-        "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout." [&["handler", "reason"]];
+        "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout, input, memory." [&["handler", "reason"]];
     PoolInFlight: Gauge "mixer_pool_in_flight" "Asynchronous calls in flight, by pool."
         [&["pool"]];
     PoolLimit: Gauge "mixer_pool_limit" "Limit of asynchronous calls in flight, by pool." [&["pool"]];

@@ -1,12 +1,18 @@
 //! What the engine would notice only when it evaluates a rule, or never: functions that do not exist or call themselves, rules that
 //! need each other in a chain too long for the stack, formats with a width that memory does not have.
 
-use std::collections::BTreeMap;
+mod components;
+mod scope;
 
-use regorus::unstable::{BUILTINS, Expr, Literal, Module, Parser, Query, Rule, RuleHead, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::unstable::{AssignOp, BUILTINS, BoolOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
 use super::super::{Problem, Subject};
+use super::reads::{Effect, Read, Reads, Sense};
 use super::text::one_line;
+use components::components;
+use scope::{Locals, Scope, parts, rule_name, start, written_out};
 
 /// Most levels of expressions on the longest way from a rule through those that it needs: what half of the stack of a thread holds, 1
 /// MiB, in a build without optimization.
@@ -32,6 +38,8 @@ struct Node {
     levels: usize,
     calls: Vec<usize>,
     needs: Vec<usize>,
+    /// What it needs, with what becomes of it if that holds.
+    uses: Vec<(usize, Sense)>,
     place: String,
 }
 
@@ -43,6 +51,9 @@ pub(super) struct Analysis {
     /// What is below a path, by that path: it needs the rules of the next level, and what is below them.
     below: BTreeMap<String, usize>,
     nodes: Vec<Node>,
+    /// Reads by the node of their rule, with what becomes of the rule if they are defined.
+    reads: Vec<(usize, Sense, Read)>,
+    replaced: BTreeSet<Vec<String>>,
     problems: Vec<Problem>,
     /// Problems beyond [`MAX_PROBLEMS`].
     more_problems: usize,
@@ -69,12 +80,24 @@ impl Analysis {
         for (index, scope) in &modules {
             for rule in &scope.module.policy {
                 let at = analysis.node(&format!("{}.{}", scope.package, rule_name(rule)));
-                let mut visit =
-                    Visit { analysis: &mut analysis, scope, module: *index, at, level: RULE_LEVELS };
+                let mut visit = Visit {
+                    analysis: &mut analysis,
+                    scope,
+                    locals: Locals::of(rule),
+                    module: *index,
+                    at,
+                    level: RULE_LEVELS,
+                    sense: Sense::Same,
+                    is_statement: false,
+                    is_looked_into: false,
+                    is_compared: false,
+                };
                 visit.rule(rule);
             }
         }
         for node in &mut analysis.nodes {
+            node.uses.sort_unstable();
+            node.uses.dedup();
             for edges in [&mut node.calls, &mut node.needs] {
                 edges.sort_unstable();
                 edges.dedup();
@@ -114,6 +137,28 @@ impl Analysis {
         self.touched(path).next().is_some()
     }
 
+    /// What an evaluation of a rule reads. `decides`: what the rule does if it holds.
+    pub(super) fn reads(&mut self, rule: &str, decides: Effect) -> Reads {
+        let mut effects = vec![Effect::default(); self.nodes.len()];
+        let mut pending: Vec<(usize, Effect)> =
+            self.paths.get(rule).map(|at| (*at, decides)).into_iter().collect();
+        while let Some((at, effect)) = pending.pop() {
+            let Some(known) = effects.get_mut(at) else { continue };
+            let both = known.and(effect);
+            if both == *known {
+                continue;
+            }
+            *known = both;
+            let uses = self.nodes.get(at).map_or(&[][..], |node| &node.uses);
+            pending.extend(uses.iter().map(|(used, sense)| (*used, both.of_part(*sense))));
+        }
+        let all = std::mem::take(&mut self.reads).into_iter().map(|(at, sense, read)| {
+            let effect = effects.get(at).copied().unwrap_or_default().of_part(sense);
+            Read { effect, ..read }
+        });
+        Reads { all: all.collect(), replaced: std::mem::take(&mut self.replaced) }
+    }
+
     fn node(&mut self, path: &str) -> usize {
         if let Some(at) = self.paths.get(path) {
             return *at;
@@ -127,6 +172,7 @@ impl Analysis {
             let above = known.unwrap_or_else(|| self.add());
             if let Some(node) = self.nodes.get_mut(above) {
                 node.needs.push(child);
+                node.uses.push((child, Sense::Same));
             }
             if known.is_some() {
                 break;
@@ -235,160 +281,41 @@ impl Analysis {
     }
 }
 
-/// The strongly connected components of a graph, each after those that it leads to. Tarjan's algorithm, without recursion.
-fn components<'g>(count: usize, edges: impl Fn(usize) -> &'g [usize]) -> Vec<Vec<usize>> {
-    const NEW: usize = usize::MAX;
-    let mut found = Vec::new();
-    let (mut order, mut low) = (vec![NEW; count], vec![NEW; count]);
-    let mut on_stack = vec![false; count];
-    let mut stack: Vec<usize> = Vec::new();
-    let mut next = 0;
-    for root in 0..count {
-        // A node, and how many of its edges were followed.
-        let mut path: Vec<(usize, usize)> = Vec::new();
-        if order.get(root) == Some(&NEW) {
-            path.push((root, 0));
-        }
-        while let Some((at, followed)) = path.pop() {
-            let lowest = |low: &mut Vec<usize>, value: usize| {
-                if let Some(known) = low.get_mut(at) {
-                    *known = value.min(*known);
-                }
-            };
-            if followed == 0 {
-                for table in [&mut order, &mut low] {
-                    table.get_mut(at).into_iter().for_each(|entry| *entry = next);
-                }
-                next += 1;
-                stack.push(at);
-                on_stack.get_mut(at).into_iter().for_each(|entry| *entry = true);
-            } else if let Some(low_of_child) = edges(at).get(followed - 1).and_then(|child| low.get(*child)) {
-                let (child, value) = (edges(at).get(followed - 1).copied().unwrap_or(at), *low_of_child);
-                if on_stack.get(child) == Some(&true) {
-                    lowest(&mut low, value);
-                }
-            }
-            match edges(at).get(followed) {
-                Some(child) => {
-                    path.push((at, followed + 1));
-                    if order.get(*child) == Some(&NEW) {
-                        path.push((*child, 0));
-                    }
-                }
-                None if low.get(at) == order.get(at) => {
-                    let from = stack.iter().rposition(|other| *other == at).unwrap_or(0);
-                    let component = stack.split_off(from);
-                    for member in &component {
-                        on_stack.get_mut(*member).into_iter().for_each(|entry| *entry = false);
-                    }
-                    found.push(component);
-                }
-                None => {}
-            }
-        }
-    }
-    found
-}
-
-/// The names that mean something in a module.
-struct Scope<'m> {
-    module: &'m Module,
-    /// `data.PACKAGE`.
-    package: String,
-    /// Paths by the first part of a name.
-    imports: BTreeMap<String, String>,
-}
-
-impl<'m> Scope<'m> {
-    fn of(module: &'m Module) -> Self {
-        let package = format!("data.{}", parts(&module.package.refr).join("."));
-        let imports = module.imports.iter().filter_map(|import| {
-            let path = parts(&import.refr);
-            let alias = import.r#as.as_ref().map(Span::text).or(path.last().copied())?;
-            (path.first() == Some(&"data")).then(|| (alias.to_owned(), path.join(".")))
-        });
-        Self { module, package, imports: imports.collect() }
-    }
-
-    /// The path that a name means, if it is that of a rule, a package or data.
-    fn resolve(&self, parts: &[&str]) -> Option<String> {
-        let (first, rest) = parts.split_first()?;
-        let base = match *first {
-            "data" => "data".to_owned(),
-            "input" => return None,
-            first => match self.imports.get(first) {
-                Some(path) => path.clone(),
-                None => format!("{}.{first}", self.package),
-            },
-        };
-        Some(std::iter::once(base.as_str()).chain(rest.iter().copied()).collect::<Vec<_>>().join("."))
-    }
-}
-
-/// The parts of a name, `a.b["c"]`, up to the first that is no text.
-fn parts(expression: &Expr) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let mut at = expression;
-    loop {
-        match at {
-            Expr::Var { span, .. } => {
-                parts.push(span.text());
-                parts.reverse();
-                return parts;
-            }
-            Expr::RefDot { refr, field, .. } => {
-                parts.push(field.0.text());
-                at = refr;
-            }
-            Expr::RefBrack { refr, index, .. } => {
-                match &**index {
-                    Expr::String { span, .. } => parts.push(span.text()),
-                    _ => parts.clear(),
-                }
-                at = refr;
-            }
-            _ => return Vec::new(),
-        }
-    }
-}
-
-/// Where a name begins.
-fn start(name: &Expr) -> &Span {
-    match name {
-        Expr::RefDot { refr, .. } | Expr::RefBrack { refr, .. } => start(refr),
-        name => name.span(),
-    }
-}
-
-fn rule_name(rule: &Rule) -> String {
-    let refr = match rule {
-        Rule::Spec { head: RuleHead::Compr { refr, .. }, .. }
-        | Rule::Spec { head: RuleHead::Set { refr, .. }, .. }
-        | Rule::Spec { head: RuleHead::Func { refr, .. }, .. }
-        | Rule::Default { refr, .. } => refr,
-    };
-    match Parser::get_path_ref_components(refr) {
-        Ok(spans) => spans.iter().map(Span::text).collect::<Vec<_>>().join("."),
-        Err(_) => parts(refr).join("."),
-    }
-}
-
 fn place(span: &Span) -> String {
     format!("{}:{}:{}", span.source.get_path(), span.line, span.col)
+}
+
+/// What becomes of the result of a rule with this value if its body holds. Without a value it is true.
+fn sense_of(value: Option<&Expr>) -> Sense {
+    match value {
+        None => Sense::Same,
+        Some(Expr::Bool { span, .. }) if span.text() == "true" => Sense::Same,
+        Some(Expr::Bool { span, .. }) if span.text() == "false" => Sense::Opposite,
+        Some(_) => Sense::Both,
+    }
 }
 
 /// A visit of the expressions of a rule.
 struct Visit<'v, 'm> {
     analysis: &'v mut Analysis,
     scope: &'v Scope<'m>,
+    locals: Locals<'m>,
     module: usize,
     /// The node of the rule.
     at: usize,
     level: usize,
+    /// What becomes of the rule if the expression holds.
+    sense: Sense,
+    /// Whether the expression is a statement, or what is negated in one.
+    is_statement: bool,
+    /// Whether elements of the expression are asked for.
+    is_looked_into: bool,
+    /// Whether the expression is in a comparison that an empty text would fulfil.
+    is_compared: bool,
 }
 
-impl Visit<'_, '_> {
-    fn rule(&mut self, rule: &Rule) {
+impl<'m> Visit<'_, 'm> {
+    fn rule(&mut self, rule: &'m Rule) {
         match rule {
             Rule::Spec { head, bodies, .. } => {
                 match head {
@@ -407,44 +334,84 @@ impl Visit<'_, '_> {
                 }
                 for body in bodies {
                     self.all(body.assign.iter().map(|assign| &*assign.value));
-                    self.query(&body.query);
+                    let value = match head {
+                        RuleHead::Compr { assign, .. } | RuleHead::Func { assign, .. } => {
+                            body.assign.as_ref().or(assign.as_ref()).map(|assign| &*assign.value)
+                        }
+                        // It has elements, or none.
+                        RuleHead::Set { .. } => None,
+                    };
+                    // Of several bodies, one decides if those before it do not.
+                    let sense = if bodies.len() == 1 { sense_of(value) } else { Sense::Both };
+                    self.within(sense, |visit| visit.query(&body.query));
                 }
             }
             Rule::Default { value, .. } => self.expression(value),
         }
     }
 
+    /// Visits what has this sense.
+    fn within(&mut self, sense: Sense, visit: impl FnOnce(&mut Self)) {
+        let outer = self.sense;
+        self.sense = outer.then(sense);
+        visit(self);
+        self.sense = outer;
+    }
+
     /// The name of a rule, which may have expressions in brackets.
-    fn head(&mut self, refr: &Expr) {
+    fn head(&mut self, refr: &'m Expr) {
         if let Expr::RefBrack { refr, index, .. } = refr {
             self.expression(index);
             self.head(refr);
         }
     }
 
-    fn query(&mut self, query: &Query) {
+    fn query(&mut self, query: &'m Query) {
         self.deeper(|visit| {
             for statement in &query.stmts {
                 match &statement.literal {
                     Literal::SomeVars { .. } => {}
                     Literal::SomeIn { key, value, collection, .. } => {
                         visit.all(key.iter().map(|key| &**key));
-                        visit.all([&**value, &**collection]);
+                        visit.expression(value);
+                        visit.collection(collection);
                     }
-                    Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => visit.expression(expr),
-                    Literal::Every { domain, query, .. } => {
-                        visit.expression(domain);
+                    Literal::Expr { expr, .. } => visit.statement(expr),
+                    Literal::NotExpr { expr, .. } => {
+                        visit.within(Sense::Opposite, |visit| visit.statement(expr));
+                    }
+                    Literal::Every { domain, query, .. } => visit.within(Sense::Both, |visit| {
+                        visit.collection(domain);
                         visit.query(query);
-                    }
+                    }),
                 }
                 for modifier in &statement.with_mods {
-                    visit.all([&*modifier.refr, &*modifier.r#as]);
+                    visit.replaced(&modifier.refr);
+                    visit.expression(&modifier.r#as);
                 }
             }
         });
     }
 
-    fn all<'e>(&mut self, expressions: impl IntoIterator<Item = &'e Expr>) {
+    fn statement(&mut self, expression: &'m Expr) {
+        self.is_statement = true;
+        self.expression(expression);
+    }
+
+    fn collection(&mut self, expression: &'m Expr) {
+        self.is_looked_into = true;
+        self.expression(expression);
+    }
+
+    /// Notes what `with` replaces.
+    fn replaced(&mut self, name: &'m Expr) {
+        self.deeper(|visit| visit.needs(name, false));
+        if let Some(path) = self.scope.document(&parts(name), &self.locals) {
+            self.analysis.replaced.insert(path.into_iter().map(str::to_owned).collect());
+        }
+    }
+
+    fn all(&mut self, expressions: impl IntoIterator<Item = &'m Expr>) {
         expressions.into_iter().for_each(|expression| self.expression(expression));
     }
 
@@ -457,52 +424,73 @@ impl Visit<'_, '_> {
         self.level -= 1;
     }
 
-    fn expression(&mut self, expression: &Expr) {
+    fn expression(&mut self, expression: &'m Expr) {
         self.deeper(|visit| visit.children(expression));
     }
 
-    fn children(&mut self, expression: &Expr) {
+    fn children(&mut self, expression: &'m Expr) {
+        let is_statement = std::mem::take(&mut self.is_statement);
+        let is_looked_into = std::mem::take(&mut self.is_looked_into);
         match expression {
             Expr::String { .. }
             | Expr::RawString { .. }
             | Expr::Number { .. }
             | Expr::Bool { .. }
             | Expr::Null { .. } => {}
-            Expr::Var { .. } => self.needs(expression),
+            Expr::Var { .. } => {
+                self.needs(expression, is_statement);
+                self.read(expression, is_statement, is_looked_into);
+            }
             Expr::Array { items, .. } | Expr::Set { items, .. } => self.all(items.iter().map(|item| &**item)),
             Expr::Object { fields, .. } => {
                 fields.iter().for_each(|(_, key, value)| self.all([&**key, &**value]));
             }
             Expr::ArrayCompr { term, query, .. } | Expr::SetCompr { term, query, .. } => {
-                self.expression(term);
-                self.query(query);
+                self.within(Sense::Both, |visit| {
+                    visit.expression(term);
+                    visit.query(query);
+                });
             }
-            Expr::ObjectCompr { key, value, query, .. } => {
-                self.all([&**key, &**value]);
-                self.query(query);
-            }
+            Expr::ObjectCompr { key, value, query, .. } => self.within(Sense::Both, |visit| {
+                visit.all([&**key, &**value]);
+                visit.query(query);
+            }),
             Expr::Call { fcn, params, .. } => {
-                self.call(fcn, params.first().map(|first| &**first));
+                self.call(fcn, params.first().map(|first| &**first), is_statement);
                 self.all(params.iter().map(|parameter| &**parameter));
             }
             Expr::UnaryExpr { expr, .. } => self.expression(expr),
             Expr::RefDot { .. } | Expr::RefBrack { .. } => {
-                self.needs(expression);
+                self.needs(expression, is_statement);
+                self.read(expression, is_statement, is_looked_into);
                 self.parts_of_name(expression);
             }
+            Expr::BoolExpr { op, lhs, rhs, .. } => {
+                let is_false =
+                    |side: &Expr| matches!(side, Expr::Bool { span, .. } if span.text() == "false");
+                let is_equal = *op == BoolOp::Eq && !is_false(lhs) && !is_false(rhs);
+                let outer = self.is_compared;
+                self.is_compared |= !is_equal;
+                self.all([&**lhs, &**rhs]);
+                self.is_compared = outer;
+            }
+            // The name is a definition.
+            Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } if matches!(&**lhs, Expr::Var { .. }) => {
+                self.expression(rhs);
+            }
             Expr::BinExpr { lhs, rhs, .. }
-            | Expr::BoolExpr { lhs, rhs, .. }
             | Expr::ArithExpr { lhs, rhs, .. }
             | Expr::AssignExpr { lhs, rhs, .. } => self.all([&**lhs, &**rhs]),
             Expr::Membership { key, value, collection, .. } => {
                 self.all(key.iter().map(|key| &**key));
-                self.all([&**value, &**collection]);
+                self.expression(value);
+                self.collection(collection);
             }
         }
     }
 
     /// Visits the expressions in a name, but not the names with which it begins: what it means is noted.
-    fn parts_of_name(&mut self, name: &Expr) {
+    fn parts_of_name(&mut self, name: &'m Expr) {
         match name {
             Expr::RefDot { refr, .. } => self.deeper(|visit| visit.parts_of_name(refr)),
             Expr::RefBrack { refr, index, .. } => self.deeper(|visit| {
@@ -515,15 +503,32 @@ impl Visit<'_, '_> {
     }
 
     /// Notes the rules that a name may mean. A local name may mean none of them.
-    fn needs(&mut self, name: &Expr) {
+    fn needs(&mut self, name: &Expr, is_statement: bool) {
         let Some(path) = self.scope.resolve(&parts(name)) else { return };
         let touched: Vec<usize> = self.analysis.touched(&path).collect();
+        let sense = if is_statement { self.sense } else { Sense::Both };
         if let Some(node) = self.analysis.nodes.get_mut(self.at) {
+            node.uses.extend(touched.iter().map(|at| (*at, sense)));
             node.needs.extend(touched);
         }
     }
 
-    fn call(&mut self, function: &Expr, first: Option<&Expr>) {
+    /// Notes what a name reads of `input` or `data`.
+    fn read(&mut self, name: &'m Expr, is_statement: bool, is_looked_into: bool) {
+        let Some(path) = self.scope.document(&parts(name), &self.locals) else { return };
+        let read = Read {
+            path: path.into_iter().map(str::to_owned).collect(),
+            looks_into: is_looked_into || written_out(name).is_none(),
+            is_compared: self.is_compared,
+            is_tested: is_statement && self.sense != Sense::Same,
+            module: self.module,
+            place: place(start(name)),
+            effect: Effect::default(),
+        };
+        self.analysis.reads.push((self.at, self.sense, read));
+    }
+
+    fn call(&mut self, function: &Expr, first: Option<&Expr>, is_statement: bool) {
         let span = start(function);
         let parts = parts(function);
         let name = parts.join(".");
@@ -532,6 +537,7 @@ impl Visit<'_, '_> {
             if let Some(node) = self.analysis.nodes.get_mut(self.at) {
                 node.calls.push(called);
                 node.needs.push(called);
+                node.uses.push((called, if is_statement { self.sense } else { Sense::Both }));
             }
             return;
         }
@@ -564,25 +570,4 @@ fn is_narrow(format: &Expr) -> bool {
     digits
         .filter(|digits| !digits.is_empty())
         .all(|digits| digits.parse().is_ok_and(|width: u32| width <= MAX_WIDTH))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::components;
-
-    #[test]
-    fn components_come_after_what_they_lead_to() {
-        // 0 -> 1 -> 2 -> 1, 2 -> 3, 4 -> 4
-        let edges: [&[usize]; 6] = [&[1], &[2], &[1, 3], &[], &[4], &[]];
-        let mut found = components(edges.len(), |at| edges[at]);
-        found.iter_mut().for_each(|component| component.sort_unstable());
-        assert_eq!(found, [vec![3], vec![1, 2], vec![0], vec![4], vec![5]]);
-    }
-
-    #[test]
-    fn long_chains_need_no_stack() {
-        let edges: Vec<Vec<usize>> = (0..200_000).map(|at| vec![at + 1]).collect();
-        let found = components(200_001, |at| edges.get(at).map_or(&[], |e| e.as_slice()));
-        assert_eq!((found.len(), found[0].as_slice()), (200_001, &[200_000_usize][..]));
-    }
 }

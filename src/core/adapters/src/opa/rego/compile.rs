@@ -9,9 +9,12 @@ use regorus::{Engine, Value};
 use super::super::{Params, Problem, Subject};
 use super::analysis::Analysis;
 use super::evaluate::timer;
+use super::names::{self, Needed};
+use super::reads::{Effect, Reads};
 use super::text::one_line;
 use super::{bounded, dialect};
 use mixer_config::message::suggestion;
+use mixer_engine::adapter::BoundInstance;
 
 /// The package of the rule that collects the rows of a query.
 const ROWS_PACKAGE: &str = "mixer_check_method";
@@ -46,6 +49,10 @@ pub(super) struct Policy {
     engine: Engine,
     pub(super) entry: Entry,
     analysis: Analysis,
+    reads: Reads,
+    /// What only data files can define.
+    pub(super) needed: Vec<Needed>,
+    has_data: bool,
 }
 
 impl Policy {
@@ -90,7 +97,7 @@ impl Policy {
                 }
             },
         };
-        let analysis = match entry {
+        let mut analysis = match entry {
             Entry::Rule(_) => analysis,
             // The query may call functions, too.
             Entry::Rows => Analysis::of(modules(&mut engine)),
@@ -104,7 +111,14 @@ impl Policy {
         bounded::replace(&mut engine)
             .map_err(|error| vec![Problem::new(Subject::Policy, one_line(&error))])?;
         engine.set_gather_prints(true);
-        let policy = Self { engine, entry, analysis };
+        let effect = match entry {
+            Entry::Rule(_) => Effect { allows: true, refuses: false },
+            Entry::Rows => Effect::ANY,
+        };
+        let reads = analysis.reads(entry.rule(), effect);
+        let needed = names::needed(&reads, &analysis);
+        let has_data = !params.data_files.is_empty();
+        let policy = Self { engine, entry, analysis, reads, needed, has_data };
         policy.with_data(&[]).map_err(|problem| vec![problem])?;
         Ok(policy)
     }
@@ -112,6 +126,11 @@ impl Policy {
     /// Whether the rule that decides has a default, so that it decides about every request.
     pub(super) fn has_default(&self) -> bool {
         matches!(&self.entry, Entry::Rule(path) if self.analysis.has_default(path))
+    }
+
+    /// The problems of the names that it reads, if calls bring what `instances` configure.
+    pub(super) fn name_problems(&self, instances: &[BoundInstance]) -> Vec<Problem> {
+        names::problems(&self.reads, &self.analysis, instances, self.has_data)
     }
 
     /// An engine with the policy and data, prepared. Errors: the data does not fit, or a rule has an error.

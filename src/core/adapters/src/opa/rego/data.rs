@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep};
 
 use super::super::file_path;
 use super::compile::Policy;
+use super::document::document;
 use super::evaluate::Prepared;
 use super::handler::Shared;
+use super::kinds::Kinds;
 use crate::files::{SETTLE_TIME, SettledFile, Unread, watch};
 use crate::version::next_version;
 use mixer_base::file_stamp::SETTLED;
-use mixer_config::message::Field as _;
-use mixer_config::yaml;
 
 /// Largest size of all files together, in bytes.
 const MAX_DATA: usize = 16 << 20;
@@ -34,6 +34,8 @@ pub(super) struct DataFiles {
     /// The documents of the last good version, as texts.
     texts: Vec<Vec<u8>>,
     version: u64,
+    /// The kinds of the values of the last good version that the policy reads; `None`: they may be missing.
+    kinds: Option<Arc<Kinds>>,
     /// Since when a file is in the middle of a change.
     unsettled: Option<Instant>,
 }
@@ -46,14 +48,15 @@ enum Unusable {
 }
 
 impl DataFiles {
-    /// Nothing read yet.
-    pub(super) fn new(written: &[String], policy: Arc<Policy>) -> Self {
+    /// Nothing read yet. `needs_all`: the files must have what the policy reads.
+    pub(super) fn new(written: &[String], policy: Arc<Policy>, needs_all: bool) -> Self {
         let file = |written: &String| {
             let path = file_path(written).to_owned();
             (written.clone(), path.clone(), SettledFile::new(path))
         };
         let files = written.iter().map(file).collect();
-        Self { files, policy, texts: Vec::new(), version: 0, unsettled: None }
+        let kinds = needs_all.then(Arc::default);
+        Self { files, policy, texts: Vec::new(), version: 0, kinds, unsettled: None }
     }
 
     /// The first read. It waits once for a file that may be in the middle of a change. Errors: one line.
@@ -138,36 +141,18 @@ impl DataFiles {
             return Ok(None);
         }
         let names: Vec<String> = self.files.iter().map(|(written, ..)| written.clone()).collect();
-        let (policy, version) = (Arc::clone(&self.policy), next_version());
+        let (policy, version, before) = (Arc::clone(&self.policy), next_version(), self.kinds.clone());
         // Parsing may take long.
         let prepare = tokio::task::spawn_blocking(move || {
             let documents = names.iter().zip(&texts).map(|(name, text)| document(name, text));
             let documents = documents.collect::<Result<Vec<Value>, String>>()?;
             let engine = policy.with_data(&documents).map_err(|problem| problem.text)?;
-            Ok((Prepared::new(engine, policy.entry.clone(), version), texts))
+            let kinds = before.map(|before| before.of(&documents, &policy.needed)).transpose()?;
+            Ok((Prepared::new(engine, policy.entry.clone(), version), texts, kinds.map(Arc::new)))
         });
         let prepared = prepare.await.unwrap_or_else(|error| Err(error.to_string()));
-        let (prepared, texts) = prepared.map_err(Unusable::Broken)?;
-        (self.texts, self.version) = (texts, version);
+        let (prepared, texts, kinds) = prepared.map_err(Unusable::Broken)?;
+        (self.texts, self.version, self.kinds) = (texts, version, kinds);
         Ok(Some(prepared))
-    }
-}
-
-/// The document in a file: YAML, of which JSON is a part. Errors: one line.
-fn document(name: &str, text: &[u8]) -> Result<Value, String> {
-    let failed = |why: String| format!("could not read data from {name}: {why}");
-    let text = std::str::from_utf8(text).map_err(|error| failed(error.to_string()))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim().is_empty() {
-        return Err(failed("the file is empty".to_owned()));
-    }
-    let is_yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
-    let value = match is_yaml {
-        true => Value::from(yaml::parse(text).map_err(|error| failed(error.to_string()))?.root.to_json()),
-        false => Value::from_json_str(text).map_err(|error| failed(error.to_string()))?,
-    };
-    match &value {
-        Value::Object(_) => Ok(value),
-        _ => Err(failed("the document is no object".to_owned())),
     }
 }

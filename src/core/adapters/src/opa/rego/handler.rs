@@ -1,17 +1,17 @@
 //! The handler: where calls are evaluated, and what their outcome means.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use regorus::Value;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::evaluate::{Evaluator, Outcome, Prepared};
 use super::input::document;
+use super::lanes::{INLINE, SlowThreads, Trust};
 use crate::authorization::Layout;
+use mixer_base::budget::{Reservation, Share};
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_engine::adapter::{
     CheckResult, HandleCheck, Handler, HandlerError, HandlerStatus, Instance, Reply, Status,
@@ -20,22 +20,15 @@ use mixer_engine::check_cache::AnswerEpoch;
 
 /// PERMISSION_DENIED of `google.rpc.Code`.
 const PERMISSION_DENIED: i32 = 7;
-/// How long an evaluation may hold the thread of its call.
-pub(super) const INLINE: Duration = Duration::from_millis(2);
-/// After one that took longer, so many quick ones in a row are evaluated on another thread before calls are trusted again.
-const DISTRUST: u32 = 256;
+/// INVALID_ARGUMENT of `google.rpc.Code`.
+const INVALID_ARGUMENT: i32 = 3;
+/// What an input takes for each byte of its texts while it waits, and besides.
+const WAITING: usize = 2;
+const WAITING_BESIDES: usize = 2 << 10;
+/// What an evaluation takes for each byte of its input: lists and copies that a policy makes of it.
+const EVALUATED: usize = 32;
 /// What begins each denial.
 const REJECTED: &str = "opa: request was rejected";
-
-/// Threads for evaluations that take long, shared by the handlers of a server: at most one for each core.
-pub(super) struct SlowThreads(Arc<Semaphore>);
-
-impl Default for SlowThreads {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self(Arc::new(Semaphore::new(threads)))
-    }
-}
 
 /// What a check that is not decided means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,32 +47,14 @@ pub(super) struct Shared {
     undecided: Undecided,
     timeout: Duration,
     trust: Trust,
-    threads: Arc<Semaphore>,
+    threads: Arc<SlowThreads>,
+    /// Bounds the memory of inputs that wait, and of their evaluations.
+    memory: Arc<Share>,
+    max_input: usize,
     runtime: tokio::runtime::Handle,
     trouble: ArcSwapOption<String>,
     counters: Counters,
     answers: Arc<AnswerEpoch>,
-}
-
-/// Whether calls may be evaluated on their own threads.
-#[derive(Debug, Default)]
-struct Trust {
-    /// Quick evaluations that are to come first.
-    left: AtomicU32,
-}
-
-impl Trust {
-    fn is_given(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0
-    }
-
-    /// Notes how long an evaluation took that was not to its end on the thread of its call.
-    fn note(&self, took: Duration) {
-        let left = self.left.load(Ordering::Relaxed);
-        let left = if took < INLINE { left.saturating_sub(1) } else { DISTRUST };
-        // A lost update is one evaluation more on another thread.
-        self.left.store(left, Ordering::Relaxed);
-    }
 }
 
 /// Counts what is not as it should be.
@@ -87,6 +62,8 @@ struct Counters {
     undefined: Counter,
     failed: Counter,
     late: Counter,
+    too_long: Counter,
+    no_memory: Counter,
     offloaded: Counter,
 }
 
@@ -97,6 +74,8 @@ impl Counters {
             undefined: undecided("undefined"),
             failed: undecided("error"),
             late: undecided("timeout"),
+            too_long: undecided("input"),
+            no_memory: undecided("memory"),
             offloaded: metrics.counter(Family::OpaOffloaded, &[handler]),
         }
     }
@@ -107,13 +86,16 @@ pub(super) struct Settings {
     pub(super) query: String,
     pub(super) undecided: Undecided,
     pub(super) timeout: Duration,
+    /// Longest input, in bytes of text.
+    pub(super) max_input: usize,
 }
 
 impl Shared {
     pub(super) fn new(
         settings: Settings,
         prepared: Prepared,
-        threads: &SlowThreads,
+        threads: Arc<SlowThreads>,
+        memory: Arc<Share>,
         metrics: &Metrics,
         handler_name: Arc<str>,
     ) -> Self {
@@ -123,7 +105,9 @@ impl Shared {
             undecided: settings.undecided,
             timeout: settings.timeout,
             trust: Trust::default(),
-            threads: Arc::clone(&threads.0),
+            threads,
+            memory,
+            max_input: settings.max_input,
             runtime: tokio::runtime::Handle::current(),
             trouble: ArcSwapOption::empty(),
             counters: Counters::new(metrics, &handler_name),
@@ -190,8 +174,13 @@ impl Shared {
                 (format!("the evaluation takes longer than {:?}", self.timeout), true)
             }
         };
+        self.failed(&error, is_late)
+    }
+
+    /// The answer to a call whose evaluation has an error, or does not end.
+    fn failed(&self, error: &str, is_late: bool) -> Result<CheckResult, HandlerError> {
         match self.undecided {
-            Undecided::Denied => Ok(rejected(Some(&error))),
+            Undecided::Denied => Ok(rejected(Some(error))),
             // Istio Mixer waits for as long as it takes, so that there is no answer to repeat.
             Undecided::Allowed if !is_late => Ok(CheckResult::default()),
             // How long it takes depends on the server, too.
@@ -202,21 +191,44 @@ impl Shared {
         }
     }
 
-    /// Evaluates on another thread, for which it waits within the timeout.
-    async fn offload(self: Arc<Self>, input: Value) -> Result<CheckResult, HandlerError> {
+    /// The answer to a call for which there is no memory.
+    fn without_memory(&self) -> Result<CheckResult, HandlerError> {
+        self.counters.no_memory.increment();
+        self.failed("too much input of other calls waits for its evaluation", true)
+    }
+
+    /// The answer to a call whose input is too long.
+    fn too_long(&self, bytes: usize) -> CheckResult {
+        self.counters.too_long.increment();
+        let message =
+            format!("opa: the input has {bytes} bytes of text, and at most {} are evaluated", self.max_input);
+        let status = Status { code: INVALID_ARGUMENT, message, details: Vec::new() };
+        CheckResult { status, ..CheckResult::default() }
+    }
+
+    /// Evaluates on another thread, for which it waits within the timeout. `memory`: what the input takes meanwhile.
+    async fn offload(
+        self: Arc<Self>,
+        input: Value,
+        bytes: usize,
+        mut memory: Reservation,
+    ) -> Result<CheckResult, HandlerError> {
         self.counters.offloaded.increment();
         let due = Instant::now() + self.timeout;
-        let threads = Arc::clone(&self.threads);
+        let threads = Arc::clone(self.threads.of(bytes));
         let Ok(Ok(permit)) = timeout_at(due, threads.acquire_owned()).await else {
             return self.answer(Outcome::Late);
         };
+        if !memory.grow(bytes.saturating_mul(EVALUATED)) {
+            return self.without_memory();
+        }
         let shared = Arc::clone(&self);
         let evaluation = self.runtime.spawn_blocking(move || {
-            let _permit = permit;
+            let _held = (permit, memory);
             let begun = std::time::Instant::now();
             let left = due.saturating_duration_since(Instant::now());
             let outcome = shared.evaluator.evaluate(left, |_| input);
-            shared.trust.note(begun.elapsed());
+            shared.trust.note(bytes, begun.elapsed());
             outcome
         });
         match timeout_at(due, evaluation).await {
@@ -262,18 +274,26 @@ impl HandleCheck for OpaHandler {
             Err(error) => return Reply::Ready(Err(error)),
         };
         let shared = &self.shared;
+        let bytes = layout.bytes(instance);
+        if bytes > shared.max_input {
+            return Reply::Ready(Ok(shared.too_long(bytes)));
+        }
         let mut input = None;
-        if shared.trust.is_given() {
+        if shared.trust.is_given(bytes) {
             let outcome = shared.evaluator.evaluate(INLINE.min(shared.timeout), |names| {
                 input.insert(document(names, layout, instance)).clone()
             });
             if outcome != Outcome::Late || shared.timeout <= INLINE {
                 return Reply::Ready(shared.answer(outcome));
             }
-            shared.trust.note(INLINE);
+            shared.trust.note(bytes, INLINE);
         }
+        let waits = bytes.saturating_mul(WAITING).saturating_add(WAITING_BESIDES);
+        let Some(memory) = shared.memory.reserve(waits) else {
+            return Reply::Ready(shared.without_memory());
+        };
         let input = input.unwrap_or_else(|| document(&Default::default(), layout, instance));
-        Reply::Later(Box::pin(Arc::clone(shared).offload(input)))
+        Reply::Later(Box::pin(Arc::clone(shared).offload(input, bytes, memory)))
     }
 
     fn answers_version(&self) -> u64 {
@@ -306,28 +326,5 @@ impl HandleCheck for Unusable {
     fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
         let answer = || if self.denies { rejected(None) } else { CheckResult::default() };
         Reply::Ready(Layout::find(&self.layouts, instance).map(|_| answer()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quick_evaluations_are_trusted_again() {
-        let trust = Trust::default();
-        assert!(trust.is_given());
-        trust.note(INLINE);
-        for _ in 1..DISTRUST {
-            trust.note(INLINE / 2);
-            assert!(!trust.is_given());
-        }
-        trust.note(INLINE * 2);
-        assert!(!trust.is_given(), "it begins again");
-        for _ in 0..DISTRUST {
-            assert!(!trust.is_given());
-            trust.note(Duration::ZERO);
-        }
-        assert!(trust.is_given());
     }
 }

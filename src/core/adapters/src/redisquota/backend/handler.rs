@@ -43,7 +43,9 @@ impl Bound {
         let overrides = quota.overrides.iter().map(|over| Selected {
             dimensions: Dimensions::new(&over.dimensions, instance),
             max_amount: over.max_amount,
-            digest: override_digest(over.dimensions.iter().map(|(key, value)| (&**key, &**value))),
+            digest: override_digest(
+                over.dimensions.iter().map(|(key, value)| (&**key, value.as_deref().unwrap_or_default())),
+            ),
         });
         let length = quota.valid_duration.nanos;
         let window = match quota.rate_limit_algorithm {
