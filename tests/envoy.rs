@@ -14,6 +14,8 @@ mod direct;
 mod fixture;
 #[path = "envoy/over_http.rs"]
 mod over_http;
+#[path = "envoy/secrets.rs"]
+mod secrets;
 #[path = "support/support.rs"]
 mod support;
 #[path = "envoy/unknown.rs"]

@@ -27,7 +27,7 @@ const LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLog
 /// A policy in a directory, and a server on it.
 pub(crate) struct Setting {
     directory: tempfile::TempDir,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Setting {
@@ -50,7 +50,7 @@ impl Setting {
         Client::new(&self.server.address()).expect("a client")
     }
 
-    fn lines(&self, file: &str) -> Vec<Value> {
+    pub(crate) fn lines(&self, file: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.directory.path().join(file)).expect("it was written");
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }

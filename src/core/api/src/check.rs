@@ -101,7 +101,7 @@ fn cached_response(
         }
         if answer.status_code != 0 {
             let (code, message) = (answer.status_code, &*answer.status_message);
-            published.denials.record(code, message, published.id().0, true, || body);
+            published.denials.record(code, message, published.routes.snapshot(), true, || body);
         }
         let mut out = Vec::with_capacity(answer.size() + 64);
         out.extend_from_slice(&EMPTY_MESSAGE);
@@ -136,7 +136,8 @@ async fn decide<'a>(
     })?;
     let ResponseBuilder { status, mut out, .. } = response;
     if status.code != 0 {
-        published.denials.record(status.code, &status.message, published.id().0, false, || body);
+        let snapshot = published.routes.snapshot();
+        published.denials.record(status.code, &status.message, snapshot, false, || body);
     }
     finish_message(&mut out);
     Ok(out.into())

@@ -131,6 +131,7 @@ impl Observation<'_> {
                     .drain(..(trace_end.1 - dispatches).min(trace.dispatches.len()))
                     .collect(),
                 snapshot: trace.snapshot,
+                secrets: trace.secrets.clone(),
                 decided: trace.decided,
                 ..DispatchTrace::default()
             };

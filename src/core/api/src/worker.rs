@@ -166,7 +166,7 @@ impl WorkerContext {
         }
         let arena = self.arena();
         if let Some(trace) = trace {
-            trace.borrow_mut().snapshot = published.id().0;
+            trace.borrow_mut().decided_by(published.routes.snapshot());
         }
         let context = DispatchContext {
             metrics: &self.engine.metrics,

@@ -3,6 +3,7 @@
 //! | form | masked by |
 //! | --- | --- |
 //! | a value with the name of a secret, such as `authorization`, `apiKey` or `DB_PASSWORD` | [`mask_value`] |
+//! | an attribute that the configuration declares to be secret | [`SecretNames`] |
 //! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
 //! | secrets that are known, anywhere in a text | [`mask_known`] |
@@ -14,8 +15,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+mod names;
 mod source;
 
+pub use names::SecretNames;
 pub use source::mask_source;
 
 /// Replaces a secret value.
@@ -42,9 +45,9 @@ const OPEN_KEYS: [&str; 6] =
 const PLACES: [&str; 4] = ["file", "path", "dir", "url"];
 
 /// Whether a value with this name must be masked: the name of an attribute, header, field, environment variable or flag.
-/// Letter case and separators make no difference. `key` alone is no secret: entries of maps and descriptors have it.
+/// Letter case, separators and percent-encoding make no difference. `key` alone is no secret: entries of maps and descriptors have it.
 pub fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+    let name = unescaped(name).to_ascii_lowercase();
     if PLACES.iter().any(|place| name.ends_with(place)) {
         return false;
     }
@@ -54,6 +57,32 @@ pub fn is_secret(name: &str) -> bool {
     let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let plain = plain.trim_end_matches('s');
     plain.len() > "key".len() && plain.ends_with("key") && !OPEN_KEYS.iter().any(|open| plain.ends_with(open))
+}
+
+/// A name without the percent-encoding of letters, digits and separators, which need none.
+fn unescaped(name: &str) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return Cow::Borrowed(name);
+    }
+    let mut plain = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain.push_str(before);
+        let digits = after.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')) {
+            Some(byte) => {
+                plain.push(char::from(byte));
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                plain.push('%');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// The value as it may be shown under its name.
@@ -128,22 +157,22 @@ fn credentials(text: &str, start: usize) -> Option<(usize, usize)> {
     (end - start >= 8).then_some((start, end))
 }
 
-/// The values of the query parameters with the names of secrets. A name starts after `?` or `&`, and `?` does not end it.
+/// The values of the query parameters with the names of secrets. A name starts after `?`, `&` or `;`, and `?` does not end it.
 fn parameters(text: &str, spans: &mut Vec<(usize, usize)>) {
     let is_end = |c: char| matches!(c, '&' | '#' | '"' | '\'' | ';') || c.is_whitespace();
     let mut start = 0;
-    let mut follows_ampersand = false;
+    let mut follows_separator = false;
     for part in text.split_inclusive(is_end) {
         let end = part.chars().next_back().filter(|last| is_end(*last));
         let part_end = start + part.len() - end.map_or(0, char::len_utf8);
         let named = text.get(start..part_end).unwrap_or_default();
         let named =
-            if follows_ampersand { Some(named) } else { named.split_once('?').map(|(_, named)| named) };
+            if follows_separator { Some(named) } else { named.split_once('?').map(|(_, named)| named) };
         if let Some(value) = named.and_then(secret_value) {
             spans.push((part_end - value.len(), part_end));
         }
         start += part.len();
-        follows_ampersand = end == Some('&');
+        follows_separator = matches!(end, Some('&' | ';'));
     }
 }
 
@@ -165,7 +194,7 @@ fn has_secret(names: &str) -> bool {
     if is_secret(names) {
         return true;
     }
-    let names = names.to_ascii_lowercase();
+    let names = unescaped(names).to_ascii_lowercase();
     let plain_len = |name: &str| name.bytes().filter(u8::is_ascii_alphanumeric).count();
     let plain: String = names.chars().filter(char::is_ascii_alphanumeric).collect();
     let singular = plain.trim_end_matches('s');
@@ -283,6 +312,10 @@ mod tests {
             ("a=http://u:p@h b", "a=http://***@h b"),
             ("http://host/?q=1&token=abc&x=2#t", "http://host/?q=1&token=***&x=2#t"),
             ("/login?api_key=abc", "/login?api_key=***"),
+            ("/x?a=1;token=abc;b=2", "/x?a=1;token=***;b=2"),
+            ("/x?%74oken=abc&q=1", "/x?%74oken=***&q=1"),
+            ("/x?a=1&api%5Fkey=abc", "/x?a=1&api%5Fkey=***"),
+            ("/x?a=%zz&t%6Fken%=abc%", "/x?a=%zz&t%6Fken%=***"),
             ("it was bEarer abc.def-123, no", "it was bEarer ***, no"),
             ("Basic dXNlcjpwYXNz", "Basic ***"),
             ("?token=Bearer 12345678", "?token=*** ***"),
@@ -308,7 +341,7 @@ mod tests {
         }
     }
 
-    /// [`parameters`] as it is defined: what follows each `?` and `&`, which looks at a text of `?` again and again.
+    /// [`parameters`] as it is defined: what follows each `?`, `&` and `;`, which looks at a text of `?` again and again.
     fn every_parameter(text: &str) -> Vec<(usize, usize)> {
         let is_end = |c: char| matches!(c, '&' | '#' | '"' | '\'' | ';') || c.is_whitespace();
         let parameter = |(at, _): (usize, &str)| {
@@ -316,7 +349,7 @@ mod tests {
             let (name, value) = text.get(at + 1..end)?.split_once('=')?;
             (!value.is_empty() && is_secret(name)).then_some((end - value.len(), end))
         };
-        text.match_indices(['?', '&']).filter_map(parameter).collect()
+        text.match_indices(['?', '&', ';']).filter_map(parameter).collect()
     }
 
     /// The bytes that the spans cover.
@@ -326,7 +359,7 @@ mod tests {
 
     #[test]
     fn parameters_are_found_in_one_pass_as_from_every_mark() {
-        const PIECES: [&str; 40] = [
+        const PIECES: [&str; 44] = [
             "?",
             "?",
             "?",
@@ -367,6 +400,10 @@ mod tests {
             "?api_key=",
             "generic?key=x",
             "&gene?rickey=x",
+            "%",
+            "%74",
+            "%6Bey=x",
+            "%3f",
         ];
         let mut state = 1_u64;
         let mut next = |bound: usize| {
@@ -396,6 +433,9 @@ mod tests {
             "&=",
             "?a=",
             "?token=",
+            ";token=",
+            "?%74",
+            "%",
             "?key",
             "://",
             "@",

@@ -7,19 +7,21 @@
 //! The ring is not a `BoundedTable`: it has no keys, its bytes are fixed, and its entries are overwritten in place.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bumpalo::Bump;
 use parking_lot::Mutex;
 
 use crate::secret_values::SecretValues;
+use crate::snapshot::Snapshot;
 use mixer_attribute::request::CheckRequest;
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_base::rpc_code;
-use mixer_base::secrets::mask_value;
+use mixer_base::secrets::{SecretNames, mask_value};
 use mixer_base::shard::{self, ShardedCounters};
 
 /// Maximum number of recorded denials.
@@ -72,12 +74,14 @@ struct Ring {
     bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct RecordedDenial {
     id: u64,
     time: SystemTime,
     code: i32,
     snapshot: u64,
+    /// What is secret under that snapshot.
+    secrets: Arc<SecretNames>,
     cached: bool,
     /// Length in bytes.
     message: usize,
@@ -113,14 +117,14 @@ impl Denials {
         }
     }
 
-    /// Counts a denial, and records it with the encoded CheckRequest of `request` within the rate limit. Cost: an addition, and a
-    /// lock and a copy for recorded ones. Allocates only the ring, at the first denial.
+    /// Counts a denial by a snapshot, and records it with the encoded CheckRequest of `request` within the rate limit. Cost: an
+    /// addition, and a lock and a copy for recorded ones. Allocates only the ring, at the first denial.
     #[cold]
     pub fn record<R: AsRef<[u8]>>(
         &self,
         code: i32,
         message: &str,
-        snapshot: u64,
+        snapshot: &Snapshot,
         cached: bool,
         request: impl FnOnce() -> R,
     ) {
@@ -156,7 +160,8 @@ impl Denials {
             id,
             time,
             code,
-            snapshot,
+            snapshot: snapshot.id.0,
+            secrets: Arc::clone(&snapshot.secrets),
             cached,
             message: message.len(),
             request,
@@ -167,7 +172,7 @@ impl Denials {
     pub fn list(&self, vocabulary: &Vocabulary) -> Vec<Denial> {
         let copies: Vec<(RecordedDenial, Vec<u8>)> = {
             let ring = self.ring.lock();
-            ring.kept.iter().rev().map(|kept| (*kept, ring.copy(kept))).collect()
+            ring.kept.iter().rev().map(|kept| (kept.clone(), ring.copy(kept))).collect()
         };
         copies.into_iter().map(|(kept, bytes)| kept.read(&bytes, vocabulary)).collect()
     }
@@ -175,7 +180,7 @@ impl Denials {
     /// The recorded denial with this id.
     pub fn get(&self, id: u64, vocabulary: &Vocabulary) -> Option<Denial> {
         let ring = self.ring.lock();
-        let kept = *ring.kept.iter().find(|kept| kept.id == id)?;
+        let kept = ring.kept.iter().find(|kept| kept.id == id)?.clone();
         let bytes = ring.copy(&kept);
         drop(ring);
         Some(kept.read(&bytes, vocabulary))
@@ -208,7 +213,7 @@ impl RecordedDenial {
             let arena = Bump::new();
             let request = CheckRequest::decode(request, &arena).ok()?;
             let bag = AttributeBag::new(&request.attributes, None, vocabulary, &arena);
-            Some((attributes(&bag), SecretValues::of(&bag)))
+            Some((attributes(&bag, &self.secrets), SecretValues::of(&bag, &self.secrets)))
         });
         let (attributes, secrets) = decoded.unzip();
         Denial {
@@ -255,8 +260,7 @@ fn truncated(text: &str) -> String {
 }
 
 /// Names and values for display.
-fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
-    let display = |name: &str, value: &str| truncated(&mask_value(name, value));
+fn attributes(bag: &AttributeBag<'_>, secrets: &SecretNames) -> Vec<(String, String)> {
     let mut list = Vec::new();
     for named in bag.all() {
         let Some(value) = named.value else { continue };
@@ -265,11 +269,19 @@ fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
             Value::StringMap(map) => {
                 for (key, value) in map.entries {
                     let key = String::from_utf8_lossy(key);
-                    let value = display(&key, &String::from_utf8_lossy(value));
-                    list.push((format!("{name}[{key}]"), value));
+                    let value = String::from_utf8_lossy(value);
+                    let shown = if secrets.is_secret(&name) {
+                        secrets.mask_value(&name, &value)
+                    } else {
+                        mask_value(&key, &value)
+                    };
+                    list.push((format!("{name}[{key}]"), truncated(&shown)));
                 }
             }
-            value => list.push((name.clone(), display(&name, &text(value).to_string()))),
+            value => {
+                let shown = truncated(&secrets.mask_value(&name, &text(value).to_string()));
+                list.push((name, shown));
+            }
         }
         if list.len() >= MAX_ATTRIBUTES {
             break;
@@ -283,6 +295,7 @@ fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::{Registry, SnapshotBuilder, SnapshotId, SnapshotOptions};
     use mixer_attribute::{OwnedValue, ValueType};
     use mixer_base::secrets::MASKED;
 
@@ -291,6 +304,15 @@ mod tests {
         builder.declare("source.user", ValueType::String);
         builder.declare("request.headers", ValueType::StringMap);
         builder.build()
+    }
+
+    /// A snapshot with this number, under which these attributes are secret.
+    fn snapshot(id: u64, secrets: &[&str]) -> Snapshot {
+        let empty = SnapshotBuilder::new(SnapshotOptions::new(Registry::default())).empty();
+        let mut snapshot = Arc::into_inner(empty).unwrap();
+        snapshot.id = SnapshotId(id);
+        snapshot.secrets = Arc::new(secrets.iter().map(|name| (*name).into()).collect());
+        snapshot
     }
 
     fn request(path: &str) -> Vec<u8> {
@@ -306,7 +328,7 @@ mod tests {
     #[test]
     fn secrets_are_masked() {
         let denials = Denials::default();
-        denials.record(7, "no", 3, false, || request("/x"));
+        denials.record(7, "no", &snapshot(3, &[]), false, || request("/x"));
         let kept = denials.list(&vocabulary());
         let first = kept.first().unwrap();
         let expected = [
@@ -324,16 +346,32 @@ mod tests {
     #[test]
     fn secrets_in_the_message_are_masked() {
         let denials = Denials::default();
-        denials.record(7, "abc: Bearer abc is not whitelisted", 3, false, || request("/x"));
+        denials.record(7, "abc: Bearer abc is not whitelisted", &snapshot(3, &[]), false, || request("/x"));
         let listed = denials.list(&vocabulary());
         assert_eq!(listed.first().unwrap().message, "abc: *** is not whitelisted");
+    }
+
+    /// Masked as the snapshot says that decided: a later one may declare nothing.
+    #[test]
+    fn attributes_that_are_declared_to_be_secret_are_masked() {
+        let denials = Denials::default();
+        let snapshot = snapshot(3, &["source.user", "request.headers"]);
+        denials.record(7, "ann is not whitelisted", &snapshot, false, || request("/x"));
+        drop(snapshot);
+        let denial = denials.list(&vocabulary()).remove(0);
+        let names = ["request.headers[:path]", "request.headers[authorization]", "source.user"];
+        let expected = names.map(|name| (name.to_owned(), MASKED.to_owned())).to_vec();
+        assert_eq!(denial.attributes, Some(expected));
+        denials.record(7, "ann", &self::snapshot(3, &["source.user"]), false, || request("/x"));
+        assert_eq!(denials.list(&vocabulary()).remove(0).message, MASKED);
     }
 
     #[test]
     fn recording_is_rate_limited() {
         let denials = Denials::default();
+        let snapshot = snapshot(3, &[]);
         for _ in 0..1001 {
-            denials.record(7, "no", 3, false, || request("/x"));
+            denials.record(7, "no", &snapshot, false, || request("/x"));
         }
         assert_eq!(denials.total(), 1001);
         assert_eq!(denials.by_code().collect::<Vec<_>>(), [("PERMISSION_DENIED", 1001)]);
@@ -343,8 +381,9 @@ mod tests {
     #[test]
     fn the_ring_wraps_around_and_large_requests_are_recorded_without_attributes() {
         let denials = Denials::with_rate(u32::MAX);
+        let snapshot = snapshot(1, &[]);
         for number in 0..KEPT + 10 {
-            denials.record(16, &format!("denial {number}"), 1, true, || request(&number.to_string()));
+            denials.record(16, &format!("denial {number}"), &snapshot, true, || request(&number.to_string()));
         }
         let list = denials.list(&vocabulary());
         assert_eq!(list.len(), KEPT);
@@ -352,7 +391,7 @@ mod tests {
         assert_eq!(list.last().unwrap().message, "denial 10");
         let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
         assert_eq!(path, "10");
-        denials.record(16, &"ä".repeat(500), 1, true, || request(&"x".repeat(2 * SLOT)));
+        denials.record(16, &"ä".repeat(500), &snapshot, true, || request(&"x".repeat(2 * SLOT)));
         let last = denials.list(&vocabulary()).remove(0);
         assert_eq!((last.message.len(), last.attributes), (MAX_VALUE, None));
     }

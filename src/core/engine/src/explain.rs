@@ -15,7 +15,7 @@ use crate::secret_values::SecretValues;
 use crate::snapshot::{Allowance, Condition, MappingOutline, OnError, RuleConfig};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
-use mixer_base::secrets::{MASKED, is_secret};
+use mixer_base::secrets::{MASKED, SecretNames};
 use mixer_expr::{Explanation as Part, Outcome};
 
 /// The explanation of one check.
@@ -175,7 +175,7 @@ pub fn explain<'t: 'a, 'a>(
     let table = &published.routes;
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
-    let secrets = SecretValues::of(bag);
+    let secrets = Secrets { names: &snapshot.secrets, values: SecretValues::of(bag, &snapshot.secrets) };
     // The conditions are evaluated once more.
     bag.renew_searches();
     let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
@@ -227,7 +227,7 @@ fn explain_rule<'t: 'a, 'a>(
     kept: Option<&KeptResource>,
     applies: bool,
     bag: &AttributeBag<'a>,
-    secrets: &SecretValues,
+    secrets: &Secrets<'_>,
 ) -> RuleExplanation {
     let mut condition = None;
     let mut near_miss = None;
@@ -282,10 +282,22 @@ fn refuses_failure(rule: &RuleConfig, outcome: &Outcome) -> bool {
     }
 }
 
+/// What an explanation must not show.
+struct Secrets<'s> {
+    names: &'s SecretNames,
+    values: SecretValues,
+}
+
+impl Secrets<'_> {
+    fn mask(&self, text: &str) -> String {
+        self.values.mask(text)
+    }
+}
+
 /// A part without secret values: those of the request, and what a part evaluates to that names a secret.
-fn masked(part: Part, secrets: &SecretValues) -> Part {
+fn masked(part: Part, secrets: &Secrets<'_>) -> Part {
     let outcome = match part.outcome {
-        Outcome::Value(value) if value.starts_with('"') && is_secret(&part.text) => {
+        Outcome::Value(value) if value.starts_with('"') && secrets.names.is_secret_in(&part.text) => {
             Outcome::Value(MASKED.to_owned())
         }
         Outcome::Value(value) => Outcome::Value(secrets.mask(&value)),
@@ -336,7 +348,7 @@ fn evaluated_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
     }
 }
 
-fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &SecretValues) -> DispatchExplanation {
+fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &Secrets<'_>) -> DispatchExplanation {
     let mut said = String::new();
     // Writing to a String cannot fail.
     let _ = match (&traced.check, &traced.quota, &traced.error) {
@@ -353,8 +365,11 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &SecretVa
         _ => write!(said, "nothing"),
     };
     let value = |(field, value): &(String, String)| {
-        let shown =
-            if is_secret(field) && !value.is_empty() { MASKED.to_owned() } else { secrets.mask(value) };
+        let shown = if secrets.names.is_secret(field) && !value.is_empty() {
+            MASKED.to_owned()
+        } else {
+            secrets.mask(value)
+        };
         (field.clone(), shown)
     };
     let values = traced.values.iter().map(value);

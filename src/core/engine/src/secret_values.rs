@@ -2,18 +2,18 @@
 
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, Value};
-use mixer_base::secrets::{is_secret, mask_known};
+use mixer_base::secrets::{SecretNames, is_secret, mask_known};
 
 /// The secret values of a request, longest first.
 #[derive(Debug, Default)]
 pub(crate) struct SecretValues(Vec<String>);
 
 impl SecretValues {
-    /// The values of attributes and map entries with the names of secrets.
-    pub(crate) fn of(bag: &AttributeBag<'_>) -> Self {
+    /// The values of the attributes that are secret, and of map entries with the names of secrets.
+    pub(crate) fn of(bag: &AttributeBag<'_>, names: &SecretNames) -> Self {
         let mut found = Self::default();
         for named in bag.all() {
-            let is_named = is_secret(&String::from_utf8_lossy(named.name));
+            let is_named = names.is_secret(&String::from_utf8_lossy(named.name));
             match named.value {
                 Some(Value::StringMap(map)) => {
                     let entries = map.entries.iter();

@@ -23,6 +23,7 @@ use foldhash::HashMap;
 use regex::Regex;
 
 use mixer_attribute::{AttributeBag, OwnedValue, SlotId, ValueType, Vocabulary};
+use mixer_base::secrets::is_secret;
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
@@ -210,6 +211,23 @@ pub(crate) enum MappedFrom {
     Extension(Box<str>),
 }
 
+impl MappedFrom {
+    /// Whether its values are secret: those of every cookie, and those of a source with the name of a secret.
+    fn is_secret(&self) -> bool {
+        match self {
+            MappedFrom::Cookie(_) => true,
+            MappedFrom::RequestHeader(name)
+            | MappedFrom::ResponseHeader(name)
+            | MappedFrom::QueryParameter(name)
+            | MappedFrom::Extension(name) => is_secret(name),
+            MappedFrom::Metadata(_, path) | MappedFrom::RouteMetadata(_, path) => {
+                path.last().is_some_and(|step| is_secret(step))
+            }
+            MappedFrom::Certificate(_) => false,
+        }
+    }
+}
+
 impl std::fmt::Display for MappedFrom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = |f: &mut std::fmt::Formatter<'_>, what: &str, namespace: &str, path: &[Box<str>]| {
@@ -279,6 +297,11 @@ impl ExtensionConfig for EnvoyConfig {
 
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {
         known_types()
+    }
+
+    fn secret_attributes(&self) -> Vec<Box<str>> {
+        let secret = self.mappings.iter().filter(|mapping| mapping.source.is_secret());
+        secret.map(|mapping| mapping.attribute.clone()).collect()
     }
 
     fn is_configured(&self) -> bool {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::attributes::AttributeMap;
 use super::call::CALLER_PRINCIPAL;
 use mixer_attribute::Vocabulary;
-use mixer_base::secrets::{is_secret, mask_text};
+use mixer_base::secrets::{SecretNames, is_secret, mask_text};
 use mixer_config::message::suggestion;
 use serde_json::Value;
 
@@ -92,14 +92,19 @@ impl MaskSet {
         self.masks.is_empty()
     }
 
-    /// Masks values in place. Returns the masked names, and the secrets to replace elsewhere.
-    pub(super) fn apply(&self, attributes: &mut AttributeMap) -> (Vec<String>, Vec<String>) {
+    /// Masks values in place: those that the masks name, and what is secret by `names`. Returns the masked names, and the secrets to
+    /// replace elsewhere.
+    pub(super) fn apply(
+        &self,
+        names: &SecretNames,
+        attributes: &mut AttributeMap,
+    ) -> (Vec<String>, Vec<String>) {
         let (mut masked, mut secrets) = (Vec::new(), Vec::new());
         if self.masks.is_empty() {
             return (masked, secrets);
         }
         for (name, value) in attributes.iter_mut() {
-            if is_secret(name) || self.of(name).any(|mask| mask.key.is_none()) {
+            if names.is_secret(name) || self.of(name).any(|mask| mask.key.is_none()) {
                 hide(value, &mut secrets);
                 masked.push(name.clone());
                 continue;
@@ -174,7 +179,7 @@ mod tests {
             "request.headers": {"authorization": "Bearer abc", "X-Secret-One": "1", "accept": "*/*"},
         }))
         .unwrap();
-        let (masked, secrets) = set.unwrap().apply(&mut map);
+        let (masked, secrets) = set.unwrap().apply(&SecretNames::new(), &mut map);
         assert_eq!(
             masked,
             ["source.user", "request.headers[authorization]", "request.headers[X-Secret-One]"]
@@ -195,19 +200,22 @@ mod tests {
         let attributes = json!({
             "request.headers": {"x-auth-token": "t", "referer": "http://a:b@c/?password=d", "accept": "*/*", "key": "k"},
             "request.path": "/login?api_key=abc",
+            "request.session": "abc",
             "session.token": "t",
         });
         let masked = |masks: &[&str]| {
             let mut map: AttributeMap = serde_json::from_value(attributes.clone()).unwrap();
-            let (names, _) = MaskSet::parse(masks).unwrap().apply(&mut map);
+            let declared = ["request.session".into()].into_iter().collect();
+            let (names, _) = MaskSet::parse(masks).unwrap().apply(&declared, &mut map);
             (serde_json::to_value(map).unwrap(), names.len())
         };
         let expected = json!({
             "request.headers": {"x-auth-token": "***", "referer": "http://***@c/?password=***", "accept": "*/*", "key": "k"},
             "request.path": "/login?api_key=***",
+            "request.session": "***",
             "session.token": "***",
         });
-        assert_eq!(masked(&["source.user"]), (expected, 4));
+        assert_eq!(masked(&["source.user"]), (expected, 5));
         assert_eq!(masked(&[""]), (attributes.clone(), 0), "an empty list masks nothing");
         assert!(DEFAULT_MASKS.iter().all(|mask| is_secret(mask.trim_end_matches(']'))));
     }

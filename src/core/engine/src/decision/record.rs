@@ -14,7 +14,7 @@ use crate::dispatch::{DispatchTrace, TracedDispatch};
 use crate::routing::RuleKind;
 use mixer_attribute::request::{CheckRequest, ReportRequest};
 use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
-use mixer_base::secrets::mask_known;
+use mixer_base::secrets::{SecretNames, mask_known};
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// Most quotas of a check that are noted.
@@ -158,16 +158,21 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Names of masked attributes and keys, and the secrets to replace elsewhere.
-#[derive(Debug, Default)]
-struct Masked {
+/// Masks the attributes of a call.
+#[derive(Debug)]
+struct Masking<'m> {
+    masks: &'m MaskSet,
+    /// What is secret under the configuration that decided.
+    secret: &'m SecretNames,
+    /// Names of masked attributes and keys.
     names: Vec<String>,
+    /// The secrets to replace elsewhere.
     secrets: Vec<String>,
 }
 
-impl Masked {
-    fn apply(&mut self, masks: &MaskSet, attributes: &mut AttributeMap) -> bool {
-        let (names, secrets) = masks.apply(attributes);
+impl Masking<'_> {
+    fn apply(&mut self, attributes: &mut AttributeMap) -> bool {
+        let (names, secrets) = self.masks.apply(self.secret, attributes);
         let any = !names.is_empty();
         self.names.extend(names);
         self.secrets.extend(secrets);
@@ -185,8 +190,9 @@ impl Decision {
             caller: call.caller.clone(),
             ..Decision::default()
         };
-        let mut masked = Masked::default();
-        decision.read_request(&call.body, masks, &mut masked);
+        let secret = call.trace.secrets.as_deref().unwrap_or(const { &SecretNames::new() });
+        let mut masking = Masking { masks, secret, names: Vec::new(), secrets: Vec::new() };
+        decision.read_request(&call.body, &mut masking);
         match &call.answer {
             Err(failure) => decision.error = Some(failure.clone()),
             Ok(CallAnswer(framed)) if call.method != Method::Report => {
@@ -196,7 +202,7 @@ impl Decision {
         }
         decision.read_trace(&call.trace);
         decision.cached = call.method == Method::Check && decision.answer.is_some() && !call.trace.decided;
-        decision.mask(masks, masked);
+        decision.mask(masking);
         decision.texts().for_each(cut_text);
         cut_text(&mut decision.deduplication_id);
         let referenced = decision.answer.iter_mut().flat_map(|answer| &mut answer.referenced);
@@ -217,12 +223,12 @@ impl Decision {
         refused || self.error.is_some() || would_refuse
     }
 
-    fn read_request(&mut self, body: &[u8], masks: &MaskSet, masked: &mut Masked) {
+    fn read_request(&mut self, body: &[u8], masking: &mut Masking<'_>) {
         let mut cutter = Cutter::new(if self.method == Method::Report { MAX_REPORT } else { MAX_CHECK });
         let mut map_of = |bag: &AttributeBag<'_>, cutter: &mut Cutter| {
             let mut map = attribute_map(&OwnedAttributes::from_bag(bag));
             // Masked before it is cut: a part of a secret would not be found in messages.
-            masked.apply(masks, &mut map);
+            masking.apply(&mut map);
             cutter.apply(&mut map);
             map
         };
@@ -308,20 +314,20 @@ impl Decision {
         }
     }
 
-    fn mask(&mut self, masks: &MaskSet, mut masked: Masked) {
+    fn mask(&mut self, mut masking: Masking<'_>) {
         if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
             // It is masked like the attribute of the same content.
             let mut own = AttributeMap::new();
             own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
-            if masked.apply(masks, &mut own) {
+            if masking.apply(&mut own) {
                 MASKED.clone_into(principal);
             }
         }
-        masked.names.sort();
-        masked.names.dedup();
-        self.masked = masked.names;
-        if !masks.is_empty() {
-            self.texts().for_each(|text| *text = mask_known(text, &masked.secrets));
+        masking.names.sort();
+        masking.names.dedup();
+        self.masked = masking.names;
+        if !masking.masks.is_empty() {
+            self.texts().for_each(|text| *text = mask_known(text, &masking.secrets));
         }
     }
 }

@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
 use crate::routing::{Route, RouteAction, RouteInstance, RuleKind};
-use crate::snapshot::{Allowance, HandlerConfig, RuleConfig};
+use crate::snapshot::{Allowance, HandlerConfig, RuleConfig, Snapshot};
 use mixer_attribute::text::text;
+use mixer_base::secrets::SecretNames;
 
 /// A rule that applied to a request.
 #[derive(Debug, Clone)]
@@ -104,6 +105,8 @@ pub struct DispatchTrace {
     pub steps: Vec<TracedStep>,
     /// Number of the snapshot.
     pub snapshot: u64,
+    /// The attributes that this snapshot declares to be secret; `None` if it declares none.
+    pub secrets: Option<Arc<SecretNames>>,
     /// Which defaults the answers of handlers satisfy; checks only.
     pub allowed: Allowance,
     /// Rules were evaluated: the answer does not come from the check cache.
@@ -116,6 +119,12 @@ impl DispatchTrace {
     /// An empty trace that records values.
     pub fn full() -> Self {
         Self { full: true, ..Self::default() }
+    }
+
+    /// Notes the snapshot that decides.
+    pub fn decided_by(&mut self, snapshot: &Snapshot) {
+        self.snapshot = snapshot.id.0;
+        self.secrets = (!snapshot.secrets.is_empty()).then(|| Arc::clone(&snapshot.secrets));
     }
 
     /// Bytes on the heap.

@@ -145,6 +145,7 @@ impl SnapshotBuilder {
             registry: self.options.registry,
             counts,
             default_namespace: self.options.default_namespace.clone(),
+            secrets: extensions.secrets,
         })
     }
 
@@ -532,6 +533,7 @@ impl SnapshotBuilder {
             registry: self.options.registry,
             counts,
             default_namespace: self.options.default_namespace.clone(),
+            secrets: Arc::clone(&self.units.extensions.secrets),
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mixer_attribute::{ValueType, Vocabulary};
+use mixer_base::secrets::SecretNames;
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +97,11 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     /// The types of the attributes that it sets. A manifest must not contradict them.
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {
         &[]
+    }
+
+    /// The attributes that it sets from what is secret, such as a cookie: they are masked wherever attributes are shown.
+    fn secret_attributes(&self) -> Vec<Box<str>> {
+        Vec::new()
     }
 
     /// Whether there are resources of the extension, so that its requests are expected.
@@ -261,6 +267,8 @@ pub(super) struct ExtensionConfigs {
     pub(super) configs: Arc<[Arc<dyn ExtensionConfig>]>,
     /// Those for adapters.
     pub(super) resources: ResourcesByAdapter,
+    /// What is secret with the attributes that they declare to be.
+    pub(super) secrets: Arc<SecretNames>,
     pub(super) diagnostics: Diagnostics,
 }
 
@@ -287,8 +295,9 @@ impl ExtensionConfigs {
             }
             config
         });
-        let configs = configs.collect();
-        Self { configs, resources: by_adapter, diagnostics }
+        let configs: Arc<[Arc<dyn ExtensionConfig>]> = configs.collect();
+        let secrets = Arc::new(configs.iter().flat_map(|config| config.secret_attributes()).collect());
+        Self { configs, resources: by_adapter, secrets, diagnostics }
     }
 }
 

@@ -8,6 +8,7 @@ use super::extension::{ExtensionConfig, MappingOutline, Registry};
 use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
+use mixer_base::secrets::SecretNames;
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, ResourceKey};
 use mixer_expr::{Language, Program};
@@ -47,6 +48,8 @@ pub struct Snapshot {
     pub counts: SnapshotCounts,
     /// Namespace of mesh-wide rules.
     pub default_namespace: Arc<str>,
+    /// What must not be shown: secrets by name, and the attributes that extensions declare to be secret.
+    pub secrets: Arc<SecretNames>,
 }
 
 impl Snapshot {

@@ -226,7 +226,7 @@ impl EnvoyService {
 fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decision, bag: &AttributeBag<'_>) {
     let is_shadow = config.settings.check.mode == Mode::Shadow;
     if decision.code != 0 && !decision.failed && !is_shadow {
-        let (snapshot, cached) = (published.id().0, decision.cache_hit);
+        let (snapshot, cached) = (published.routes.snapshot(), decision.cache_hit);
         published.denials.record(decision.code, &decision.message, snapshot, cached, || request_of(bag));
     }
 }
