@@ -15,7 +15,7 @@ use mixer_engine::runtime::OnConfigError;
 use prost::Message as _;
 
 use crate::fixture::{check, serve};
-use crate::refusal::good;
+use crate::refusal::{HANDLER, INSTANCE, deny, good};
 use crate::stage::{Answer, Stage};
 
 /// A denier, a quota, header operations and a report, each in a rule of its own; `ANNOTATION` is replaced.
@@ -209,7 +209,7 @@ kind: rule
 metadata: {name: trial, namespace: istio-system, annotations: {mixer.dev/dry-run: 'true'}}
 spec: {actions: [{handler: counter, instances: [tried]}]}
 ";
-    for policy in [OnConfigError::KeepLast, OnConfigError::ServeValid] {
+    for policy in OnConfigError::ALL {
         let mut files = good();
         files.put("/conf/quotas.yaml", QUOTAS);
         let mut complete = files.clone();
@@ -231,9 +231,9 @@ spec: {actions: [{handler: counter, instances: [tried]}]}
                 published.routes.handlers().iter().find(|handler| handler.name() == "counter.istio-system");
             let params = counter.expect("it is built").config.params.json().to_string();
             assert!(params.contains("\"maxAmount\":\"3\"") || params.contains("\"maxAmount\":3"), "{params}");
-            let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
-            let errors: Vec<_> = errors.map(|problem| (problem.code, problem.resource.as_str())).collect();
-            assert_eq!(errors, [("handler-build", "trial.rule.istio-system")], "{policy:?} {at_start}");
+            let told = published.diagnostics.iter().map(|p| (p.severity, p.code, p.resource.as_str()));
+            let warning = (Severity::Warning, "dry-run-rejected", "trial.rule.istio-system");
+            assert_eq!(told.collect::<Vec<_>>(), [warning], "{policy:?} {at_start}");
         }
         // Where it enforces, the handler is at fault as ever.
         let enforced = TRIED.replace("'true'", "'false'");
@@ -246,4 +246,68 @@ spec: {actions: [{handler: counter, instances: [tried]}]}
         };
         assert_eq!(stage.check("ann"), expected, "{policy:?}");
     }
+}
+
+/// Nor does it withhold a configuration if nobody else uses the handler.
+#[test]
+fn a_rule_in_dry_run_takes_nothing_from_a_start() {
+    const TRIED: &str = "kind: handler
+metadata: {name: counter, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 2, validDuration: 60s}]}}
+---
+kind: instance
+metadata: {name: tried, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {}}
+---
+kind: rule
+metadata: {name: trial, namespace: istio-system, annotations: {mixer.dev/dry-run: 'true'}}
+spec: {actions: [{handler: counter, instances: [tried]}]}
+";
+    for policy in OnConfigError::ALL {
+        let mut stage = Stage::new(policy, false);
+        let mut files = good();
+        files.put("/conf/tried.yaml", TRIED);
+        stage.start(&files);
+        assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed), "{policy:?}");
+    }
+}
+
+/// What was enforced and is tried now goes back to what was enforced, if the whole last good configuration does.
+#[test]
+fn a_rule_that_is_put_in_dry_run_is_enforced_again_with_the_last_good_configuration() {
+    // The rule is put in dry run and given to a handler that does not take its instance; another handler does not build.
+    let tried = "---
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {}}
+---
+kind: handler
+metadata: {name: counter, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: other.instance.istio-system, maxAmount: 2, validDuration: 60s}]}}
+---
+kind: rule
+metadata: {name: no-bob, namespace: istio-system, annotations: {mixer.dev/dry-run: 'true'}}
+spec: {actions: [{handler: counter, instances: [calls]}]}
+---
+kind: handler
+metadata: {name: broken, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {cachingUseCount: -1, overrides: [ann]}}
+---
+kind: rule
+metadata: {name: only-ann, namespace: istio-system}
+spec: {actions: [{handler: broken, instances: [user]}]}
+";
+    let mut stage = Stage::new(OnConfigError::Refuse, false);
+    let mut files = good();
+    stage.start(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, tried]));
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed));
+    let told = stage.published();
+    assert!(
+        told.diagnostics.iter().all(|problem| problem.code != "dry-run-rejected"),
+        "{:?}",
+        told.diagnostics
+    );
 }

@@ -180,6 +180,35 @@ metadata: {name: limit, namespace: istio-system}
 spec: {actions: [{handler: limits, instances: [requests]}]}
 ";
 
+/// A quota of `memquota` with a misspelt dimension.
+fn by_memquota() -> String {
+    QUOTA
+        .replace("compiledAdapter: redisquota", "compiledAdapter: memquota")
+        .replace("    redisServerUrl: 127.0.0.1:1\n", "")
+}
+
+/// Limits of Envoy that replace each other.
+const REPLACED: &str = "domain: shop
+descriptors:
+- key: user
+  rate_limit: {unit: minute, requests_per_unit: 2, name: a, replaces: [{name: b}]}
+- key: ip
+  rate_limit: {unit: minute, requests_per_unit: 2, name: b, replaces: [{name: a}]}
+";
+
+/// The limits as a resource.
+fn replaced() -> String {
+    format!(
+        "kind: ratelimit\nmetadata: {{name: limits, namespace: istio-system}}\nspec:\n  {}",
+        REPLACED.trim_end().replace('\n', "\n  ") + "\n"
+    )
+}
+
+/// Settings of Envoy.
+fn bridge(spec: &str) -> String {
+    format!("kind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\nspec: {spec}\n")
+}
+
 /// `(row, edit)`: the first column of the table, and the mistake.
 type Row = (&'static str, fn(&mut Files));
 
@@ -406,6 +435,25 @@ const EDITS: &[Row] = &[
     ("requests of Envoy get a namespace without rules, and rules of another one may refuse", |files| {
         files.put("/conf/envoy.yaml", NAMESPACE_MISSPELT);
     }),
+    ("an override of a quota, by `memquota`, names a dimension that there is not", |files| {
+        files.put("/conf/quota.yaml", by_memquota());
+    }),
+    ("the condition of a rule is null, `match:`", |files| {
+        let rule = RULE.replace("match: 'source.user == \"bob\"'", "match: ");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("limits of Envoy replace each other", |files| files.put("/conf/limits.yaml", replaced())),
+    ("a setting of Envoy has no such value", |files| {
+        files.put("/conf/envoy.yaml", bridge("{check: {httpPathPrefix: check}}"));
+    }),
+    ("Envoy needs a quota that no rule configures", |files| {
+        files
+            .put("/conf/envoy.yaml", bridge("{check: {quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}}"));
+    }),
+    ("there are two `envoybridge`", |files| {
+        let other = bridge("{}").replace("name: default", "name: other");
+        files.put("/conf/envoy.yaml", bridge("{}") + "---\n" + &other);
+    }),
     ("a new rule has an error", |files| {
         files.put("/conf/new.yaml", RULE.replace("no-bob", "no-dave").replace("closed-list", "nowhere"));
         files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
@@ -522,6 +570,25 @@ const STARTS: &[Row] = &[
     }),
     ("requests of Envoy get a namespace without rules, and rules of another one may refuse", |files| {
         files.put("/conf/envoy.yaml", NAMESPACE_MISSPELT);
+    }),
+    ("an override of a quota, by `memquota`, names a dimension that there is not", |files| {
+        files.put("/conf/quota.yaml", by_memquota());
+    }),
+    ("the condition of a check rule is null, `match:`", |files| {
+        let rule = RULE.replace("match: 'source.user == \"bob\"'", "match: ");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("limits of Envoy replace each other", |files| files.put("/conf/limits.yaml", replaced())),
+    ("a setting of Envoy has no such value", |files| {
+        files.put("/conf/envoy.yaml", bridge("{check: {httpPathPrefix: check}}"));
+    }),
+    ("Envoy needs a quota that no rule configures", |files| {
+        files
+            .put("/conf/envoy.yaml", bridge("{check: {quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}}"));
+    }),
+    ("there are two `envoybridge`", |files| {
+        let other = bridge("{}").replace("name: default", "name: other");
+        files.put("/conf/envoy.yaml", bridge("{}") + "---\n" + &other);
     }),
     ("a document is not YAML", |files| files.put("/conf/more.yaml", "kind: {rule")),
     ("the kind of a check rule is misspelt", |files| {

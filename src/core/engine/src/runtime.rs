@@ -18,7 +18,6 @@ mod last_good;
 mod problem_log;
 mod refill;
 mod resolution;
-mod trials;
 mod withheld;
 
 pub use config_cache::{
@@ -26,6 +25,7 @@ pub use config_cache::{
 };
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
 pub use differences::ResourceChange;
+pub use faults::is_consequence;
 pub use forecast::{Forecast, forecast};
 pub use history::MAX_ENTRIES as MAX_HISTORY;
 pub use history::{History, HistoryEntry, Tally};

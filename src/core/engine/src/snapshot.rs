@@ -31,6 +31,7 @@ mod programs;
 mod quotas;
 mod rules;
 mod suspicions;
+mod trials;
 mod unit;
 mod units;
 mod unnamed;
@@ -58,4 +59,5 @@ pub use model::{
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;
+pub(crate) use trials::{TRIAL_REJECTED, Trial, rejected_trials};
 pub(crate) use unit::KeptUnit;

@@ -233,15 +233,6 @@ pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> R
     Err(validation_failure(&errors))
 }
 
-/// Whether a handler would not be built with these instances, as far as its adapter can tell without building it.
-pub(crate) fn rejects(config: &HandlerConfig, instances: &[BoundInstance]) -> bool {
-    let mut problems = Diagnostics::new();
-    let validated = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        config.adapter.validate(&config.params, instances, &mut problems)
-    }));
-    validated.is_err() || problems.iter().any(|problem| problem.severity == Severity::Error)
-}
-
 fn validation_failure<T: std::fmt::Display>(problems: &[T]) -> String {
     let list = join_errors(problems);
     format!(

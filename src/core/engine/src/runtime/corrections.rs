@@ -65,6 +65,11 @@ impl<'l> Corrections<'l> {
         self.overrides.insert(key, Override { by, reason, pass: self.pass });
     }
 
+    /// Takes a replacement back.
+    pub(super) fn remove(&mut self, key: &ResourceKey) {
+        self.overrides.remove(key);
+    }
+
     /// What replaces a resource, if anything does.
     pub(super) fn get(&self, key: &ResourceKey) -> Option<&Override> {
         self.overrides.get(key)

@@ -13,6 +13,11 @@ use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity};
 /// Errors that have another error as their cause.
 const CONSEQUENCES: &[&str] = &["rule-empty", "action-empty"];
 
+/// Whether errors with this code only tell what another error of their resource causes.
+pub fn is_consequence(code: &str) -> bool {
+    CONSEQUENCES.contains(&code)
+}
+
 /// Errors of what a document has, whatever it refers to.
 const OF_DOCUMENTS: &[&str] = &["annotation-unknown", "document-field", "spec-decode"];
 
@@ -40,7 +45,7 @@ pub(super) fn faults(
 ) -> BTreeMap<ResourceKey, Fault> {
     let mut errors: BTreeMap<ResourceKey, (bool, &Diagnostic)> = BTreeMap::new();
     for problem in snapshot.diagnostics.iter().filter(|problem| problem.severity == Severity::Error) {
-        let is_cause = !CONSEQUENCES.contains(&problem.code);
+        let is_cause = !is_consequence(problem.code);
         for key in corrections.keys_of(&problem.resource, builder) {
             let is_known = errors.get(&key).is_some_and(|(known_cause, _)| *known_cause || !is_cause);
             if !is_known && corrections.is_built(&key) {

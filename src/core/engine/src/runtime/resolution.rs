@@ -19,9 +19,11 @@ use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
-use super::trials;
 use super::withheld::Withheld;
-use crate::snapshot::{BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
+use crate::snapshot::{
+    BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
+    rejected_trials,
+};
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
 
@@ -51,6 +53,8 @@ pub(super) struct Resolution<'l> {
     held: HeldFiles,
     /// Files with an error, of which nothing is deleted.
     faulty: FaultyFiles,
+    /// Rules in dry run that are left out, because a handler does not take their instances.
+    released: Vec<ResourceKey>,
     /// Why what is missing may still come.
     expected: Option<Cause>,
     /// Whether nothing of the store is read.
@@ -105,6 +109,7 @@ impl<'l> Resolution<'l> {
             unread: Vec::new(),
             held: HeldFiles::new(),
             faulty: FaultyFiles::new(),
+            released: Vec::new(),
             expected,
             is_void: false,
             empty: false,
@@ -180,8 +185,16 @@ impl<'l> Resolution<'l> {
         failed: &[(ResourceKey, Diagnostic)],
         builder: &mut SnapshotBuilder,
     ) -> bool {
-        let Some((_, first)) = failed.first() else { return false };
         let policy = self.corrections.last.policy;
+        self.corrections.pass += 1;
+        let (released, failed): (Vec<_>, Vec<_>) =
+            failed.iter().partition(|(key, _)| self.release_from_dry_run(key));
+        let Some((_, first)) = failed.first().filter(|_| policy != OnConfigError::ServeValid) else {
+            if !released.is_empty() {
+                self.rebuild(builder);
+            }
+            return !released.is_empty();
+        };
         if policy == OnConfigError::Refuse && !self.is_whole {
             let cause = Withheld::by(&Arc::new(first.clone()));
             if !self.restore_whole(cause, builder) {
@@ -190,15 +203,6 @@ impl<'l> Resolution<'l> {
             failed.iter().for_each(|(_, problem)| self.note(problem));
             self.rebuild(builder);
             return true;
-        }
-        self.corrections.pass += 1;
-        let (released, failed): (Vec<_>, Vec<_>) =
-            failed.iter().partition(|(key, problem)| self.release_from_dry_run(key, problem, builder));
-        if policy == OnConfigError::ServeValid {
-            if !released.is_empty() {
-                self.rebuild(builder);
-            }
-            return !released.is_empty();
         }
         let known = self.faulty.len();
         for (key, problem) in failed {
@@ -525,24 +529,15 @@ impl<'l> Resolution<'l> {
         any
     }
 
-    /// Leaves out, or replaces by their last good versions, the rules in dry run that bind to a handler what it does not take, if it takes
-    /// all that the enforced rules bind to it: a rule in dry run takes no handler from those. False if there is no such rule.
-    fn release_from_dry_run(
-        &mut self,
-        handler: &ResourceKey,
-        problem: &Diagnostic,
-        builder: &SnapshotBuilder,
-    ) -> bool {
+    /// Leaves out the rules in dry run that give a handler what it does not take, if it takes all that the enforced rules give it: a rule in
+    /// dry run takes no handler from those. False if there is no such rule.
+    fn release_from_dry_run(&mut self, handler: &ResourceKey) -> bool {
         let mut released = false;
-        for rule in trials::at_fault(&self.snapshot, handler) {
-            let fault = trials::diagnose(&rule, handler, problem);
-            let reason = Reason::new(fault.message.clone(), Some(Arc::new(fault.clone())));
-            if self.corrections.last.policy == OnConfigError::ServeValid {
-                self.corrections.insert(rule.key.clone(), None, reason);
-            } else if !self.replace(&rule.key, &reason, builder) {
-                continue;
-            }
-            self.note(&fault);
+        for Trial { rule, problem } in rejected_trials(&self.snapshot, handler) {
+            let reason = Reason::new(problem.one_line(), Some(Arc::new(problem.clone())));
+            self.corrections.insert(rule.key.clone(), None, reason);
+            self.released.push(rule.key.clone());
+            self.note(&problem);
             released = true;
         }
         released
@@ -587,6 +582,14 @@ impl<'l> Resolution<'l> {
     /// Restores every resource; false if none differs.
     fn restore_all(&mut self, cause: &Withheld, builder: &SnapshotBuilder) -> bool {
         self.is_whole = true;
+        // The last good version of a rule in dry run may have been enforced.
+        for key in std::mem::take(&mut self.released) {
+            self.corrections.remove(&key);
+            let name = key.to_string();
+            self.found.faulty.remove(&name);
+            let is_told = |problem: &Diagnostic| problem.code != TRIAL_REJECTED || problem.resource != name;
+            self.found.diagnostics.retain(is_told);
+        }
         let all = [BuildStage::Vocabulary, BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions];
         let keys = self.corrections.of_stages(&all, builder);
         let file = cause.problem.as_ref().and_then(|problem| problem.file.clone());

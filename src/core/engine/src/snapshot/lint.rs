@@ -14,23 +14,28 @@ use self::place::{instance_params_path, name_field, params_path, placed};
 use super::extension::IncompleteAttribute;
 use super::model::{Condition, HeaderOperationKind, InstanceConfig, RuleConfig, Snapshot};
 use super::suspicions;
+use super::trials::{self, Use};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Value, Vocabulary};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Severity};
 
 /// Validates the parameters of every handler with its adapter and bound instances.
 ///
 /// Code `adapter-config`, but a warning keeps the code of the adapter; the field is relative to the resource, the message is that of
-/// the adapter. An unused handler is never built, so its problems are warnings.
+/// the adapter. An unused handler is never built, so its problems are warnings. So is that of a rule in dry run with which alone a handler
+/// rejects its instances (`dry-run-rejected`): the handler is built without it.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
-    let used = instances_by_handler(snapshot);
+    let used = trials::uses(snapshot);
     let mut out = Diagnostics::new();
     for handler in &snapshot.handlers {
-        let instances = used.get(&handler.key).into_iter().flat_map(BTreeMap::values);
-        let is_unused = !used.contains_key(&handler.key);
-        let bound = instances.map(|i| i.bound.clone()).collect::<Vec<_>>();
+        let uses = used.get(&handler.key).map_or(&[][..], Vec::as_slice);
+        let is_unused = uses.is_empty();
+        let rejected = trials::rejected(handler, uses);
+        let is_taken = |used: &&Use<'_>| !rejected.iter().any(|trial| Arc::ptr_eq(&trial.rule, used.rule));
+        let bound = trials::instances(uses.iter().filter(is_taken));
         let mut problems = Diagnostics::new();
         handler.adapter.validate(&handler.params, &bound, &mut problems);
+        out.extend(rejected.into_iter().map(|trial| trial.problem));
         for problem in problems {
             let field = params_path(handler).join(&problem.field);
             let legacy = problem.message.clone();
@@ -133,17 +138,9 @@ pub fn lint(snapshot: &Snapshot) -> Diagnostics {
         truncated_bodies(rule, &snapshot.vocabulary, &mut out);
         chosen_protocol(rule, &snapshot.vocabulary, &mut out);
     }
+    malformed_instances(snapshot, &mut out);
     shadow::shadowed(snapshot, &mut out);
     out
-}
-
-fn instances_by_handler(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, BTreeMap<&str, &Arc<InstanceConfig>>> {
-    let mut used: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    for action in snapshot.rules.iter().flat_map(|r| &r.actions) {
-        let of_handler = used.entry(&action.handler.key).or_default();
-        of_handler.extend(action.instances.iter().map(|i| (&**i.name(), i)));
-    }
-    used
 }
 
 fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
@@ -232,6 +229,37 @@ fn chosen_protocol(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagnos
         let problem = Diagnostic::warning("protocol-chosen", field, message)
             .with_hint("leave the test out, or write `context.protocol != \"tcp\"`");
         out.push(placed(problem, &rule.key, &rule.origin));
+    }
+}
+
+/// Reports conversions by which a caller makes its checks fail, in instances whose failure no annotation decides.
+fn malformed_instances(snapshot: &Snapshot, out: &mut Diagnostics) {
+    let is_asked = |instance: &&Arc<InstanceConfig>| {
+        matches!(instance.template().variety, Variety::Check | Variety::CheckWithOutput | Variety::Quota)
+    };
+    let rules = snapshot.rules.iter().filter(|rule| !rule.dry_run && rule.on_error.is_none());
+    let actions = rules.flat_map(|rule| &rule.actions).filter(|action| action.handler.on_error.is_none());
+    let instances = actions.flat_map(|action| &action.instances).filter(is_asked);
+    let instances: BTreeMap<_, _> = instances.map(|instance| (&instance.key, instance)).collect();
+    for instance in instances.into_values() {
+        for (leaf, program) in instance.bound.leaves.iter().zip(&instance.programs) {
+            let Some(program) = program else { continue };
+            let Some((conversion, position)) = program.skipped_by_malformed() else { continue };
+            let name = suspicions::shown(conversion.read, &snapshot.vocabulary);
+            let message = format!(
+                "a call whose `{name}` is absent or no valid {} fails with INTERNAL: the instance cannot be evaluated",
+                conversion.expected
+            );
+            let mut field = instance_params_path(instance).join(&FieldPath::parse(leaf.field));
+            if let Some(key) = leaf.key.as_deref() {
+                field = field.key(key);
+            }
+            let mut problem = Diagnostic::warning("instance-malformed", field, message).with_hint(
+                "leave the conversion out if the handler takes texts, or decide by `mixer.dev/on-error` on the rule",
+            );
+            problem.expression = suspicions::placed(program, position);
+            out.push(placed(problem, &instance.key, &instance.origin));
+        }
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn rule(
 }
 
 /// A position in an expression.
-fn placed(program: &Program, position: Option<(u32, u32)>) -> Option<ExpressionPlace> {
+pub(super) fn placed(program: &Program, position: Option<(u32, u32)>) -> Option<ExpressionPlace> {
     position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column })
 }
 
@@ -290,7 +290,7 @@ pub(super) fn expression(
 }
 
 /// An attribute or an entry of a map, as in an expression.
-fn shown(read: Read<'_>, vocabulary: &Vocabulary) -> String {
+pub(super) fn shown(read: Read<'_>, vocabulary: &Vocabulary) -> String {
     let name = vocabulary.name(read.slot);
     match read.key {
         Some(key) => format!("{name}[{:?}]", String::from_utf8_lossy(key)),

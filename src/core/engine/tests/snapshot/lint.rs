@@ -402,6 +402,50 @@ fn a_misspelt_prefix_of_our_annotations_is_an_error() {
     }
 }
 
+/// By a header that is absent or malformed a caller makes its checks fail, unless an annotation decides.
+#[test]
+fn conversions_of_what_a_caller_sends_are_reported_in_the_instances_of_checks() {
+    let value = r#"ip(request.headers["x-forwarded-for"])"#;
+    let message = "a call whose `request.headers[\"x-forwarded-for\"]` is absent or no valid IP address fails with INTERNAL: the \
+                   instance cannot be evaluated";
+    for (value, adapter, on_rule, on_handler, expected) in [
+        (value, "denier", "", "", Some((12, message))),
+        (r#"ip(request.headers["x-forwarded-for"] | "0.0.0.0")"#, "denier", "", "", Some((12, message))),
+        (value, "noop", "", "", Some((12, message))),
+        (value, "denier", "mixer.dev/on-error: deny", "", None),
+        (value, "denier", "mixer.dev/on-error: allow", "", None),
+        (value, "denier", "", "mixer.dev/on-error: deny", None),
+        (value, "denier", "mixer.dev/dry-run: 'true'", "", None),
+        (r#"request.headers["x-forwarded-for"] | "" "#, "denier", "", "", None),
+    ] {
+        let text = format!(
+            r#"
+kind: attributemanifest
+metadata: {{name: m, namespace: istio-system}}
+spec: {{attributes: {{request.headers: {{valueType: STRING_MAP}}}}}}
+---
+kind: handler
+metadata: {{name: h, namespace: istio-system, annotations: {{{on_handler}}}}}
+spec: {{compiledAdapter: {adapter}}}
+---
+kind: instance
+metadata: {{name: i, namespace: istio-system}}
+spec: {{compiledTemplate: listentry, params: {{value: '{value}'}}}}
+---
+kind: rule
+metadata: {{name: r, namespace: istio-system, annotations: {{{on_rule}}}}}
+spec: {{actions: [{{handler: h, instances: [i]}}]}}
+"#
+        );
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        let found = lint(&snapshot).into_iter().find(|d| d.code == "instance-malformed");
+        let told = found.map(|d| (d.span.unwrap_or_default().start.line, d.message));
+        let expected = expected.map(|(line, message)| (line, message.to_owned()));
+        assert_eq!(told, expected, "{value} {adapter} {on_rule} {on_handler}");
+    }
+}
+
 /// A caller of Envoy decides by its content type whether a request is `http` or `grpc`.
 #[test]
 fn a_protocol_that_the_caller_chooses_is_reported_where_it_decides() {

@@ -1,0 +1,98 @@
+//! Rules in dry run that would take a handler from the rules that are enforced.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::lint::place::placed;
+use super::model::{HandlerConfig, InstanceConfig, RuleConfig, Snapshot};
+use crate::adapter::BoundInstance;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+
+/// The code of the warning about such a rule.
+pub(crate) const TRIAL_REJECTED: &str = "dry-run-rejected";
+
+/// The instances that a rule gives to a handler, by name.
+#[derive(Debug)]
+pub(super) struct Use<'s> {
+    pub(super) rule: &'s Arc<RuleConfig>,
+    pub(super) instances: BTreeMap<&'s str, &'s Arc<InstanceConfig>>,
+}
+
+/// A rule in dry run whose instances a handler does not take.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// The rule.
+    pub(crate) rule: Arc<RuleConfig>,
+    /// The warning that it counts nothing.
+    pub(crate) problem: Diagnostic,
+}
+
+/// The uses of each handler by rules that give it instances. Cost: a pass over all rules.
+pub(super) fn uses(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, Vec<Use<'_>>> {
+    let mut uses: BTreeMap<&ResourceKey, Vec<Use<'_>>> = BTreeMap::new();
+    for rule in snapshot.rules.iter() {
+        for action in &rule.actions {
+            let of_handler = uses.entry(&action.handler.key).or_default();
+            if of_handler.last().is_none_or(|last| !Arc::ptr_eq(last.rule, rule)) {
+                of_handler.push(Use { rule, instances: BTreeMap::new() });
+            }
+            let Some(last) = of_handler.last_mut() else { continue };
+            last.instances.extend(action.instances.iter().map(|instance| (&**instance.name(), instance)));
+        }
+    }
+    uses
+}
+
+/// The instances of several uses, by name.
+pub(super) fn instances<'u>(uses: impl Iterator<Item = &'u Use<'u>>) -> Vec<BoundInstance> {
+    let instances: BTreeMap<_, _> = uses.flat_map(|used| &used.instances).collect();
+    instances.into_values().map(|instance| instance.bound.clone()).collect()
+}
+
+/// The rules in dry run with which a handler rejects its instances, if it takes those of the enforced rules.
+///
+/// Cost: a validation by the adapter for each rule in dry run among `uses`, and two more.
+pub(super) fn rejected(handler: &HandlerConfig, uses: &[Use<'_>]) -> Vec<Trial> {
+    let enforced = || uses.iter().filter(|used| !used.rule.dry_run);
+    let tried: Vec<_> = uses.iter().filter(|used| used.rule.dry_run).collect();
+    if tried.is_empty() || rejection(handler, &instances(enforced())).is_some() {
+        return Vec::new();
+    }
+    let at_fault = tried.into_iter().filter_map(|trial| {
+        let why = rejection(handler, &instances(enforced().chain([trial])))?;
+        let message = format!(
+            "{} does not take what this rule in dry run gives it, and serves without it: {why}",
+            handler.key
+        );
+        let field = FieldPath::root().field("spec").field("actions");
+        let problem = Diagnostic::warning(TRIAL_REJECTED, field, message)
+            .with_hint("the trial counts nothing until the handler takes its instances");
+        let RuleConfig { key, origin, .. } = &**trial.rule;
+        Some(Trial { rule: Arc::clone(trial.rule), problem: placed(problem, key, origin) })
+    });
+    at_fault.collect()
+}
+
+/// [`rejected`], of the handler with this key. Cost: a pass over all rules more.
+pub(crate) fn rejected_trials(snapshot: &Snapshot, handler: &ResourceKey) -> Vec<Trial> {
+    let Some(config) = snapshot.handlers.get(handler) else { return Vec::new() };
+    uses(snapshot).get(handler).map_or_else(Vec::new, |uses| rejected(config, uses))
+}
+
+/// Why a handler would not be built with these instances, as far as its adapter can tell without building it.
+fn rejection(config: &HandlerConfig, instances: &[BoundInstance]) -> Option<String> {
+    let mut problems = Diagnostics::new();
+    let validated =
+        catch_unwind(AssertUnwindSafe(|| config.adapter.validate(&config.params, instances, &mut problems)));
+    if validated.is_err() {
+        return Some("its adapter panics".to_owned());
+    }
+    let error = problems.into_iter().find(|problem| problem.severity == Severity::Error)?;
+    Some(
+        error
+            .message
+            .strip_prefix("the handler will not be built: ")
+            .map_or(error.message.clone(), str::to_owned),
+    )
+}
