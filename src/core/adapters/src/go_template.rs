@@ -6,7 +6,7 @@
 //!
 //! ```ignore
 //! let template = GoTemplate::parse("hits", "{{.service}}.{{or .code 0}}")?;
-//! template.execute(&|key| values.get(key), &mut out)?;
+//! template.execute(&|key| values.get(key), |_| {}, &mut out)?;
 //! ```
 
 mod exec;
@@ -128,15 +128,17 @@ impl GoTemplate {
             .map_err(|(line, why)| format!("template: {name}:{line}: {why}"))
     }
 
-    /// Appends the text for the data, a map from keys to values. A value that is absent is printed as `<no value>`.
+    /// Appends the text for the data, a map from keys to values. A value that is absent is printed as `<no value>`. `escape` changes each
+    /// text in the place of an action, and nothing that the template has itself.
     ///
     /// Errors: a function that does not take its arguments; what was appended is to be discarded.
     pub(crate) fn execute<'v>(
         &self,
         data: &dyn Fn(&str) -> Option<Value<'v>>,
+        escape: fn(&mut [u8]),
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        exec::execute(&self.nodes, data, out)
+        exec::execute(&self.nodes, data, escape, out)
     }
 }
 

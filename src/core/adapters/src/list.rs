@@ -31,7 +31,7 @@ use mixer_engine::adapter::{
 use mixer_expr::functions::Regex;
 
 use crate::AdapterOptions;
-use addresses::{Ipv6Host, Network};
+use addresses::{Dialect, Network};
 use entries::Lookup;
 use fetch::ListSource;
 use inheritance::KnownProviders;
@@ -165,9 +165,9 @@ impl Adapter for ListChecker {
         for (index, entry) in params.entries(true).iter().enumerate() {
             let error = match params.entry_type {
                 EntryType::Strings | EntryType::CaseInsensitiveStrings => None,
-                EntryType::IpAddresses => Network::parse(entry, Ipv6Host::Address)
-                    .err()
-                    .map(|e| format!("overrides: could not parse ip address override {entry}: {e}")),
+                EntryType::IpAddresses => {
+                    Network::parse(entry, Dialect::Istio).err().map(|e| no_address(entry, &e))
+                }
                 EntryType::Regex => Regex::compile(entry.as_bytes())
                     .err()
                     .map(|e| format!("overrides: could not parse regex override {entry}: {e}")),
@@ -240,13 +240,38 @@ impl Adapter for ListChecker {
     }
 }
 
-/// The entries of `overrides` with which the list admits everybody, or that match nothing, with their positions.
+/// The entries of `overrides` that only Istio Mixer takes, with their positions.
 fn refused_entries(params: &Params) -> impl Iterator<Item = (usize, String)> {
+    opening_entries(params).chain(unlike_istio(params))
+}
+
+/// The entries with which the list admits everybody, or that match nothing.
+fn opening_entries(params: &Params) -> impl Iterator<Item = (usize, String)> {
     let entries = params.overrides.iter().flatten().enumerate();
     entries.filter_map(|(index, entry)| {
         let entry = entry.as_ref()?;
         let why = openness::refusal(entry.as_bytes(), params.entry_type, params.blacklist)?;
         Some((index, format!("overrides: `{entry}`: {why}")))
+    })
+}
+
+/// The error of an entry of `overrides`.
+fn no_address(entry: &str, error: &str) -> String {
+    format!("overrides: could not parse ip address override {entry}: {error}")
+}
+
+/// The entries of `overrides` that are networks for Istio Mixer only, by index.
+fn unlike_istio(params: &Params) -> impl Iterator<Item = (usize, String)> {
+    let overrides = match params.entry_type {
+        EntryType::IpAddresses => params.overrides.as_deref(),
+        _ => None,
+    };
+    let entries = overrides.into_iter().flatten().enumerate();
+    entries.filter_map(|(index, entry)| {
+        let entry = entry.as_deref()?;
+        let error = Network::parse(entry, Dialect::Native).err()?;
+        Network::parse(entry, Dialect::Istio).ok()?;
+        Some((index, no_address(entry, &error)))
     })
 }
 

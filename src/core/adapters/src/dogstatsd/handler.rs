@@ -65,17 +65,21 @@ impl DogStatsdHandler {
                 if !constant.is_empty() {
                     constant.push(b',');
                 }
+                let start = constant.len();
                 push_tag(&mut constant, |tag| tag.extend_from_slice(format!("{key}:{value}").as_bytes()));
+                one_tag(&mut constant, start);
             }
             let dimensions = instance.entries("dimensions");
             let dimensions = dimensions.map(|(key, at)| {
                 let mut name = Vec::new();
                 push_tag(&mut name, |tag| tag.extend_from_slice(format!("{key}:").as_bytes()));
+                one_tag(&mut name, 0);
                 (name, at)
             });
             Some(Metric {
                 kind: info.kind,
-                name: format!("{}{dot}{}:", params.prefix, info.name),
+                name: format!("{}{dot}{}", params.prefix, info.name).replace(['\n', '\r', ':', '|'], "_")
+                    + ":",
                 value: instance.position("value"),
                 constant,
                 dimensions: dimensions.collect(),
@@ -146,9 +150,7 @@ impl DogStatsdHandler {
             if let Some(value) = instance.value(*at) {
                 let start = out.len();
                 push_tag(out, |tag| push_text(tag, value));
-                // What ends a tag would begin another one, or a part of the line, that a caller chooses. Istio Mixer sends it.
-                let text = out.iter_mut().skip(start);
-                text.filter(|byte| matches!(byte, b',' | b'|')).for_each(|byte| *byte = b'_');
+                one_tag(out, start);
             }
         }
         lines.end_line();
@@ -164,6 +166,12 @@ fn push_tag(out: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) {
         let tag = out.split_off(start);
         out.extend(tag.into_iter().filter(|byte| *byte != b'\n'));
     }
+}
+
+/// Replaces what ends a tag: another one would begin, or a part of the line, which a caller could choose. Istio Mixer sends it.
+fn one_tag(out: &mut [u8], start: usize) {
+    let tag = out.iter_mut().skip(start);
+    tag.filter(|byte| matches!(byte, b',' | b'|')).for_each(|byte| *byte = b'_');
 }
 
 impl Handler for DogStatsdHandler {

@@ -72,6 +72,16 @@ async fn a_timing_without_tags_and_the_rate() {
     assert_eq!(sent(params(0.0), instance, &values).await, None);
 }
 
+#[tokio::test]
+async fn no_text_of_the_configuration_begins_a_sample_rate_or_a_tag() {
+    let info = info("hits|@0.1:9", MetricType::Counter, &[("k", "v,admin:yes|@2")]);
+    let params = Params { metrics: [("a.instance.ns".to_owned(), info)].into(), ..Params::default() };
+    let instance = metric("a.instance.ns", ValueType::Int64, &[("c|#d", ValueType::String)]);
+    let values = [Some(Value::Int64(7)), Some(Value::String(b"x|#y"))];
+    let line = "istio.hits_@0.1_9:7|c|#k:v_admin:yes_@2,c_#d:x_#y";
+    assert_eq!(sent(params, instance, &values).await.as_deref(), Some(line));
+}
+
 #[test]
 fn an_address_without_a_port_is_named() {
     let mut problems = Diagnostics::new();

@@ -30,11 +30,18 @@ enum Item<'t, 'v> {
 
 struct Executor<'d, 'v> {
     data: Data<'d, 'v>,
+    /// Changes what an action printed.
+    escape: fn(&mut [u8]),
 }
 
 /// Appends the text of all nodes. Errors: a function that does not take its arguments.
-pub(super) fn execute<'v>(nodes: &[Node], data: Data<'_, 'v>, out: &mut Vec<u8>) -> Result<(), String> {
-    Executor { data }.nodes(nodes, &Item::Data, out)
+pub(super) fn execute<'v>(
+    nodes: &[Node],
+    data: Data<'_, 'v>,
+    escape: fn(&mut [u8]),
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    Executor { data, escape }.nodes(nodes, &Item::Data, out)
 }
 
 impl<'v> Executor<'_, 'v> {
@@ -45,7 +52,11 @@ impl<'v> Executor<'_, 'v> {
         for node in nodes {
             match node {
                 Node::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Node::Print(pipeline) => push(out, &self.pipeline(pipeline, dot)?),
+                Node::Print(pipeline) => {
+                    let before = out.len();
+                    push(out, &self.pipeline(pipeline, dot)?);
+                    (self.escape)(out.get_mut(before..).unwrap_or_default());
+                }
                 Node::If(branch) => {
                     let chosen = self.chosen(branch, &self.pipeline(&branch.subject, dot)?);
                     self.nodes(chosen, dot, out)?;

@@ -23,7 +23,7 @@ fn value(key: &str) -> Option<Value<'static>> {
 fn executed(text: &str) -> Result<String, String> {
     let template = GoTemplate::parse("m", text)?;
     let mut out = Vec::new();
-    template.execute(&value, &mut out)?;
+    template.execute(&value, |_| {}, &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }
 

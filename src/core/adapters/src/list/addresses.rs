@@ -1,6 +1,6 @@
 //! Sets of networks as sorted ranges.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A network without host bits. An IPv4-mapped network is an IPv4 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,49 +11,63 @@ pub(super) enum Network {
     V6(u128, u128),
 }
 
-/// What an IPv6 address without a prefix length is.
+/// How entries are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ipv6Host {
-    /// That address.
-    Address,
-    /// compat(1.3): a network of 32 bits, as for IPv4; pinned by the golden cases of the list adapter.
-    Network,
+pub(super) enum Dialect {
+    /// An IPv6 address without a prefix length is that address; a length that does not fit an IPv4-mapped address is an error.
+    Native,
+    /// compat(1.3): an IPv6 address without a prefix length is a network of 32 bits, as for IPv4, and a network of IPv4-mapped addresses with
+    /// less than 96 bits one of IPv6, which has no IPv4 address; pinned by the golden cases of the list adapter.
+    Istio,
 }
+
+/// Bits before the IPv4 address of an IPv4-mapped one.
+const MAPPED: u32 = 96;
 
 impl Network {
     /// Parses `address/length`; an IPv4 address alone means `/32`.
     ///
     /// Errors: `invalid CIDR address: ` and the entry, with `/32` appended if it has no length.
-    pub(super) fn parse(entry: &str, host: Ipv6Host) -> Result<Self, String> {
+    pub(super) fn parse(entry: &str, dialect: Dialect) -> Result<Self, String> {
         let (address, length) = match entry.split_once('/') {
             Some(network) => network,
-            None if host == Ipv6Host::Address && entry.parse::<Ipv6Addr>().is_ok() => (entry, "128"),
+            None if dialect == Dialect::Native && entry.parse::<Ipv6Addr>().is_ok() => (entry, "128"),
             None => (entry, "32"),
         };
-        Self::read(address, length).ok_or_else(|| format!("invalid CIDR address: {address}/{length}"))
+        let invalid = || format!("invalid CIDR address: {address}/{length}");
+        let digits = (1..=3).contains(&length.len()) && length.bytes().all(|b| b.is_ascii_digit());
+        let bits: u32 = if digits { length.parse().map_err(|_| invalid())? } else { return Err(invalid()) };
+        match address.parse().map_err(|_| invalid())? {
+            IpAddr::V4(ip) if bits <= 32 => Ok(Self::v4(u32::from(ip), bits)),
+            IpAddr::V6(ip) if bits <= 128 => match ip.to_ipv4_mapped() {
+                Some(ip) if bits >= MAPPED => Ok(Self::v4(u32::from(ip), bits - MAPPED)),
+                Some(mapped) if dialect == Dialect::Native => {
+                    Err(format!("{}: {}", invalid(), short_of_ipv4(mapped, bits)))
+                }
+                _ => Ok(Self::v6(u128::from(ip), bits)),
+            },
+            _ => Err(invalid()),
+        }
     }
 
-    fn read(address: &str, length: &str) -> Option<Self> {
-        let digits = (1..=3).contains(&length.len()) && length.bytes().all(|b| b.is_ascii_digit());
-        let length: u32 = if digits { length.parse().ok()? } else { return None };
-        match address.parse().ok()? {
-            IpAddr::V4(ip) if length <= 32 => Some(Self::v4(u32::from(ip), length)),
-            IpAddr::V6(ip) if length <= 128 => {
-                let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
-                let first = u128::from(ip) & !hosts;
-                Some(match Ipv6Addr::from(first).to_ipv4_mapped() {
-                    Some(ip) if length >= 96 => Self::v4(u32::from(ip), length - 96),
-                    _ => Self::V6(first, first | hosts),
-                })
-            }
-            _ => None,
-        }
+    fn v6(ip: u128, length: u32) -> Self {
+        let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
+        Self::V6(ip & !hosts, ip | hosts)
     }
 
     fn v4(ip: u32, length: u32) -> Self {
         let hosts = u32::MAX.checked_shr(length).unwrap_or(0);
         Self::V4(ip & !hosts, ip | hosts)
     }
+}
+
+/// Why a length does not fit an IPv4-mapped address, and what was probably meant.
+fn short_of_ipv4(ip: Ipv4Addr, length: u32) -> String {
+    let cure = match length {
+        0..=32 => format!("write {ip}/{length}, or ::ffff:{ip}/{}", MAPPED + length),
+        _ => format!("write {ip} with a length from 0 to 32"),
+    };
+    format!("an IPv4-mapped network has a length from 96 to 128, with less it has no IPv4 address: {cure}")
 }
 
 /// A set of networks. A look-up is a binary search.
@@ -106,21 +120,38 @@ mod tests {
     use super::*;
 
     fn contains(networks: &[&str], ip: &str) -> bool {
-        contains_as(Ipv6Host::Address, networks, ip)
+        contains_as(Dialect::Native, networks, ip)
     }
 
-    fn contains_as(host: Ipv6Host, networks: &[&str], ip: &str) -> bool {
-        let networks = networks.iter().map(|n| Network::parse(n, host).unwrap());
+    fn contains_as(dialect: Dialect, networks: &[&str], ip: &str) -> bool {
+        let networks = networks.iter().map(|n| Network::parse(n, dialect).unwrap());
         Addresses::new(networks).contains(ip.parse().unwrap())
     }
 
     #[test]
     fn an_ipv6_address_is_no_network_unless_it_is_istios() {
         let (one, other) = ("2001:db8::1", "2001:db8:ffff::5");
-        for (host, is_network) in [(Ipv6Host::Address, false), (Ipv6Host::Network, true)] {
-            assert!(contains_as(host, &[one], one), "{host:?}");
-            assert_eq!(contains_as(host, &[one], other), is_network, "{host:?}");
+        for (dialect, is_network) in [(Dialect::Native, false), (Dialect::Istio, true)] {
+            assert!(contains_as(dialect, &[one], one), "{dialect:?}");
+            assert_eq!(contains_as(dialect, &[one], other), is_network, "{dialect:?}");
         }
+    }
+
+    #[test]
+    fn a_mapped_network_with_a_length_of_ipv4_is_no_network_unless_it_is_istios() {
+        for (entry, cure) in [
+            ("::ffff:10.1.0.0/16", "write 10.1.0.0/16, or ::ffff:10.1.0.0/112"),
+            ("::ffff:10.1.0.0/0", "write 10.1.0.0/0, or ::ffff:10.1.0.0/96"),
+            ("::ffff:a01:0/95", "write 10.1.0.0 with a length from 0 to 32"),
+        ] {
+            let text = "an IPv4-mapped network has a length from 96 to 128, with less it has no IPv4 address";
+            let error = format!("invalid CIDR address: {entry}: {text}: {cure}");
+            assert_eq!(Network::parse(entry, Dialect::Native), Err(error));
+            assert!(!contains_as(Dialect::Istio, &[entry], "10.1.2.3"), "{entry}");
+        }
+        assert!(contains_as(Dialect::Istio, &["::ffff:10.1.0.0/16"], "::2"), "the network ::/16");
+        assert!(contains(&["::ffff:10.1.0.0/112"], "10.1.2.3"));
+        assert!(contains(&["::/16"], "::2"));
     }
 
     #[test]
@@ -160,10 +191,7 @@ mod tests {
             ("1.1.1.1/+8", "1.1.1.1/+8"),
             ("1.1.1.1/8/8", "1.1.1.1/8/8"),
         ] {
-            assert_eq!(
-                Network::parse(entry, Ipv6Host::Network),
-                Err(format!("invalid CIDR address: {shown}"))
-            );
+            assert_eq!(Network::parse(entry, Dialect::Istio), Err(format!("invalid CIDR address: {shown}")));
         }
     }
 }

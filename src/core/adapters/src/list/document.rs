@@ -3,7 +3,7 @@
 use std::str;
 
 use super::EntryType;
-use super::addresses::{Ipv6Host, Network};
+use super::addresses::{Dialect, Network};
 use mixer_config::message::json_kind;
 use mixer_config::{Node, NodeKind, yaml};
 
@@ -15,11 +15,11 @@ const LIST_NAMES: [&str; 6] = [WHITELIST, "allowlist", "blacklist", "denylist", 
 /// The strings under `whitelist` of a YAML or JSON mapping; `None` if the document has no list there.
 ///
 /// Errors: the document is none of a list. Unless it is read as by Istio Mixer, that it has several lists, of which one would count.
-pub(super) fn whitelist(body: &[u8], host: Ipv6Host) -> Result<Option<Vec<String>>, String> {
+pub(super) fn whitelist(body: &[u8], dialect: Dialect) -> Result<Option<Vec<String>>, String> {
     let error = |text: String| format!("could not unmarshal data from list {text}");
     let text = str::from_utf8(body).map_err(|e| error(e.to_string()))?;
     let parsed = yaml::parse(text).map_err(|e| error(e.to_string()))?;
-    if host == Ipv6Host::Address
+    if dialect == Dialect::Native
         && let Some(why) = other_list(&parsed)
     {
         return Err(format!("it has several lists: {why}"));
@@ -83,7 +83,7 @@ fn other_list(parsed: &yaml::Parsed) -> Option<String> {
     }
     let holds_entries = |node: &Node| match &node.kind {
         NodeKind::Mapping(_) | NodeKind::Sequence(_) => true,
-        NodeKind::String(text) => Network::parse(text, Ipv6Host::Address).is_ok(),
+        NodeKind::String(text) => Network::parse(text, Dialect::Native).is_ok(),
         _ => false,
     };
     let other = others.iter().find(|entry| holds_entries(&entry.value))?;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use hashbrown::HashTable;
 
 use super::EntryType;
-use super::addresses::{Addresses, Ipv6Host, Network};
+use super::addresses::{Addresses, Dialect, Network};
 use super::document::{is_comment, whitelist};
 use super::openness::PROBES;
 use mixer_attribute::text::ip_from_bytes;
@@ -57,7 +57,7 @@ impl Entries {
         entry_type: EntryType,
         body: &[u8],
         overrides: &[String],
-        host: Ipv6Host,
+        dialect: Dialect,
     ) -> Result<Self, String> {
         let lacks_lines = || body.split(|b| *b == b'\n').all(is_comment);
         let extra = overrides.iter().map(String::as_bytes);
@@ -74,13 +74,13 @@ impl Entries {
             }
             EntryType::IpAddresses => {
                 let mut networks = Vec::new();
-                let listed = whitelist(body, host)?;
+                let listed = whitelist(body, dialect)?;
                 let lacks_list = listed.is_none();
                 for entry in listed.unwrap_or_default() {
                     let error = |e| format!("could not parse list entry {entry}: {e}");
-                    networks.push(Network::parse(&entry, host).map_err(error)?);
+                    networks.push(Network::parse(&entry, dialect).map_err(error)?);
                 }
-                networks.extend(overrides.iter().filter_map(|o| Network::parse(o, host).ok()));
+                networks.extend(overrides.iter().filter_map(|o| Network::parse(o, dialect).ok()));
                 let (len, index) = (networks.len(), ListIndex::Addresses(Addresses::new(networks)));
                 Self { len, lacks_list, index }
             }
@@ -92,9 +92,9 @@ impl Entries {
                     return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
                 }
                 let set = RegexSet::compile(&patterns)?;
-                let index = match host {
-                    Ipv6Host::Address => ListIndex::Patterns(set),
-                    Ipv6Host::Network => ListIndex::UnboundedPatterns(set),
+                let index = match dialect {
+                    Dialect::Native => ListIndex::Patterns(set),
+                    Dialect::Istio => ListIndex::UnboundedPatterns(set),
                 };
                 Self { len: patterns.len(), lacks_list: lacks_lines(), index }
             }
@@ -216,7 +216,7 @@ mod tests {
 
     fn look_up(entry_type: EntryType, body: &[u8], overrides: &[&str], symbol: &[u8]) -> Lookup {
         let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
-        Entries::parse(entry_type, body, &overrides, Ipv6Host::Address).unwrap().look_up(symbol)
+        Entries::parse(entry_type, body, &overrides, Dialect::Native).unwrap().look_up(symbol)
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
             assert_eq!(look_up(EntryType::Strings, body, &["five", ""], symbol), wanted, "{symbol:?}");
         }
         assert_eq!(
-            Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()], Ipv6Host::Address).unwrap().len,
+            Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()], Dialect::Native).unwrap().len,
             2
         );
     }
@@ -265,7 +265,7 @@ mod tests {
             assert_eq!(got, wanted, "{entry} {symbol}");
         }
         assert_eq!(
-            Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[], Ipv6Host::Address).unwrap().len,
+            Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[], Dialect::Native).unwrap().len,
             1
         );
     }
@@ -285,7 +285,7 @@ mod tests {
             ("whitelist: [oops]", Err("could not parse list entry oops: invalid CIDR address: oops/32")),
         ];
         for (body, wanted) in rows {
-            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[], Ipv6Host::Address), wanted) {
+            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[], Dialect::Native), wanted) {
                 (Ok(entries), Ok(len)) => assert_eq!(entries.len, *len, "{body}"),
                 (Err(error), Err(start)) => assert!(error.starts_with(start), "{body}: {error}"),
                 (got, _) => panic!("{body}: {got:?}"),
@@ -304,6 +304,6 @@ mod tests {
             assert_eq!(got, wanted, "{symbol}");
         }
         assert_eq!(look_up(EntryType::Regex, b"", &[""], b"anything"), Lookup::Found);
-        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[], Ipv6Host::Address).is_err());
+        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[], Dialect::Native).is_err());
     }
 }

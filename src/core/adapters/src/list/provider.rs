@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
-use super::addresses::Ipv6Host;
+use super::addresses::Dialect;
 use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
@@ -53,7 +53,7 @@ pub(super) struct Provider {
     handler_name: Arc<str>,
     /// Whether a body that holds no list is an empty list.
     accepts_empty: bool,
-    ipv6_host: Ipv6Host,
+    dialect: Dialect,
     blacklist: bool,
     state: ArcSwap<ListState>,
     /// Advances when the entries change.
@@ -75,7 +75,7 @@ impl Provider {
             overrides,
             handler_name,
             accepts_empty,
-            ipv6_host: Ipv6Host::Address,
+            dialect: Dialect::Native,
             blacklist: false,
             state: ArcSwap::default(),
             answers: Arc::default(),
@@ -84,7 +84,7 @@ impl Provider {
 
     /// Reads entries as Istio Mixer does.
     pub(super) fn like_istio_mixer(self) -> Self {
-        Self { ipv6_host: Ipv6Host::Network, ..self }
+        Self { dialect: Dialect::Istio, ..self }
     }
 
     /// Of a blacklist, which entries that match everything do not open.
@@ -139,7 +139,7 @@ impl Provider {
     /// The entries of a body. Errors: why it is none of a list.
     fn read(&self, body: &[u8]) -> Result<Entries, String> {
         let name = self.source.name();
-        let entries = Entries::parse(self.entry_type, body, &self.overrides, self.ipv6_host)
+        let entries = Entries::parse(self.entry_type, body, &self.overrides, self.dialect)
             .map_err(|error| format!("Could not parse data from {name}: {error}"))?;
         // Nothing tells a list that was cut short from one that is meant to be empty.
         if entries.lacks_list && self.has_source() && !self.accepts_empty {

@@ -28,7 +28,8 @@ const FLUSH_BYTES: i32 = 512;
 pub(super) struct StatsdHandler {
     /// One a bound instance; `None` without an entry in the parameters.
     metrics: Vec<Option<Metric>>,
-    prefix: String,
+    /// With the dot after it.
+    prefix: Vec<u8>,
     sampling: Sampling,
     datagrams: Datagrams,
 }
@@ -88,7 +89,11 @@ impl StatsdHandler {
             rate if rate < 1.0 => Sampling::Part(rate, format!("|@{rate:.6}")),
             _ => Sampling::All,
         };
-        let prefix = if params.prefix.is_empty() { String::new() } else { format!("{}.", params.prefix) };
+        let mut prefix = params.prefix.clone().into_bytes();
+        if !prefix.is_empty() {
+            prefix.push(b'.');
+        }
+        one_name(&mut prefix);
         let datagrams = Datagrams::start(options, env)?;
         Ok(Self { metrics: metrics.collect(), prefix, sampling, datagrams })
     }
@@ -140,7 +145,7 @@ impl StatsdHandler {
             }
         };
         let out = lines.buffer();
-        out.extend_from_slice(self.prefix.as_bytes());
+        out.extend_from_slice(&self.prefix);
         metric.push_name(out, instance);
         // Writing to a Vec cannot fail.
         let _ = match form {
@@ -169,17 +174,31 @@ impl Metric {
             instance.value(*at)
         };
         if let Some(template) = &self.name {
-            if template.execute(&value, out).is_ok() {
-                // What ends a name or a line would begin a value or a metric that a caller chooses. Istio Mixer sends it.
-                let name = out.iter_mut().skip(before);
-                name.filter(|byte| matches!(byte, b'\n' | b'\r' | b':' | b'|')).for_each(|byte| *byte = b'_');
+            if template.execute(&value, one_part, out).is_ok() {
+                one_name(out.get_mut(before..).unwrap_or_default());
                 return;
             }
             // compat(1.3): a template that cannot be executed gives the full name.
             out.truncate(before);
         }
         out.extend_from_slice(instance.name.as_bytes());
+        one_name(out.get_mut(before..).unwrap_or_default());
     }
+}
+
+/// Replaces what ends a name or a line: a value, a sample rate, a tag or a metric would begin. Istio Mixer sends it.
+fn one_name(name: &mut [u8]) {
+    replace(name, |byte| matches!(byte, b'\n' | b'\r' | b':' | b'|'));
+}
+
+/// Replaces in a part of a name what begins a tag in the name for one of the daemons that know such: those of InfluxDB (`,`), Graphite
+/// (`;`), Librato (`#`) and SignalFx (`[…]`).
+fn one_part(part: &mut [u8]) {
+    replace(part, |byte| matches!(byte, b',' | b';' | b'#' | b'[' | b']'));
+}
+
+fn replace(text: &mut [u8], is_replaced: impl Fn(u8) -> bool) {
+    text.iter_mut().filter(|byte| is_replaced(**byte)).for_each(|byte| *byte = b'_');
 }
 
 impl Handler for StatsdHandler {

@@ -116,6 +116,37 @@ async fn a_name_is_made_from_dimensions_and_begins_no_other_line() {
     assert_eq!(stage.datagram().await, "x_forged_9_c_.0:1|c");
 }
 
+/// A daemon may read tags in a name: those of the template are sent, and none that a caller makes.
+#[tokio::test]
+async fn no_text_of_a_caller_begins_a_sample_rate_or_a_tag() {
+    let template = "requests;svc={{.svc}},c={{or .code 0}}";
+    let metrics = [
+        ("a.instance.ns".to_owned(), info(MetricType::Counter, template)),
+        ("b.instance.ns|#x:y".to_owned(), info(MetricType::Counter, "")),
+    ];
+    let dimensions = [("code", ValueType::Int64), ("svc", ValueType::String)];
+    let instances =
+        ["a.instance.ns", "b.instance.ns|#x:y"].map(|name| metric(name, ValueType::Int64, &dimensions));
+    let params = Params { metrics: metrics.into(), prefix: "mesh|@0.1".to_owned(), ..Params::default() };
+    let stage = Stage::start(params, &instances).await;
+    for (svc, name) in [
+        ("web", "web"),
+        ("web|@0.01", "web_@0.01"),
+        ("web:1|c|#admin:yes", "web_1_c__admin_yes"),
+        ("web,admin=yes", "web_admin=yes"),
+        ("web;admin=yes#a=b[c=d]", "web_admin=yes_a=b_c=d_"),
+    ] {
+        let values = [Some(Value::Int64(1)), None, Some(Value::String(svc.as_bytes()))];
+        assert_eq!(stage.report(&[(0, &values)]), "");
+        assert_eq!(stage.datagram().await, format!("mesh_@0.1.requests;svc={name},c=0:1|c"), "{svc}");
+    }
+    let names = ["a", "b.instance.ns|#x:y"];
+    let values = [Some(Value::Int64(1)), None, None];
+    let own = Instance { bound: 1, name: names[1], values: &values };
+    assert!(matches!(stage.handler.as_report().unwrap().report(&[own]), Reply::Ready(Ok(()))));
+    assert_eq!(stage.datagram().await, "mesh_@0.1.b.instance.ns__x_y:1|c");
+}
+
 #[tokio::test]
 async fn a_part_of_the_values_is_sent_with_its_rate() {
     let metrics: BTreeMap<_, _> = [("a.instance.ns".to_owned(), info(MetricType::Counter, "n"))].into();
