@@ -59,6 +59,16 @@ fn the_typo_of_the_readme_keeps_the_denial() {
     assert_eq!(state["configuration"]["keptResources"], 2, "{state}");
     assert_eq!(state["configuration"]["kept"][0]["resource"], "closed-service.rule.istio-system");
     assert_eq!(state["configuration"]["kept"][0]["why"], why);
+    let first = &state["configuration"]["firstError"];
+    assert_eq!(
+        (&first["code"], &first["file"]),
+        (&"handler-unknown".into(), &file.display().to_string().into())
+    );
+    assert_eq!(
+        (&first["line"], &first["hint"]),
+        (&32.into(), &"did you mean `turn-away`?".into()),
+        "{first}"
+    );
     // Times have the form of the log, wherever they are told.
     let time = regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$").expect("a pattern");
     let since = state["configuration"]["kept"][0]["since"].as_str().unwrap_or_default().to_owned();

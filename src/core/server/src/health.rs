@@ -37,7 +37,8 @@ use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_base::secrets::mask_text;
 use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
-use mixer_engine::runtime::{OnConfigError, Published, Runtime};
+use mixer_config::{Diagnostic, Severity};
+use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, is_consequence};
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
 
@@ -97,7 +98,7 @@ pub(super) struct ServedStore {
 /// Maximum number of resources in `/readyz?verbose`.
 const LISTED: usize = 100;
 
-/// What serves: the snapshot, why there is none, and the resources in their previous version.
+/// What serves: the snapshot, why there is none, the first error, and the resources in their previous version.
 fn configuration(store: &ServedStore) -> serde_json::Value {
     let published = store.runtime.load_full();
     let kept = published.kept.iter().take(LISTED).map(|kept| {
@@ -109,9 +110,30 @@ fn configuration(store: &ServedStore) -> serde_json::Value {
         "isDefaultStore": store.is_default,
         "snapshot": published.id().0,
         "withheld": published.withheld.as_deref(),
+        "firstError": first_error(&published),
         "keptResources": published.kept.len(),
         "kept": kept.collect::<Vec<_>>(),
     })
+}
+
+/// The error to mend first: of the files, if they have one.
+fn first_error(published: &Published) -> Option<serde_json::Value> {
+    let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+    let place = |problem: &&Diagnostic| {
+        let tells_less = is_about_serving(problem.code) || is_consequence(problem.code);
+        (tells_less, problem.file.is_none(), problem.file.clone(), problem.span.map(|span| span.start))
+    };
+    let first = errors.min_by_key(place)?;
+    let line = first.span.map(|span| span.start.line).filter(|line| *line > 0);
+    let shown = |text: &str| mask_text(text).into_owned();
+    Some(serde_json::json!({
+        "code": first.code,
+        "resource": first.resource,
+        "file": first.file.as_deref(),
+        "line": line,
+        "message": shown(&first.one_line()),
+        "hint": first.hint.as_deref().map(shown),
+    }))
 }
 
 /// The degraded components, by name.
