@@ -182,7 +182,9 @@ impl Metric {
             out.truncate(before);
         }
         out.extend_from_slice(instance.name.as_bytes());
-        one_name(out.get_mut(before..).unwrap_or_default());
+        let name = out.get_mut(before..).unwrap_or_default();
+        one_part(name);
+        one_name(name);
     }
 }
 
