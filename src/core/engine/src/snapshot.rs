@@ -9,6 +9,7 @@ mod annotations;
 mod bindings;
 mod build;
 mod callers;
+mod comparisons;
 pub mod decode;
 mod dump;
 mod extension;
@@ -40,6 +41,7 @@ mod vocabulary;
 pub use annotations::unsupported_annotations;
 pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;
+pub use comparisons::{ClauseTest, clause};
 pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,

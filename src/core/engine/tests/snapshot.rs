@@ -2,6 +2,8 @@
 
 #![cfg(test)]
 
+#[path = "snapshot/comparisons.rs"]
+mod comparisons;
 #[path = "snapshot/lint.rs"]
 mod lint;
 

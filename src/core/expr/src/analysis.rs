@@ -5,9 +5,13 @@
 //! the attribute had the empty value of its type instead; of one that fails because a text is malformed, any value. The cost of a program is linear in its size: the number of
 //! assumptions is bounded by the constants below. Beyond them nothing is reported.
 
+mod texts;
+
 use bumpalo::Bump;
 
 use mixer_attribute::{SlotId, ValueType};
+
+pub use texts::{Form, Operand, TextTest, TextTestKind};
 
 /// Largest program that is examined, in nodes.
 pub(crate) const MAX_NODES: usize = 1024;
@@ -76,13 +80,6 @@ pub enum SuspiciousCall {
         /// The call as it was probably meant.
         meant: String,
     },
-    /// `match` with a `*` that is not at the end, and is therefore literal.
-    LiteralStar {
-        /// The pattern.
-        pattern: String,
-        /// The equivalent call of `matches`.
-        meant: String,
-    },
     /// A test of a constant text with a text from an attribute. Holds the call with both exchanged.
     ReversedArguments {
         /// The function.
@@ -92,32 +89,6 @@ pub enum SuspiciousCall {
     },
     /// `|` behind what is never absent: a constant, a test, or what has a default.
     UnusedDefault,
-}
-
-/// A test of an attribute or entry with a constant text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextTest<'p> {
-    /// What is tested.
-    pub read: Read<'p>,
-    /// Whether the text is compared as it is, and not in lower case, behind another text, or instead of one.
-    pub is_direct: bool,
-    /// How.
-    pub kind: TextTestKind,
-    /// The text; empty for a regular expression.
-    pub text: &'p [u8],
-    /// Where it is in the expression, in bytes, if that is known; see [`Program::position`](crate::Program::position).
-    pub offset: Option<usize>,
-}
-
-/// How a text is compared with a constant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextTestKind {
-    /// It is equal.
-    Equal,
-    /// It is different.
-    NotEqual,
-    /// It ends with it, or matches a pattern up to its end.
-    End,
 }
 
 /// What an expression yields, as far as it is known.
@@ -506,25 +477,6 @@ fn candidates<'w>(tests: &[Constant<'w>], arena: &'w Bump) -> Option<Vec<Fact<'w
         }
     }
     Some(facts)
-}
-
-/// The call of `matches` that does what a pattern of `match` was meant to do.
-pub(crate) fn literal_star(pattern: &[u8], subject: &str, is_cel: bool) -> Option<SuspiciousCall> {
-    let middle = match pattern {
-        [text @ .., b'*'] | [b'*', text @ ..] => text,
-        text => text,
-    };
-    if !middle.contains(&b'*') {
-        return None;
-    }
-    let pattern = String::from_utf8_lossy(pattern);
-    // A path with its query ends with the query.
-    let subject = if subject == "request.path" { "request.url_path" } else { subject };
-    let regex = pattern.split('*').map(regex::escape).collect::<Vec<_>>().join(".*");
-    let regex = format!("\"^{}$\"", regex.replace('\\', "\\\\"));
-    let meant =
-        if is_cel { format!("{subject}.matches({regex})") } else { format!("{regex}.matches({subject})") };
-    Some(SuspiciousCall::LiteralStar { pattern: pattern.into_owned(), meant })
 }
 
 #[cfg(test)]

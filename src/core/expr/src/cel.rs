@@ -32,7 +32,7 @@ mod value;
 use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
+use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTest};
 use super::failure::Failure;
 use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
@@ -113,9 +113,14 @@ impl CelProgram {
         calls
     }
 
-    /// The tests of attributes and entries with constant texts.
+    /// The tests of texts with constants.
     pub(super) fn text_tests(&self) -> Vec<TextTest<'_>> {
         analysis::text_tests(&self.plan)
+    }
+
+    /// What the value is the text of.
+    pub(super) fn value_operands(&self) -> Vec<Operand<'_>> {
+        analysis::operands(&self.plan, self.root)
     }
 
     /// The attributes that the expression may read.

@@ -10,7 +10,7 @@ mod conjunct;
 mod eval;
 mod explain;
 
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
+use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTest};
 use super::failure::Failure;
 use super::functions::Regex;
 use super::term::Terms;
@@ -93,9 +93,14 @@ impl ClassicProgram {
         analysis::suspicious_calls(&self.root, text)
     }
 
-    /// The tests of attributes and entries with constant texts.
-    pub(super) fn text_tests(&self) -> Vec<TextTest<'_>> {
-        analysis::text_tests(&self.root)
+    /// The tests of texts with constants.
+    pub(super) fn text_tests<'p>(&'p self, text: &'p str) -> Vec<TextTest<'p>> {
+        analysis::text_tests(&self.root, text)
+    }
+
+    /// What the value is the text of.
+    pub(super) fn value_operands(&self) -> Vec<Operand<'_>> {
+        analysis::operands(&self.root)
     }
 
     /// Evaluates and returns the outcome of every part.

@@ -19,7 +19,7 @@ mod parse;
 mod program;
 mod term;
 
-pub use analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest, TextTestKind};
+pub use analysis::{Conversion, Decided, Form, Operand, Read, SuspiciousCall, TextTest, TextTestKind};
 pub use classic::{Conjunct, Explanation, Outcome};
 pub use error::{Bound, CompileError, EvalError, Phase};
 pub use failure::Failure;

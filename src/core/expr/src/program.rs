@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
+use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTest};
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, outcome_of};
 use super::failure::Failure;
@@ -178,11 +178,19 @@ impl Program {
         }
     }
 
-    /// The tests of attributes, and of entries of maps, with constant texts, unless the condition asks for the opposite.
+    /// The tests of texts with constants; for a list of CEL, one with each of its constants.
     pub fn text_tests(&self) -> Vec<TextTest<'_>> {
         match &self.engine {
-            Engine::Classic(program) => program.text_tests(),
+            Engine::Classic(program) => program.text_tests(&self.text),
             Engine::Cel(program) => program.text_tests(),
+        }
+    }
+
+    /// The attributes and entries that the value of this expression, or its end, may be the text of.
+    pub fn value_operands(&self) -> Vec<Operand<'_>> {
+        match &self.engine {
+            Engine::Classic(program) => program.value_operands(),
+            Engine::Cel(program) => program.value_operands(),
         }
     }
 

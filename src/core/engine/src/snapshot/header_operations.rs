@@ -82,7 +82,7 @@ impl HeaderOperations<'_, '_> {
         let problem = match self.programs.compile(self.language, text) {
             Ok(program) if program.value_type() == ValueType::String => {
                 let vocabulary = &self.programs.vocabulary;
-                suspicions::expression(&program, || field.clone(), vocabulary, self.problems);
+                suspicions::expression(&program, || field.clone(), None, vocabulary, self.problems);
                 return Some(program);
             }
             Ok(program) => Diagnostic::error(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::annotations;
+use super::comparisons;
 use super::decode::Instance;
 use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
@@ -124,7 +125,8 @@ fn check(
 ) -> InstanceState {
     annotations::check(resource, &[], problems);
     annotations::language(resource, problems);
-    let mut checker = Checker { resource, language, programs, problems, errors: 0, uncompilable: false };
+    let mut checker =
+        Checker { resource, template, language, programs, problems, errors: 0, uncompilable: false };
     let bindings = checker.bindings(template, &params, &path);
     let compiled = params.leaves.iter().map(|leaf| checker.leaf(leaf, &path)).collect::<Vec<_>>();
     if checker.errors > 0 {
@@ -163,6 +165,7 @@ fn check(
 
 struct Checker<'c, 'r> {
     resource: &'c RawResource,
+    template: &'static TemplateInfo,
     language: Language,
     programs: &'c mut Programs,
     problems: &'c mut ResourceProblems<'r>,
@@ -195,7 +198,12 @@ impl Checker<'_, '_> {
                     }
                     _ => {
                         let vocabulary = &self.programs.vocabulary;
-                        suspicions::expression(&program, || field.clone(), vocabulary, self.problems);
+                        suspicions::expression(&program, || field.clone(), None, vocabulary, self.problems);
+                        // A text without a key is no dimension.
+                        if self.template.variety == Variety::Quota && leaf.key.is_some() {
+                            let problem = comparisons::dimension(&program, field, vocabulary);
+                            problem.into_iter().for_each(|problem| self.problems.push(problem));
+                        }
                         Some(program)
                     }
                 }
@@ -291,7 +299,7 @@ impl Checker<'_, '_> {
             match self.programs.vocabulary.slot(attribute.as_bytes()) {
                 Some(target) => {
                     let vocabulary = &self.programs.vocabulary;
-                    suspicions::expression(&value, || field.clone(), vocabulary, self.problems);
+                    suspicions::expression(&value, || field.clone(), None, vocabulary, self.problems);
                     bindings.push(AttributeBinding { target, value });
                 }
                 None => {

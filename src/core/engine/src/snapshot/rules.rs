@@ -188,18 +188,30 @@ impl WithoutRule {
     }
 
     fn without_policy(actions: &[ActionConfig], request_headers: &[HeaderOperationConfig]) -> Option<Self> {
-        let has = |action: &ActionConfig, is: fn(Variety) -> bool| {
-            action.instances.iter().any(|instance| is(instance.template().variety))
-        };
-        let is_quota = |variety| variety == Variety::Quota;
+        if denies_failed_condition(None, actions, is_check) {
+            return None;
+        }
+        let prevented = Self::of_actions(actions, request_headers);
+        let is_charged = denies_failed_condition(None, actions, |variety| variety == Variety::Quota);
+        prevented.filter(|prevented| *prevented != Self::IsNotCharged || !is_charged)
+    }
+
+    /// What a rule prevents for the requests that its condition selects.
+    pub(super) fn prevented(rule: &RuleConfig) -> Option<Self> {
+        match rule.denies_by_default {
+            true => Some(Self::Passes),
+            false => Self::of_actions(&rule.actions, &rule.request_headers),
+        }
+    }
+
+    fn of_actions(actions: &[ActionConfig], request_headers: &[HeaderOperationConfig]) -> Option<Self> {
+        let is_quota = |instance: &Arc<InstanceConfig>| instance.template().variety == Variety::Quota;
         // An appended value leaves what the caller sent.
         let protects = |operation: &HeaderOperationConfig| operation.kind != HeaderOperationKind::Append;
-        if denies_failed_condition(None, actions, is_check) {
-            None
-        } else if actions.iter().any(ActionConfig::can_refuse) {
+        if actions.iter().any(ActionConfig::can_refuse) {
             Some(Self::Passes)
-        } else if actions.iter().any(|action| has(action, is_quota)) {
-            (!denies_failed_condition(None, actions, is_quota)).then_some(Self::IsNotCharged)
+        } else if actions.iter().flat_map(|action| &action.instances).any(is_quota) {
+            Some(Self::IsNotCharged)
         } else {
             request_headers.iter().any(protects).then_some(Self::KeepsHeaders)
         }

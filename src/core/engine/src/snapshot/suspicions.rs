@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::comparisons::{self, lists};
 use super::model::{ActionConfig, Condition, RuleConfig};
 use super::problems::ResourceProblems;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, RawResource};
-use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall, TextTest, TextTestKind};
+use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall};
 
 /// Attributes that every HTTP request of Envoy and of the proxies of Istio has; a connection has those that apply to it. Their
 /// absence is no way around a rule.
@@ -30,9 +31,6 @@ pub(super) fn is_always_there(name: &str) -> bool {
     ALWAYS_THERE.contains(&name)
 }
 
-/// Maps whose keys are header names, which proxies send in lower case.
-const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
-
 /// How to say that a rule applies to every request.
 pub(super) const MATCH_ALL: &str = "leave `match` out, or write `match: \"true\"`, if every request is meant";
 
@@ -48,7 +46,7 @@ pub(super) fn unread_resource(resource: &RawResource, adapter: &str) -> Diagnost
     problem
 }
 
-/// What a request does to which a rule does not apply because its condition fails.
+/// What a request does to which a rule does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WithoutRule {
     /// It is not refused.
@@ -60,7 +58,8 @@ pub(super) enum WithoutRule {
 }
 
 impl WithoutRule {
-    fn text(self) -> &'static str {
+    /// What the request does.
+    pub(super) fn text(self) -> &'static str {
         match self {
             WithoutRule::Passes => "is not refused",
             WithoutRule::IsNotCharged => "is charged to no quota",
@@ -72,21 +71,21 @@ impl WithoutRule {
 /// The condition of a rule that is switched off.
 pub(super) const NEVER: &str = "false";
 
-/// Warns about the condition of a rule. `without`: what the rule prevents unless its condition fails.
+/// Warns about the condition of a rule, and what its actions look up in lists. `without`: what the rule prevents unless its condition fails.
 pub(super) fn rule(
     rule: &RuleConfig,
     without: Option<WithoutRule>,
     vocabulary: &Vocabulary,
     problems: &mut ResourceProblems<'_>,
 ) {
+    for action in &rule.actions {
+        lists::check(action, vocabulary, problems);
+    }
     let Condition::When(program) = &rule.condition else { return };
     let field = || FieldPath::root().field("spec").field("match");
-    expression(program, field, vocabulary, problems);
+    expression(program, field, WithoutRule::prevented(rule), vocabulary, problems);
     if rule.decides() {
         constant(program, field(), vocabulary, problems);
-    }
-    if rule.actions.iter().any(ActionConfig::can_refuse) {
-        whole_path(program, field(), problems, vocabulary);
     }
     if let Some((subject, decided)) = program.decided() {
         let name = shown(subject, vocabulary);
@@ -169,65 +168,12 @@ fn constant(
     problems.push(Diagnostic::warning("match-constant", field, message).with_hint(hint));
 }
 
-/// The path of a request with its query.
-const PATH: &str = "request.path";
-
-/// Warns about tests of the end of a path that a query behind it evades.
-fn whole_path(
-    program: &Program,
-    field: FieldPath,
-    problems: &mut ResourceProblems<'_>,
-    vocabulary: &Vocabulary,
-) {
-    let is_evaded = |test: &TextTest<'_>| {
-        let is_test = matches!(test.kind, TextTestKind::Equal | TextTestKind::End);
-        is_test && vocabulary.name(test.read.slot) == PATH
-            // A query is expected, or the pattern is another finding.
-            && !test.text.iter().any(|byte| matches!(byte, b'?' | b'*'))
-    };
-    let Some(test) = program.text_tests().into_iter().find(is_evaded) else { return };
-    let message = "a request with a query passes: `request.path` contains it, as in `/admin?a=1`";
-    let problem = Diagnostic::warning("path-query", field, message)
-        .with_hint("use `request.url_path`, which is the path without the query");
-    problems.push(Diagnostic {
-        expression: placed(program, test.offset.and_then(|offset| program.position(offset))),
-        ..problem
-    });
-}
-
-/// The methods of HTTP requests.
-const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
-
-/// Warns about methods in lower case.
-fn methods(
-    program: &Program,
-    field: impl Fn() -> FieldPath,
-    vocabulary: &Vocabulary,
-    problems: &mut ResourceProblems<'_>,
-) {
-    for test in program.text_tests() {
-        let is_method = test.is_direct && vocabulary.name(test.read.slot) == "request.method";
-        if !is_method || test.kind == TextTestKind::End {
-            continue;
-        }
-        let text = String::from_utf8_lossy(test.text);
-        let upper = text.to_ascii_uppercase();
-        if METHODS.contains(&&*upper) && *text != *upper {
-            let message = format!("`request.method` is never `{text}`: methods are in upper case");
-            let problem = Diagnostic::warning("method-case", field(), message)
-                .with_hint(format!("write `\"{upper}\"`"));
-            problems.push(Diagnostic {
-                expression: placed(program, test.offset.and_then(|offset| program.position(offset))),
-                ..problem
-            });
-        }
-    }
-}
-
-/// Refuses what fails for every request, and warns about what fails for some, calls and keys, of any expression.
+/// Refuses what fails for every request, and warns about what fails for some, calls and comparisons, of any expression. `prevents`: what
+/// the rule with this condition prevents, if it is one.
 pub(super) fn expression(
     program: &Program,
     field: impl Fn() -> FieldPath,
+    prevents: Option<WithoutRule>,
     vocabulary: &Vocabulary,
     problems: &mut ResourceProblems<'_>,
 ) {
@@ -266,27 +212,11 @@ pub(super) fn expression(
                      directly behind it",
                 )
             }
-            SuspiciousCall::LiteralStar { pattern, meant } => {
-                let message = format!(
-                    "`*` is special only as the last or the first character of a pattern, not in `{pattern}`"
-                );
-                Diagnostic::warning("match-star", field(), message).with_hint(format!("write `{meant}`"))
-            }
         };
         problem.expression = placed(program, position);
         problems.push(problem);
     }
-    methods(program, &field, vocabulary, problems);
-    for read in program.entries() {
-        let key = read.key.unwrap_or_default();
-        if HEADERS.contains(&vocabulary.name(read.slot)) && key.iter().any(u8::is_ascii_uppercase) {
-            let lower = key.to_ascii_lowercase();
-            let message =
-                format!("`{}` is never there: header names are in lower case", shown(read, vocabulary));
-            let hint = format!("write `{}`", shown(Read { key: Some(&lower), ..read }, vocabulary));
-            problems.push(Diagnostic::warning("header-key-case", field(), message).with_hint(hint));
-        }
-    }
+    comparisons::expression(program, field, prevents, vocabulary, problems);
 }
 
 /// An attribute or an entry of a map, as in an expression.

@@ -366,7 +366,12 @@ impl Assembler<'_> {
                     _ => Err(format!("more than {MAX_PATTERNS} regular expressions")),
                 };
                 match compiled {
-                    Ok(test) => tests.push((slot, test)),
+                    Ok(compiled) => {
+                        tests.push((slot, compiled));
+                        if let Some(problem) = pitfall::clause(name, test, field) {
+                            self.problem(resource, problem);
+                        }
+                    }
                     Err(text) => {
                         let problem = Diagnostic::error("envoy-setting", field, text)
                             .with_hint("give exactly one of exact, prefix and regex");

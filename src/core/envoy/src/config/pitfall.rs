@@ -1,13 +1,13 @@
 //! Mistakes between the settings of Envoy's services and the quotas that they name.
 
-use super::settings::QuotaRule;
+use super::settings::{QuotaRule, StringMatch};
 use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
 use mixer_attribute::CALLER_PRINCIPAL;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{
-    ChargedAttribute, ConstantDimension, IncompleteAttribute, QuotaNamespaces, QuotaReference,
-    ResourceProblems,
+    self, ChargedAttribute, ClauseTest, ConstantDimension, IncompleteAttribute, QuotaNamespaces,
+    QuotaReference, ResourceProblems,
 };
 
 /// Reports what is null where that would be read as nothing to charge, or as a value that matches nothing.
@@ -55,6 +55,17 @@ pub(super) fn claimed(attribute: &str, source: &MappedFrom, field: FieldPath) ->
     };
     let text = format!("the caller chooses `{attribute}`, and so {what}: it is mapped from {source}");
     Some(Diagnostic::warning("mapping-claimed", field, text).with_hint(hint))
+}
+
+/// The warning about a test of a clause that fewer requests pass than it seems, or none, so that they are charged to no quota.
+pub(super) fn clause(attribute: &str, test: &StringMatch, field: FieldPath) -> Option<Diagnostic> {
+    let test = match test {
+        StringMatch { exact: Some(text), .. } => ClauseTest::Exact(text),
+        StringMatch { prefix: Some(text), .. } => ClauseTest::Prefix(text),
+        StringMatch { regex: Some(pattern), .. } => ClauseTest::Regex(pattern),
+        _ => return None,
+    };
+    snapshot::clause(attribute, test, field)
 }
 
 /// The path of the mapping that has a field, from the path of the field.

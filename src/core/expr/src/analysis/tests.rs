@@ -275,50 +275,120 @@ fn conditions_that_depend_on_the_request_are_not_decided() {
 
 #[test]
 fn tests_of_texts_are_found() {
-    use crate::TextTestKind::{End, Equal, NotEqual};
+    use crate::Form::{Lower, Part, Whole};
+    use crate::TextTestKind::{Contains, End, Equal, Glob, NotEqual, Regex, Start};
+    let (ends, open) = (Regex { fixes_the_end: true }, Regex { fixes_the_end: false });
+    let (classic, cel) = (Language::Cexl, Language::Cel);
     for (language, text, expected) in [
-        (Language::Cexl, r#"user == "a""#, vec![(Equal, "a")]),
-        (Language::Cexl, r#"(user | "") == "a" && "b" != user"#, vec![(Equal, "a"), (NotEqual, "b")]),
-        (Language::Cexl, r#"match(user, "a") || match(user, "*b")"#, vec![(Equal, "a"), (End, "b")]),
-        (Language::Cexl, r#"match(user, "a*") || user.startsWith("b")"#, vec![]),
-        (Language::Cexl, r#"user.endsWith("a") || headers["b"] == "c""#, vec![(End, "a"), (Equal, "c")]),
-        (Language::Cexl, r#""^/a$".matches(user)"#, vec![(End, "")]),
-        (Language::Cexl, r#""(^/a$|^/b$)".matches(user)"#, vec![(End, "")]),
-        (Language::Cexl, r#""^/a/.*$".matches(user) || "^/a".matches(user)"#, vec![]),
-        (Language::Cexl, r#""^/a(\\?.*)?$".matches(user) || "a\\$".matches(user)"#, vec![]),
-        (Language::Cexl, r#"(user == "a") == false"#, vec![]),
+        (classic, r#"user == "a""#, vec![(Equal, "a", Some(Whole))]),
         (
-            Language::Cexl,
+            classic,
+            r#"(user | "") == "a" && "b" != user"#,
+            vec![(Equal, "a", Some(Whole)), (NotEqual, "b", Some(Whole))],
+        ),
+        (
+            classic,
+            r#"match(user, "a") || match(user, "*b") || match(user, "c*d")"#,
+            vec![(Glob, "*b", Some(Whole)), (Glob, "a", Some(Whole)), (Glob, "c*d", Some(Whole))],
+        ),
+        (
+            classic,
+            r#"match(user, "a*") || user.startsWith("b")"#,
+            vec![(Glob, "a*", Some(Whole)), (Start, "b", Some(Whole))],
+        ),
+        (
+            classic,
+            r#"user.endsWith("a") || headers["b"] == "c""#,
+            vec![(End, "a", Some(Whole)), (Equal, "c", Some(Whole))],
+        ),
+        (classic, r#""^/a$".matches(user)"#, vec![(ends, "/a", Some(Whole))]),
+        (classic, r#""(^/a$|^/b$)".matches(user)"#, vec![(ends, "", Some(Whole))]),
+        (
+            classic,
+            r#""^/a/.*$".matches(user) || "^/b".matches(user) || "x$".matches(user)"#,
+            vec![(ends, "", Some(Whole)), (open, "/a/", Some(Whole)), (open, "/b", Some(Whole))],
+        ),
+        (
+            classic,
+            r#""^/a(\\?.*)?$".matches(user) || "a\\$".matches(user)"#,
+            vec![(open, "", Some(Whole)), (open, "", Some(Whole))],
+        ),
+        (classic, r#"(user == "a") == false"#, vec![(Equal, "not a", Some(Whole))]),
+        (
+            classic,
             r#"toLower(user) == "a" && toLower(user | "").endsWith("b")"#,
-            vec![(Equal, "a"), (End, "b")],
+            vec![(Equal, "a", Some(Lower)), (End, "b", Some(Lower))],
         ),
         (
-            Language::Cexl,
+            classic,
             r#"conditional(mtls, "", user) == "a" && (name + user) == "b""#,
-            vec![(Equal, "a"), (Equal, "b")],
+            vec![(Equal, "a", Some(Part)), (Equal, "b", Some(Part))],
         ),
-        (Language::Cexl, r#"(user + "/") == "a""#, vec![]),
+        (classic, r#"(user + "/") == "a""#, vec![(Equal, "a", None)]),
+        (classic, r#""a" == "b""#, vec![]),
         (
-            Language::Cel,
+            cel,
             r#"toLower(user) == "a" || (mtls ? name + user : "").endsWith("b")"#,
-            vec![(Equal, "a"), (End, "b")],
+            vec![(Equal, "a", Some(Lower)), (End, "b", Some(Part))],
         ),
-        (Language::Cel, r#"user == "a" || "b" != user"#, vec![(Equal, "a"), (NotEqual, "b")]),
-        (Language::Cel, r#"!(user == "a") && user.endsWith("b")"#, vec![(End, "b")]),
-        (Language::Cel, r#"match(user, "*b") || user.matches("^/a$")"#, vec![(End, "b"), (End, "")]),
-        (Language::Cel, r#"match(user, "a*") || user.matches("^/a")"#, vec![]),
+        (cel, r#"user == "a" || "b" != user"#, vec![(Equal, "a", Some(Whole)), (NotEqual, "b", Some(Whole))]),
+        (
+            cel,
+            r#"!(user == "a") && user.endsWith("b")"#,
+            vec![(End, "b", Some(Whole)), (Equal, "not a", Some(Whole))],
+        ),
+        (cel, r#"!(user == "a" || mtls)"#, vec![(Equal, "not a", Some(Whole))]),
+        (
+            cel,
+            r#"match(user, "*b") || user.matches("^/a$")"#,
+            vec![(Glob, "*b", Some(Whole)), (ends, "/a", Some(Whole))],
+        ),
+        (
+            cel,
+            r#"match(user, "a*") || user.matches("^/a")"#,
+            vec![(open, "/a", Some(Whole)), (Glob, "a*", Some(Whole))],
+        ),
+        (
+            cel,
+            r#"user in ["a", name, "b"] || user.contains("c") || "k" in headers"#,
+            vec![(Equal, "a", Some(Whole)), (Equal, "b", Some(Whole)), (Contains, "c", Some(Whole))],
+        ),
     ] {
         let program = program(language, text);
         let mut found: Vec<_> = program
             .text_tests()
             .into_iter()
-            .map(|test| (test.kind, String::from_utf8_lossy(test.text).into_owned()))
+            .map(|test| {
+                let not = if test.is_negated { "not " } else { "" };
+                let text = format!("{not}{}", String::from_utf8_lossy(&test.text));
+                (test.kind, text, test.operands.first().map(|operand| operand.form))
+            })
             .collect();
         found.sort_by(|a, b| a.1.cmp(&b.1));
-        let mut expected: Vec<_> = expected.into_iter().map(|(kind, text)| (kind, text.to_owned())).collect();
-        expected.sort_by(|a, b| a.1.cmp(&b.1));
+        let expected: Vec<_> =
+            expected.into_iter().map(|(kind, text, form)| (kind, text.to_owned(), form)).collect();
         assert_eq!(found, expected, "{text}");
     }
+}
+
+/// What a text may be instead of the attribute is no surprise.
+#[test]
+fn operands_have_their_defaults() {
+    for (language, text, expected) in [
+        (Language::Cexl, r#"(user | "none") == "a""#, Some("none")),
+        (Language::Cexl, r#"(headers["x"] | "none") == "a""#, Some("none")),
+        (Language::Cel, r#"pick(headers["x"], "none") == "a""#, Some("none")),
+        (Language::Cexl, r#"user == "a""#, None),
+        (Language::Cel, r#"user == "a""#, None),
+    ] {
+        let program = program(language, text);
+        let tests = program.text_tests();
+        let default = tests[0].operands[0].default.map(String::from_utf8_lossy);
+        assert_eq!(default.as_deref(), expected, "{text}");
+    }
+    let value = program(Language::Cexl, r#"user | "none""#);
+    assert_eq!(value.value_operands()[0].default, Some(&b"none"[..]));
+    assert_eq!(program(Language::Cexl, "size + 1").value_operands(), []);
 }
 
 #[test]
@@ -328,7 +398,6 @@ fn suspicious_calls_are_found() {
         calls
             .map(|(_, call)| match call {
                 SuspiciousCall::ReversedMatches { meant } => meant,
-                SuspiciousCall::LiteralStar { pattern, meant } => format!("{pattern} {meant}"),
                 SuspiciousCall::ReversedArguments { function, meant } => format!("{function}: {meant}"),
                 SuspiciousCall::UnusedDefault => "unused".to_owned(),
             })
@@ -341,11 +410,8 @@ fn suspicious_calls_are_found() {
         (Language::Cel, r#""^/a".matches(user)"#, vec![r#"ATTRIBUTE.matches("^/a")"#]),
         (Language::Cel, r#"user.matches("^/a")"#, vec![]),
         (Language::Compat, r#""^/a".matches(user)"#, vec![r#"ATTRIBUTE.matches("^/a")"#]),
-        (Language::Cexl, r#"match(user, "/a*c")"#, vec![r#"/a*c "^/a.*c$".matches(user)"#]),
-        (Language::Cexl, r#"match(user, "*.b.*")"#, vec![r#"*.b.* "^.*\\.b\\..*$".matches(user)"#]),
         (Language::Cexl, r#"match(user, "a*") && match(name, "*b")"#, vec![]),
         (Language::Cexl, r#"match(user, "*") && match(name, "a")"#, vec![]),
-        (Language::Cel, r#"match(user, "a*c")"#, vec![r#"a*c ATTRIBUTE.matches("^a.*c$")"#]),
         (Language::Cexl, r#"match("/x*", user)"#, vec![r#"match: match(user, "/x*")"#]),
         (Language::Cexl, r#""/x".startsWith(user)"#, vec![r#"startsWith: user.startsWith("/x")"#]),
         (Language::Cexl, r#""/x".endsWith(user)"#, vec![r#"endsWith: user.endsWith("/x")"#]),
@@ -370,8 +436,8 @@ fn suspicious_calls_are_found() {
         let text = text.replace(r#"headers["pattern"].m"#, r#"(headers["pattern"]).m"#);
         assert_eq!(calls(language, &text), expected, "{text}");
     }
-    let star = program(Language::Cexl, r#"user == "a" && match(user, "a*c")"#).suspicious_calls();
-    assert_eq!(star.first().and_then(|(position, _)| *position), Some((1, 16)));
+    let reversed = program(Language::Cexl, r#"user == "a" && match("a*", user)"#).suspicious_calls();
+    assert_eq!(reversed.first().and_then(|(position, _)| *position), Some((1, 16)));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! The cases of a CEL expression. An absent attribute has the empty value of its type; a missing entry of a map fails.
 
+use std::borrow::Cow;
+
 use bumpalo::Bump;
 use rustc_hash::FxHashSet;
 
 use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
 use super::value::Val;
 use crate::analysis::{
-    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES,
-    MAX_OPERANDS, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, Form, MAX_DEPTH, MAX_NODES,
+    MAX_OPERANDS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 use mixer_attribute::{SlotId, ValueType};
 
@@ -119,10 +121,9 @@ pub(super) fn suspicious_calls(plan: &Plan) -> Vec<SuspiciousCall> {
                 .is_none()
                 .then(|| SuspiciousCall::ReversedMatches { meant: format!("{SUBJECT}.matches({subject:?})") })
         }
-        Op::Binary(Binary::Match, subject, pattern) => match text(plan, *pattern) {
-            Some(pattern) => analysis::literal_star(pattern, SUBJECT, true),
-            None => reversed(text(plan, *subject)?, "match"),
-        },
+        Op::Binary(Binary::Match, subject, pattern) if text(plan, *pattern).is_none() => {
+            reversed(text(plan, *subject)?, "match")
+        }
         Op::Binary(function @ (Binary::StartsWith | Binary::EndsWith), subject, operand) => {
             let function = if *function == Binary::StartsWith { "startsWith" } else { "endsWith" };
             let subject = text(plan, *subject)?;
@@ -143,70 +144,104 @@ fn reversed(constant: &[u8], function: &'static str) -> Option<SuspiciousCall> {
     Some(SuspiciousCall::ReversedArguments { function, meant })
 }
 
-/// The tests of attributes and entries with constant texts, but those of which the opposite is asked.
+/// The tests of texts with constants.
 pub(super) fn text_tests(plan: &Plan) -> Vec<TextTest<'_>> {
-    let negated = plan.ops().filter_map(|op| match op {
-        Op::Unary(Unary::Negate, operand) => Some(operand.index()),
+    let negated = negated(plan);
+    let tests = plan.ops().enumerate().flat_map(|(at, op)| {
+        let is_negated = negated.contains(&at);
+        let (subject, tests) = text_test(plan, op).unwrap_or_default();
+        let subject = subject.filter(|subject| text(plan, *subject).is_none());
+        let test = move |subject: OpId, (kind, text)| TextTest {
+            operands: operands(plan, subject),
+            is_lower: matches!(plan.op(subject), Op::Unary(Unary::ToLower, _)),
+            subject: None,
+            kind,
+            text,
+            is_negated,
+            offset: None,
+        };
+        subject.into_iter().flat_map(move |subject| tests.clone().into_iter().map(move |t| test(subject, t)))
+    });
+    tests.collect()
+}
+
+/// The operations of which the opposite is asked.
+fn negated(plan: &Plan) -> FxHashSet<usize> {
+    let ops: Vec<&Op> = plan.ops().collect();
+    let mut negated = FxHashSet::default();
+    // Operands are before their operations.
+    for (at, op) in ops.iter().enumerate().rev() {
+        match op {
+            Op::Unary(Unary::Negate, operand) => {
+                negated.insert(operand.index());
+            }
+            Op::And(left, right) | Op::Or(left, right) if negated.contains(&at) => {
+                negated.extend([left.index(), right.index()]);
+            }
+            _ => {}
+        }
+    }
+    negated
+}
+
+/// What an operation tests, and with which constants.
+type Tested<'p> = (Option<OpId>, Vec<(TextTestKind, Cow<'p, [u8]>)>);
+
+fn text_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<Tested<'p>> {
+    let constant = |id: OpId| text(plan, id).map(Cow::Borrowed);
+    let one = |subject: OpId, kind, text| Some((Some(subject), vec![(kind, text)]));
+    match op {
+        Op::Equal(left, right) | Op::NotEqual(left, right) => {
+            let is_equal = matches!(op, Op::Equal(..));
+            let kind = if is_equal { TextTestKind::Equal } else { TextTestKind::NotEqual };
+            match constant(*right) {
+                Some(text) => one(*left, kind, text),
+                None => one(*right, kind, constant(*left)?),
+            }
+        }
+        Op::Binary(Binary::In, subject, list) => {
+            let Op::List(items) = plan.op(*list) else { return None };
+            let texts = items.iter().filter_map(|item| constant(*item));
+            Some((Some(*subject), texts.map(|text| (TextTestKind::Equal, text)).collect()))
+        }
+        Op::Binary(function, subject, operand) => {
+            let kind = match function {
+                Binary::StartsWith => TextTestKind::Start,
+                Binary::EndsWith => TextTestKind::End,
+                Binary::Contains => TextTestKind::Contains,
+                Binary::Match => TextTestKind::Glob,
+                _ => return None,
+            };
+            one(*subject, kind, constant(*operand)?)
+        }
+        Op::MatchesConstant(subject, Ok(regex)) => {
+            let kind = TextTestKind::Regex { fixes_the_end: regex.fixes_the_end() };
+            one(*subject, kind, Cow::Owned(regex.leading_text().into_bytes()))
+        }
         _ => None,
-    });
-    let negated: FxHashSet<usize> = negated.collect();
-    let tests = plan.ops().enumerate().filter(|(at, _)| !negated.contains(at));
-    let tests = tests.filter_map(|(_, op)| {
-        let (operand, kind, text) = text_test(plan, op)?;
-        let reads = tested(plan, operand).into_iter();
-        Some(reads.map(move |(read, is_direct)| TextTest { read, is_direct, kind, text, offset: None }))
-    });
-    tests.flatten().collect()
+    }
 }
 
-/// The text that is tested, and how.
-fn text_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<(OpId, TextTestKind, &'p [u8])> {
-    let compared = |left: OpId, right: OpId| match text(plan, right) {
-        Some(text) => Some((left, text)),
-        None => Some((right, text(plan, left)?)),
-    };
-    Some(match op {
-        Op::Equal(left, right) => {
-            let (operand, text) = compared(*left, *right)?;
-            (operand, TextTestKind::Equal, text)
-        }
-        Op::NotEqual(left, right) => {
-            let (operand, text) = compared(*left, *right)?;
-            (operand, TextTestKind::NotEqual, text)
-        }
-        Op::Binary(Binary::EndsWith, subject, affix) => (*subject, TextTestKind::End, text(plan, *affix)?),
-        Op::Binary(Binary::Match, subject, pattern) => match text(plan, *pattern)? {
-            [.., b'*'] => return None,
-            [b'*', suffix @ ..] => (*subject, TextTestKind::End, suffix),
-            exact => (*subject, TextTestKind::Equal, exact),
-        },
-        Op::MatchesConstant(subject, Ok(regex)) if regex.fixes_the_end() => {
-            (*subject, TextTestKind::End, b"")
-        }
-        _ => return None,
-    })
-}
-
-/// What the end of a text is read from, and whether the text is that as it is.
-fn tested(plan: &Plan, operand: OpId) -> Vec<(Read<'_>, bool)> {
+/// What a text, or the end of it, is read from.
+pub(super) fn operands(plan: &Plan, text: OpId) -> Vec<Operand<'_>> {
     let mut found = Vec::new();
-    let mut pending = vec![(operand, true)];
+    let mut pending = vec![(text, Form::Whole)];
     for _ in 0..MAX_OPERANDS {
-        let Some((id, is_direct)) = pending.pop() else { break };
+        let Some((id, form)) = pending.pop() else { break };
         let op = plan.op(id);
         if let Some(read) = subject(plan, op) {
-            found.push((read, is_direct));
+            let default = match op {
+                Op::Conditional(_, _, otherwise) => self::text(plan, *otherwise),
+                _ => None,
+            };
+            found.push(Operand { read, form, default });
             continue;
         }
-        let mut follow = |operand: OpId| pending.push((operand, false));
         match op {
-            Op::Unary(Unary::ToLower | Unary::ToString, operand) | Op::Binary(Binary::Add, _, operand) => {
-                follow(*operand)
-            }
-            Op::Conditional(_, yes, no) => {
-                follow(*no);
-                follow(*yes);
-            }
+            Op::Unary(Unary::ToLower, operand) => pending.push((*operand, form.lower())),
+            Op::Unary(Unary::ToString, operand) => pending.push((*operand, form)),
+            Op::Binary(Binary::Add, _, operand) => pending.push((*operand, Form::Part)),
+            Op::Conditional(_, yes, no) => pending.extend([(*no, Form::Part), (*yes, Form::Part)]),
             _ => {}
         }
     }

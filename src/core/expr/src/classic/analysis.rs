@@ -1,11 +1,13 @@
 //! The cases of a classic expression.
 
+use std::borrow::Cow;
+
 use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::analysis::{
-    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES,
-    MAX_OPERANDS, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, Form, MAX_DEPTH, MAX_NODES,
+    MAX_OPERANDS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 
 /// The first attribute without a default whose absence skips a condition that would otherwise be true.
@@ -139,14 +141,6 @@ pub(super) fn suspicious_calls(root: &Expr, text: &str) -> Vec<(usize, Suspiciou
                     meant: format!("{}.matches({})", subject.source(text), pattern.source(text)),
                 })
             }
-            ExprKind::MatchesGlob { subject, glob } => {
-                let pattern = match glob {
-                    Glob::Prefix(prefix) => [prefix, &b"*"[..]].concat(),
-                    Glob::Suffix(suffix) => [&b"*"[..], suffix].concat(),
-                    Glob::Exact(exact) => exact.to_vec(),
-                };
-                analysis::literal_star(&pattern, subject.source(text), false)
-            }
             ExprKind::Match(pair) => reversed(pair, "match", text),
             ExprKind::StartsWith(pair) => reversed(pair, "startsWith", text),
             ExprKind::EndsWith(pair) => reversed(pair, "endsWith", text),
@@ -182,36 +176,41 @@ fn reversed(pair: &[Expr; 2], function: &'static str, text: &str) -> Option<Susp
     Some(SuspiciousCall::ReversedArguments { function, meant })
 }
 
-/// The tests of attributes and entries with constant texts, but those of which the opposite is asked.
-pub(super) fn text_tests(root: &Expr) -> Vec<TextTest<'_>> {
+/// The tests of texts with constants.
+pub(super) fn text_tests<'p>(root: &'p Expr, source: &'p str) -> Vec<TextTest<'p>> {
     let mut found = Vec::new();
-    let mut pending = vec![root];
-    while let Some(expr) = pending.pop() {
+    let mut pending = vec![(root, false)];
+    while let Some((expr, is_negated)) = pending.pop() {
         // `(a == "x") == false`
-        if matches!(expr.kind, ExprKind::Compare { operands: Operands::Bool, .. }) {
-            continue;
-        }
-        let offset = Some(expr.start as usize);
-        if let Some((reads, kind, text)) = text_test(expr) {
-            let tests = reads.into_iter();
-            found.extend(tests.map(|(read, is_direct)| TextTest { read, is_direct, kind, text, offset }));
-        }
-        pending.extend(expr.children().iter().rev());
+        let is_negated =
+            is_negated || matches!(expr.kind, ExprKind::Compare { operands: Operands::Bool, .. });
+        found.extend(text_test(expr, source).map(|test| TextTest { is_negated, ..test }));
+        pending.extend(expr.children().iter().rev().map(|child| (child, is_negated)));
     }
     found
 }
 
-/// What a test of a text tests, and whether as it is.
-type TestedReads<'p> = Vec<(Read<'p>, bool)>;
-
-fn text_test(expr: &Expr) -> Option<(TestedReads<'_>, TextTestKind, &[u8])> {
+/// The test that a node is, but not those below it.
+fn text_test<'p>(expr: &'p Expr, source: &'p str) -> Option<TextTest<'p>> {
     let kind_of = |expected: &bool| if *expected { TextTestKind::Equal } else { TextTestKind::NotEqual };
-    Some(match &expr.kind {
+    let test = |kind, text| TextTest {
+        operands: Vec::new(),
+        is_lower: false,
+        subject: None,
+        kind,
+        text,
+        is_negated: false,
+        offset: Some(expr.start as usize),
+    };
+    let of = |read| vec![Operand { read, form: Form::Whole, default: None }];
+    let (subject, test) = match &expr.kind {
         ExprKind::AttributeIs { attribute, constant, expected } => {
-            (vec![(Read { slot: attribute.slot, key: None }, true)], kind_of(expected), constant)
+            let operands = of(Read { slot: attribute.slot, key: None });
+            return Some(TextTest { operands, ..test(kind_of(expected), Cow::Borrowed(constant)) });
         }
         ExprKind::EntryIs { entry, constant, expected } => {
-            (vec![(Read { slot: entry.map.slot, key: Some(&entry.key) }, true)], kind_of(expected), constant)
+            let operands = of(Read { slot: entry.map.slot, key: Some(&entry.key) });
+            return Some(TextTest { operands, ..test(kind_of(expected), Cow::Borrowed(constant)) });
         }
         ExprKind::Compare { comparison, operands: Operands::Bytes, pair } => {
             let kind = match comparison {
@@ -219,45 +218,69 @@ fn text_test(expr: &Expr) -> Option<(TestedReads<'_>, TextTestKind, &[u8])> {
                 Comparison::NotEqual => TextTestKind::NotEqual,
                 _ => return None,
             };
-            match &**pair {
-                [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }]
-                | [Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }, read] => {
-                    (tested(read), kind, text)
-                }
+            let [left, right] = &**pair;
+            match (text_of(left), text_of(right)) {
+                (None, Some(text)) => (left, test(kind, Cow::Borrowed(text))),
+                (Some(text), None) => (right, test(kind, Cow::Borrowed(text))),
                 _ => return None,
             }
         }
-        ExprKind::MatchesGlob { subject: read, glob } => match glob {
-            Glob::Exact(text) => (tested(read), TextTestKind::Equal, text),
-            Glob::Suffix(text) => (tested(read), TextTestKind::End, text),
-            Glob::Prefix(_) => return None,
-        },
-        ExprKind::EndsWith(pair) => match &**pair {
-            [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }] => {
-                (tested(read), TextTestKind::End, text)
-            }
-            _ => return None,
-        },
-        ExprKind::MatchesRegex { regex, subject: read } => {
-            regex.as_ref().as_ref().ok().filter(|regex| regex.fixes_the_end())?;
-            (tested(read), TextTestKind::End, b"")
+        ExprKind::MatchesGlob { subject, glob } => {
+            let pattern = match glob {
+                Glob::Exact(text) => Cow::Borrowed(&**text),
+                Glob::Prefix(text) => Cow::Owned([text, &b"*"[..]].concat()),
+                Glob::Suffix(text) => Cow::Owned([&b"*"[..], text].concat()),
+            };
+            (&**subject, test(TextTestKind::Glob, pattern))
+        }
+        ExprKind::StartsWith(pair) | ExprKind::EndsWith(pair) => {
+            let [subject, affix] = &**pair;
+            let is_start = matches!(expr.kind, ExprKind::StartsWith(_));
+            let kind = if is_start { TextTestKind::Start } else { TextTestKind::End };
+            (subject, test(kind, Cow::Borrowed(text_of(affix)?)))
+        }
+        ExprKind::MatchesRegex { regex, subject } => {
+            let regex = regex.as_ref().as_ref().ok()?;
+            let kind = TextTestKind::Regex { fixes_the_end: regex.fixes_the_end() };
+            (&**subject, test(kind, Cow::Owned(regex.leading_text().into_bytes())))
         }
         _ => return None,
-    })
+    };
+    if text_of(subject).is_some() {
+        return None;
+    }
+    let is_lower = matches!(subject.kind, ExprKind::Apply { function: Unary::ToLower, .. });
+    Some(TextTest { operands: operands(subject), is_lower, subject: Some(subject.source(source)), ..test })
 }
 
-/// What the end of a text is read from.
-fn tested(operand: &Expr) -> TestedReads<'_> {
+/// A constant text.
+fn text_of(expr: &Expr) -> Option<&[u8]> {
+    match &expr.kind {
+        ExprKind::Literal(Literal::Bytes(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// What a text, or the end of it, is read from.
+pub(super) fn operands(text: &Expr) -> Vec<Operand<'_>> {
     let mut found = Vec::new();
-    let mut pending = vec![(operand, true)];
+    let mut pending = vec![(text, Form::Whole)];
     for _ in 0..MAX_OPERANDS {
-        let Some((expr, is_direct)) = pending.pop() else { break };
+        let Some((expr, form)) = pending.pop() else { break };
         if let Some(read) = subject(expr) {
-            found.push((read, is_direct));
+            let default = match &expr.kind {
+                ExprKind::AttributeOr { default: Literal::Bytes(text), .. }
+                | ExprKind::EntryOr { default: Literal::Bytes(text), .. } => Some(&**text),
+                _ => None,
+            };
+            found.push(Operand { read, form, default });
             continue;
         }
-        let operands = match &expr.kind {
-            ExprKind::Apply { function: Unary::ToLower, argument } => std::slice::from_ref(&**argument),
+        let operands: &[Expr] = match &expr.kind {
+            ExprKind::Apply { function: Unary::ToLower, argument } => {
+                pending.push((argument, form.lower()));
+                continue;
+            }
             ExprKind::Conditional(triple) | ExprKind::ConditionalString(triple) => {
                 let [_, branches @ ..] = &**triple;
                 branches
@@ -266,7 +289,7 @@ fn tested(operand: &Expr) -> TestedReads<'_> {
             ExprKind::Concat(list) => list.last().map_or(&[][..], std::slice::from_ref),
             _ => continue,
         };
-        pending.extend(operands.iter().rev().map(|operand| (operand, false)));
+        pending.extend(operands.iter().rev().map(|operand| (operand, Form::Part)));
     }
     found
 }

@@ -84,11 +84,37 @@ impl Regex {
     }
 
     /// Whether it matches up to the end of a text only, where it names neither any text nor a question mark.
-    pub(crate) fn fixes_the_end(&self) -> bool {
+    pub fn fixes_the_end(&self) -> bool {
         // Translated patterns have characters that stand for themselves as `\x{…}`.
         let pattern = self.inner.as_str().trim_end_matches(')');
         let before = pattern.strip_suffix('$').or_else(|| pattern.strip_suffix("\\z"));
-        before.is_some_and(|before| !before.ends_with(".*") && !before.contains("\\x{3f}"))
+        let before = before.map(|before| before.trim_end_matches(')'));
+        before.is_some_and(|before| {
+            !before.ends_with(".*") && !before.ends_with(".+") && !before.contains("\\x{3f}")
+        })
+    }
+
+    /// The text with which every match begins, at the start of the subject; empty if there is none, or it is unknown.
+    pub fn leading_text(&self) -> String {
+        let pattern = self.inner.as_str();
+        let is_optional = || [")?", ")*", "){"].iter().any(|end| pattern.contains(end));
+        let mut rest = pattern.trim_start_matches("(?:").strip_prefix('^').unwrap_or_default();
+        // Other alternatives may begin otherwise. The character itself is translated.
+        if pattern.contains('|') || (pattern.contains("(?:") && is_optional()) {
+            return String::new();
+        }
+        while let Some(inner) = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('^')) {
+            rest = inner;
+        }
+        let mut text = String::new();
+        while let Some((character, behind)) = first_literal(rest) {
+            rest = behind;
+            text.push(character);
+        }
+        if rest.starts_with(['?', '*', '{']) {
+            text.pop();
+        }
+        text
     }
 
     /// Whether the pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
@@ -98,6 +124,16 @@ impl Regex {
             Err(_) => self.inner.is_match(&replaced(subject, &Bump::new())),
         }
     }
+}
+
+/// The character that a translated pattern begins with, if it stands for itself, and what is behind it.
+fn first_literal(pattern: &str) -> Option<(char, &str)> {
+    if let Some(escaped) = pattern.strip_prefix("\\x{") {
+        let (code, behind) = escaped.split_once('}')?;
+        return Some((char::from_u32(u32::from_str_radix(code, 16).ok()?)?, behind));
+    }
+    let first = pattern.chars().next().filter(|c| c.is_ascii_alphanumeric() || !c.is_ascii())?;
+    Some((first, pattern.get(first.len_utf8()..)?))
 }
 
 fn rejected(detail: &str, part: &str) -> String {

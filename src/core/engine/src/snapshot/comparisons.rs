@@ -1,0 +1,376 @@
+//! Comparisons of texts of a request with constants: one examination for those of expressions and those of an extension.
+//!
+//! A comparison is `request.url_path == "/admin"`, with any other operator or function, or `request.url_path: {exact: /admin}` in a clause.
+//! It is suspicious if no request has the constant, if a star in it stands for itself, or if a query behind a path evades it. Findings are
+//! warnings: they may be meant.
+
+pub(super) mod lists;
+mod values;
+mod wildcard;
+
+use std::borrow::Cow;
+
+use self::values::{Cure, HeaderCure, Never, Part};
+use super::problems::ResourceProblems;
+use super::suspicions::{WithoutRule, placed, shown};
+use mixer_attribute::Vocabulary;
+use mixer_config::{Diagnostic, ExpressionPlace, FieldPath};
+use mixer_expr::functions::Regex;
+use mixer_expr::{Form, Language, Program, Read, TextTest, TextTestKind};
+
+/// Most findings of one expression.
+const MAX_FINDINGS: usize = 16;
+
+/// The path of a request with its query.
+const PATH: &str = "request.path";
+
+/// Maps whose keys are header names, which proxies send in lower case.
+const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
+
+/// The hint about a path with its query.
+const WITHOUT_QUERY: &str = "use `request.url_path`, which is the path without the query";
+
+/// How comparisons are written, for hints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    Classic,
+    Cel,
+    /// A field of a clause: `exact`, `prefix` or `regex`.
+    Clause,
+    /// An entry of a list.
+    Entry,
+}
+
+/// A text of a request that is compared.
+#[derive(Debug, Clone)]
+struct Operand<'c> {
+    attribute: &'c str,
+    key: Option<Cow<'c, str>>,
+    form: Form,
+    default: Option<Cow<'c, str>>,
+}
+
+impl Operand<'_> {
+    /// The attribute that has this text, also if it is that of a pseudo header.
+    fn canonical(&self) -> Option<&str> {
+        match &self.key {
+            None => Some(self.attribute),
+            Some(key) if self.attribute == "request.headers" => values::attribute_of_header(key),
+            Some(_) => None,
+        }
+    }
+
+    fn is_path_with_query(&self) -> bool {
+        self.canonical() == Some(PATH)
+    }
+}
+
+/// A comparison with a constant.
+#[derive(Debug)]
+struct Comparison<'c> {
+    notation: Notation,
+    /// The text that is compared, as written.
+    subject: Cow<'c, str>,
+    operands: Vec<Operand<'c>>,
+    /// Whether the text is in lower case.
+    is_lower: bool,
+    kind: TextTestKind,
+    /// The constant, as in [`TextTest`].
+    constant: Cow<'c, str>,
+    is_negated: bool,
+}
+
+/// What is suspicious about a comparison.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl Finding {
+    fn warning(self, field: FieldPath) -> Diagnostic {
+        Diagnostic::warning(self.code, field, self.message).with_hint(self.hint)
+    }
+}
+
+/// Warns about the comparisons of an expression, and the names of headers in it. `without`: what the rule with this condition prevents.
+pub(super) fn expression(
+    program: &Program,
+    field: impl Fn() -> FieldPath,
+    without: Option<WithoutRule>,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    let tests = program.text_tests();
+    let findings = tests.iter().filter_map(|test| {
+        let finding = Comparison::of_expression(test, program, vocabulary).examine(without)?;
+        Some((finding, test.offset.and_then(|offset| program.position(offset))))
+    });
+    let mut has_evaded = false;
+    for (finding, position) in findings.take(MAX_FINDINGS) {
+        // The cure is the same for all.
+        let is_evaded = finding.code == "path-query";
+        if !(is_evaded && has_evaded) {
+            let expression: Option<ExpressionPlace> = placed(program, position);
+            problems.push(Diagnostic { expression, ..finding.warning(field()) });
+        }
+        has_evaded |= is_evaded;
+    }
+    let headers = program.entries().into_iter().filter_map(|read| header(read, vocabulary));
+    for finding in headers.take(MAX_FINDINGS) {
+        problems.push(finding.warning(field()));
+    }
+}
+
+/// A test of a clause of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClauseTest<'t> {
+    /// The text is equal.
+    Exact(&'t str),
+    /// It begins with this one.
+    Prefix(&'t str),
+    /// It matches this regular expression from its beginning to its end.
+    Regex(&'t str),
+}
+
+/// The warning about the test of an attribute in a clause that selects the requests that are charged to a quota.
+pub fn clause(attribute: &str, test: ClauseTest<'_>, field: FieldPath) -> Option<Diagnostic> {
+    let (kind, constant) = match test {
+        ClauseTest::Exact(text) => (TextTestKind::Equal, Cow::Borrowed(text)),
+        ClauseTest::Prefix(text) => (TextTestKind::Start, Cow::Borrowed(text)),
+        ClauseTest::Regex(pattern) => {
+            let regex = Regex::compile(format!("^(?:{pattern})$").as_bytes()).ok()?;
+            (TextTestKind::Regex { fixes_the_end: regex.fixes_the_end() }, Cow::Owned(regex.leading_text()))
+        }
+    };
+    let comparison = Comparison {
+        notation: Notation::Clause,
+        subject: Cow::Borrowed(attribute),
+        operands: vec![Operand { attribute, key: None, form: Form::Whole, default: None }],
+        is_lower: false,
+        kind,
+        constant,
+        is_negated: false,
+    };
+    comparison.examine(Some(WithoutRule::IsNotCharged)).map(|finding| finding.warning(field))
+}
+
+/// The warning about a dimension of a quota.
+pub(super) fn dimension(program: &Program, field: FieldPath, vocabulary: &Vocabulary) -> Option<Diagnostic> {
+    let message = "each query has an amount of its own: `request.path` contains it, as in `/login?a=1`";
+    let mut operands = program.value_operands().into_iter().map(|operand| Operand::of(&operand, vocabulary));
+    let is_path = operands.any(|operand| operand.is_path_with_query());
+    is_path.then(|| Diagnostic::warning("path-query", field, message).with_hint(WITHOUT_QUERY))
+}
+
+impl<'c> Operand<'c> {
+    fn of(operand: &mixer_expr::Operand<'c>, vocabulary: &'c Vocabulary) -> Self {
+        Self {
+            attribute: vocabulary.name(operand.read.slot),
+            key: operand.read.key.map(String::from_utf8_lossy),
+            form: operand.form,
+            default: operand.default.map(String::from_utf8_lossy),
+        }
+    }
+}
+
+impl<'c> Comparison<'c> {
+    fn of_expression(test: &'c TextTest<'c>, program: &Program, vocabulary: &'c Vocabulary) -> Self {
+        let operands: Vec<_> = test.operands.iter().map(|operand| Operand::of(operand, vocabulary)).collect();
+        let subject = test.subject.map(Cow::Borrowed);
+        let first = || test.operands.first().map(|operand| Cow::Owned(shown(operand.read, vocabulary)));
+        Self {
+            notation: if program.language() == Language::Cexl { Notation::Classic } else { Notation::Cel },
+            subject: subject.or_else(first).unwrap_or(Cow::Borrowed("ATTRIBUTE")),
+            operands,
+            is_lower: test.is_lower,
+            kind: test.kind,
+            constant: String::from_utf8_lossy(&test.text),
+            is_negated: test.is_negated,
+        }
+    }
+
+    /// The first finding: the others are often its consequences.
+    fn examine(&self, without: Option<WithoutRule>) -> Option<Finding> {
+        self.star().or_else(|| self.never()).or_else(|| self.query(without?))
+    }
+
+    /// A star that stands for itself.
+    fn star(&self) -> Option<Finding> {
+        let pattern = wildcard::pattern(self.kind, &self.constant)?;
+        let constant = &*self.constant;
+        let meant = wildcard::written(self.notation, &self.subject, &pattern);
+        let message = match self.kind {
+            TextTestKind::Glob => {
+                format!(
+                    "`*` is special only as the last or the first character of a pattern, not in `{constant}`"
+                )
+            }
+            _ => {
+                let [operand] = &*self.operands else { return None };
+                let is_text = wildcard::may_be_value(operand.attribute, operand.key.as_deref());
+                if is_text || operand.form == Form::Part {
+                    return None;
+                }
+                format!("`*` stands for itself in `{constant}`: {} has no wildcards", self.operator())
+            }
+        };
+        let hint = match (self.kind, self.notation) {
+            (TextTestKind::NotEqual, Notation::Classic) => format!("write `{meant} == false`"),
+            (TextTestKind::NotEqual, _) => format!("write `!{meant}`"),
+            _ => format!("write `{meant}`"),
+        };
+        Some(Finding { code: "match-star", message, hint })
+    }
+
+    /// A constant that no request has.
+    fn never(&self) -> Option<Finding> {
+        let (part, constant) = self.compared();
+        if let [Operand { default: Some(default), .. }] = &*self.operands {
+            let default = if self.is_lower { default.to_ascii_lowercase() } else { default.to_string() };
+            if part.is(&default, constant) {
+                return None;
+            }
+        }
+        let is_pattern = matches!(self.kind, TextTestKind::Regex { .. });
+        let has_capital = constant.bytes().any(|byte| byte.is_ascii_uppercase());
+        let why_not = if self.is_lower && has_capital && !is_pattern {
+            let cure = Cure::Text(constant.to_ascii_lowercase());
+            Never { code: "value-never", why: "it is in lower case", cure }
+        } else {
+            let [operand] = &*self.operands else { return None };
+            if operand.form == Form::Part {
+                return None;
+            }
+            values::never(operand.canonical()?, part, constant, operand.form == Form::Lower)?
+        };
+        let is = match part {
+            Part::Whole => "is never",
+            Part::Start => "never begins with",
+            Part::End => "never ends with",
+            Part::Within => "never contains",
+        };
+        let message = format!("`{}` {is} `{constant}`: {}", self.compared_text(), why_not.why);
+        Some(Finding { code: why_not.code, message, hint: self.cure(&why_not.cure, constant) })
+    }
+
+    /// A path whose end is tested, and that is followed by a query in a request that evades the test.
+    fn query(&self, without: WithoutRule) -> Option<Finding> {
+        let is_path = self.operands.iter().any(Operand::is_path_with_query);
+        let is_tested_to_its_end = match self.kind {
+            TextTestKind::Equal | TextTestKind::End => true,
+            TextTestKind::Glob => !self.constant.ends_with('*'),
+            TextTestKind::Regex { fixes_the_end } => fixes_the_end,
+            TextTestKind::NotEqual | TextTestKind::Start | TextTestKind::Contains => false,
+        };
+        // A query is expected.
+        let has_query = self.constant.contains('?');
+        if self.is_negated || !is_path || !is_tested_to_its_end || has_query {
+            return None;
+        }
+        let does = match without {
+            WithoutRule::Passes => "passes",
+            other => other.text(),
+        };
+        let message =
+            format!("a request with a query {does}: `request.path` contains it, as in `/admin?a=1`");
+        Some(Finding { code: "path-query", message, hint: WITHOUT_QUERY.to_owned() })
+    }
+
+    /// The part of the text that is compared, and with what.
+    fn compared(&self) -> (Part, &str) {
+        let constant = &*self.constant;
+        match self.kind {
+            TextTestKind::Equal | TextTestKind::NotEqual => (Part::Whole, constant),
+            TextTestKind::Start | TextTestKind::Regex { .. } => (Part::Start, constant),
+            TextTestKind::End => (Part::End, constant),
+            TextTestKind::Contains => (Part::Within, constant),
+            TextTestKind::Glob => match (constant.strip_suffix('*'), constant.strip_prefix('*')) {
+                (Some(prefix), _) => (Part::Start, prefix),
+                (_, Some(suffix)) => (Part::End, suffix),
+                _ => (Part::Whole, constant),
+            },
+        }
+    }
+
+    /// The text that is compared, without its default.
+    fn compared_text(&self) -> Cow<'_, str> {
+        let [operand] = &*self.operands else { return Cow::Borrowed(&self.subject) };
+        let name = match &operand.key {
+            Some(key) => format!("{}[{key:?}]", operand.attribute),
+            None => operand.attribute.to_owned(),
+        };
+        Cow::Owned(if self.is_lower { format!("toLower({name})") } else { name })
+    }
+
+    /// The operator or function, for messages.
+    fn operator(&self) -> &'static str {
+        match (self.notation, self.kind) {
+            (Notation::Clause, TextTestKind::Start) => "`prefix`",
+            (Notation::Clause, _) => "`exact`",
+            (Notation::Entry, _) => "a list of strings",
+            (_, TextTestKind::Equal) => "`==`",
+            (_, TextTestKind::NotEqual) => "`!=`",
+            (_, TextTestKind::Start) => "`startsWith`",
+            (_, TextTestKind::End) => "`endsWith`",
+            _ => "`contains`",
+        }
+    }
+
+    /// How a cure is written.
+    fn cure(&self, cure: &Cure, constant: &str) -> String {
+        let field = if self.kind == TextTestKind::Start { "prefix" } else { "exact" };
+        let subject = &self.subject;
+        match (cure, self.kind, self.notation) {
+            (Cure::Advice(advice), ..) => (*advice).to_owned(),
+            (Cure::Text(text), TextTestKind::Regex { .. }, _) => {
+                format!("write `{text}` for `{constant}` in the pattern")
+            }
+            (Cure::Text(text), TextTestKind::Glob, _) => {
+                let pattern = self.constant.replacen(constant, text, 1);
+                format!("write `{pattern:?}`")
+            }
+            (Cure::Text(text), _, Notation::Clause) => format!("write `{field}: {text}`"),
+            (Cure::Text(text), _, Notation::Entry) => format!("write `{text}`"),
+            (Cure::Text(text), ..) => format!("write `{text:?}`"),
+            (Cure::Regex, _, Notation::Entry) => "set `entryType: REGEX`".to_owned(),
+            (Cure::AnyOf(texts), _, Notation::Entry) => format!("write the entries `{}`", texts.join("`, `")),
+            (Cure::Regex, _, Notation::Clause) => "regular expressions belong to `regex`".to_owned(),
+            (Cure::Regex, _, Notation::Classic) => format!("write `{constant:?}.matches({subject})`"),
+            (Cure::Regex, _, Notation::Cel) => format!("write `{subject}.matches({constant:?})`"),
+            (Cure::AnyOf(texts), _, Notation::Clause) => match &**texts {
+                [one] => format!("write `{field}: {one}`"),
+                many => format!("write `regex: {}`", many.join("|")),
+            },
+            (Cure::AnyOf(texts), kind, _) => match &**texts {
+                [one] => format!("write `{one:?}`"),
+                many => {
+                    let (operator, joint) =
+                        if kind == TextTestKind::NotEqual { ("!=", " && ") } else { ("==", " || ") };
+                    let tests = many.iter().map(|text| format!("{subject} {operator} {text:?}"));
+                    format!("write `{}`", tests.collect::<Vec<_>>().join(joint))
+                }
+            },
+        }
+    }
+}
+
+/// What is wrong with the name of a header.
+fn header(read: Read<'_>, vocabulary: &Vocabulary) -> Option<Finding> {
+    let name = vocabulary.name(read.slot);
+    if !HEADERS.contains(&name) {
+        return None;
+    }
+    let no_header = values::no_header(&String::from_utf8_lossy(read.key?))?;
+    let is_response = name != "request.headers";
+    let hint = match &no_header.cure {
+        HeaderCure::Attribute(_) if is_response => return None,
+        HeaderCure::Attribute(attribute) => format!("write `{attribute}`"),
+        HeaderCure::Name(key) => {
+            format!("write `{}`", shown(Read { key: Some(key.as_bytes()), ..read }, vocabulary))
+        }
+    };
+    let message = format!("`{}` is never there: {}", shown(read, vocabulary), no_header.why);
+    Some(Finding { code: no_header.code, message, hint })
+}
