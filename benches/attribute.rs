@@ -14,8 +14,8 @@ use mixer_attribute::request::{
     encode_report_request,
 };
 use mixer_attribute::{
-    AttributeBag, GLOBAL_WORDS, OwnedAttributes, ReportRecords, SignedDuration, SlotId, Timestamp, Value,
-    ValueType, Vocabulary,
+    AttributeBag, GLOBAL_WORDS, OwnedAttributes, Reads, ReportRecords, SignedDuration, SlotId, Timestamp,
+    Value, ValueType, Vocabulary,
 };
 
 /// The attributes of an ingress gateway: 31, three of them string maps.
@@ -156,7 +156,7 @@ fn attributes(c: &mut Criterion) {
                 };
                 black_box(read(&bag, &slots));
                 out.clear();
-                bag.encode_references(count, &mut out);
+                bag.encode_references(count, Reads::All, &mut out);
                 black_box(&out);
             });
         });

@@ -25,6 +25,8 @@ mod dry_run_retirement;
 mod first_start;
 #[path = "engine/fixture.rs"]
 mod fixture;
+#[path = "engine/generators.rs"]
+mod generators;
 #[path = "engine/kept.rs"]
 mod kept;
 #[path = "engine/last_known.rs"]
@@ -37,6 +39,8 @@ mod on_config_error;
 mod on_error;
 #[path = "engine/policies.rs"]
 mod policies;
+#[path = "engine/proxy_cache.rs"]
+mod proxy_cache;
 #[path = "engine/refill.rs"]
 mod refill;
 #[path = "engine/refusal.rs"]

@@ -17,7 +17,7 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -121,7 +121,16 @@ pub(crate) fn serve(
     text: &str,
     cache: Option<CheckCacheLimits>,
 ) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>) {
-    let (background, runtime, metrics, ..) = serve_editable(text, cache);
+    serve_with(mixer_server::REGISTRY, text, cache)
+}
+
+/// [`serve`] with other adapters.
+pub(crate) fn serve_with(
+    registry: Registry,
+    text: &str,
+    cache: Option<CheckCacheLimits>,
+) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>) {
+    let (background, runtime, metrics, ..) = serve_editable_with(registry, text, cache);
     assert_valid(&runtime);
     (background, runtime, metrics)
 }
@@ -131,9 +140,17 @@ pub(crate) fn serve_editable(
     text: &str,
     cache: Option<CheckCacheLimits>,
 ) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>, Arc<MemoryStore>, Configurator) {
+    serve_editable_with(mixer_server::REGISTRY, text, cache)
+}
+
+fn serve_editable_with(
+    registry: Registry,
+    text: &str,
+    cache: Option<CheckCacheLimits>,
+) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>, Arc<MemoryStore>, Configurator) {
     let background = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let metrics = Arc::new(Metrics::new());
-    let builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
+    let builder = SnapshotBuilder::new(SnapshotOptions::new(registry));
     let runtime = Arc::new(Runtime::new(builder.empty(), cache));
     let store = Arc::new(MemoryStore::new("memory://", [("rules.yaml", text)]));
     let options = ConfiguratorOptions {
@@ -226,7 +243,15 @@ fn try_check(
     attributes: &OwnedAttributes,
 ) -> Result<CheckResponse, GrpcError> {
     let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
-    let body = encode_check_request(attributes, 0, &call);
+    try_check_encoded(background, service, encode_check_request(attributes, 0, &call))
+}
+
+/// The answer to an encoded CheckRequest.
+pub(crate) fn try_check_encoded(
+    background: &tokio::runtime::Runtime,
+    service: &MixerService,
+    body: Vec<u8>,
+) -> Result<CheckResponse, GrpcError> {
     let framed = background.block_on(service.check(body.into(), None))?;
     Ok(CheckResponse::decode(framed.slice(5..)).unwrap())
 }

@@ -17,19 +17,19 @@ use super::{SlotId, StringMap, Value, Vocabulary};
 
 pub use names::NamedValue;
 pub use received::ReceivedValue;
-pub use references::{Condition, Reference, ReferenceMark};
+pub use references::{Condition, Reads, Reference, ReferenceMark};
 pub use strict::StrictError;
 
 /// The attributes of one request or report record.
 ///
 /// Everything borrows: from the request bytes, from the vocabulary of the snapshot that serves the request, and from the
 /// arena of the request. Reading through [`get`](Self::get) and [`lookup`](Self::lookup) records references;
-/// [`peek`](Self::peek) does not. Values set by attribute generators or by later records of a delta report override the
-/// received ones and are never recorded; [`mark`](Self::mark) and [`rewind`](Self::rewind) undo the former.
+/// [`peek`](Self::peek) does not. An attribute that a generator [made](Self::generate) is recorded as absent, which the received one was.
+/// Values that were [set](Self::set), and those of later records of a delta report, override the received ones and are never recorded;
+/// [`mark`](Self::mark) and [`rewind`](Self::rewind) undo the former.
 ///
 /// Dictionary indexes are resolved when an attribute is first read; an invalid index makes its attribute absent and
 /// affects no other.
-/// References are recorded as by Istio Mixer 1.3.
 pub struct AttributeBag<'a> {
     vocabulary: &'a Vocabulary,
     words: Words<'a>,
@@ -38,9 +38,20 @@ pub struct AttributeBag<'a> {
     places: &'a mut [SlotPlace],
     /// Values of later records of a delta report, by name, also of names without a slot.
     delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
-    overlay: ArenaVec<'a, (SlotId, Value<'a>)>,
+    overlay: ArenaVec<'a, Overlaid<'a>>,
+    /// Received string maps that a generator would have made.
+    kept_maps: ArenaVec<'a, SlotId>,
     references: References<'a>,
     searches: SearchBudget,
+}
+
+/// A value that the request did not carry.
+#[derive(Debug, Clone, Copy)]
+struct Overlaid<'a> {
+    slot: SlotId,
+    value: Value<'a>,
+    /// A generator made it, because no value was received. Otherwise it replaces any that was.
+    is_generated: bool,
 }
 
 /// The location of the value of a slot: 0 for none, else one more than an index, with two flags.
@@ -85,6 +96,7 @@ impl<'a> AttributeBag<'a> {
             places: arena.alloc_slice_fill_copy(vocabulary.len(), SlotPlace::default()),
             delta: ArenaVec::new_in(arena),
             overlay: ArenaVec::new_in(arena),
+            kept_maps: ArenaVec::new_in(arena),
             references: References::new(vocabulary.len(), arena),
             searches: SearchBudget::new(Self::SEARCH_LIMIT),
         }
@@ -119,6 +131,7 @@ impl<'a> AttributeBag<'a> {
         self.places.fill(SlotPlace::default());
         self.delta.clear();
         self.overlay.clear();
+        self.kept_maps.clear();
         self.references.clear();
         self.searches.renew();
         self.fill(attributes, default_words);
@@ -168,11 +181,14 @@ impl<'a> AttributeBag<'a> {
         self.delta.bump()
     }
 
-    /// Reads an attribute and records the reference: EXACT if present, ABSENCE if not, nothing for a present string map.
+    /// Reads an attribute and records the reference: EXACT if it was received, ABSENCE if not, nothing for a received string map.
     #[inline]
     pub fn get(&self, slot: SlotId) -> Option<Value<'a>> {
-        if let Some(value) = self.overlaid(slot) {
-            return Some(value);
+        if let Some(overlaid) = self.overlaid(slot) {
+            if overlaid.is_generated {
+                self.references.generated_read(slot);
+            }
+            return Some(overlaid.value);
         }
         let value = match self.place(slot) {
             Some((place, index)) if place.is_delta() => {
@@ -191,8 +207,8 @@ impl<'a> AttributeBag<'a> {
 
     /// Reads an attribute without recording a reference.
     pub fn peek(&self, slot: SlotId) -> Option<Value<'a>> {
-        if let Some(value) = self.overlaid(slot) {
-            return Some(value);
+        if let Some(overlaid) = self.overlaid(slot) {
+            return Some(overlaid.value);
         }
         match self.place(slot)? {
             (place, index) if place.is_delta() => self.delta.get(index).map(|(_, value)| *value),
@@ -209,10 +225,14 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// Whether the bag has the attribute, even with an invalid index; attribute generators must not replace it. Records no
-    /// reference.
+    /// Whether the bag has the attribute, even with an invalid index. Records no reference.
     pub fn contains(&self, slot: SlotId) -> bool {
-        self.overlaid(slot).is_some() || self.place(slot).is_some()
+        self.overlaid(slot).is_some() || self.has_received(slot)
+    }
+
+    /// Whether the attribute was received, even with an invalid index: then no generator makes it. Records no reference.
+    pub fn has_received(&self, slot: SlotId) -> bool {
+        self.place(slot).is_some()
     }
 
     /// The bytes of the texts of all received attributes of the vocabulary. Cost: linear in the vocabulary and in the entries of string maps.
@@ -239,7 +259,20 @@ impl<'a> AttributeBag<'a> {
 
     /// Overrides an attribute; reads of it are not recorded.
     pub fn set(&mut self, slot: SlotId, value: Value<'a>) {
-        self.overlay.push((slot, value));
+        self.overlay.push(Overlaid { slot, value, is_generated: false });
+    }
+
+    /// Adds an attribute that a generator made, unless the bag has it, even with an invalid index. What reads it depends on the absence
+    /// of a received one, which is recorded.
+    pub fn generate(&mut self, slot: SlotId, value: Value<'a>) {
+        if self.contains(slot) {
+            if matches!(value, Value::StringMap(_)) {
+                self.kept_maps.push(slot);
+            }
+            return;
+        }
+        self.references.make_room_for_generated(self.vocabulary.len(), self.delta.bump());
+        self.overlay.push(Overlaid { slot, value, is_generated: true });
     }
 
     /// Removes what was received of an attribute: it reads as absent. Overrides stay.
@@ -260,8 +293,8 @@ impl<'a> AttributeBag<'a> {
     }
 
     #[inline]
-    fn overlaid(&self, slot: SlotId) -> Option<Value<'a>> {
-        self.overlay.iter().rev().find(|(s, _)| *s == slot).map(|(_, value)| *value)
+    fn overlaid(&self, slot: SlotId) -> Option<&Overlaid<'a>> {
+        self.overlay.iter().rev().find(|overlaid| overlaid.slot == slot)
     }
 
     #[inline]

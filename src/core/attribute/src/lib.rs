@@ -19,7 +19,8 @@ mod vocabulary;
 pub mod wire;
 
 pub use bag::{
-    AttributeBag, Condition, NamedValue, ReceivedValue, Reference, ReferenceMark, StrictError, last_by_key,
+    AttributeBag, Condition, NamedValue, Reads, ReceivedValue, Reference, ReferenceMark, StrictError,
+    last_by_key,
 };
 pub use dictionary::{GLOBAL_WORDS, global_index};
 pub use mixer_base::time::{SignedDuration, TextForm, Timestamp, TimestampText};

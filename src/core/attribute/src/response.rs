@@ -101,6 +101,13 @@ pub fn push_precondition(
     });
 }
 
+/// Appends another `precondition` that has only a `valid_use_count`, of 0. Protobuf merges the two: proxies do not reuse the answer, for
+/// what became known after the first one was encoded.
+pub fn forbid_reuse(out: &mut Vec<u8>) {
+    // The encoder of messages leaves zeros out.
+    put_bytes(out, 2, &[3 << 3, 0]);
+}
+
 /// The result of a quota allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaGrant {

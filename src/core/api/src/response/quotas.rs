@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::ResponseBuilder;
 use crate::pipeline::QuotaSink;
 use mixer_attribute::AttributeBag;
-use mixer_attribute::response::{QuotaGrant, push_quota};
+use mixer_attribute::response::{QuotaGrant, forbid_reuse, push_quota};
 use mixer_engine::dispatch::{DispatchError, QuotaOutcome, QuotaRequest};
 
 impl QuotaSink for ResponseBuilder {
@@ -24,9 +24,14 @@ impl QuotaSink for ResponseBuilder {
                 QuotaGrant::default()
             }
         };
+        let (global_word_count, reads) = (self.global_word_count, self.reads());
         push_quota(&mut self.out, quota.name, grant, |out| {
-            bag.encode_references(self.global_word_count, out)
+            bag.encode_references(global_word_count, reads, out)
         });
+        // Proxies take from the tokens of a quota only while they reuse the answer to the check.
+        if self.confuses_proxies(bag) {
+            forbid_reuse(&mut self.out);
+        }
         ControlFlow::Continue(())
     }
 }

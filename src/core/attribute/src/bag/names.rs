@@ -34,7 +34,7 @@ impl<'a> AttributeBag<'a> {
         }
         let on_top =
             self.delta.iter().copied().chain(
-                self.overlay.iter().map(|(slot, value)| (self.vocabulary.name(*slot).as_bytes(), *value)),
+                self.overlay.iter().map(|made| (self.vocabulary.name(made.slot).as_bytes(), made.value)),
             );
         for (name, value) in on_top {
             named.insert(name, (0, Some(value)));

@@ -1,12 +1,12 @@
 //! Referenced attributes: the record of reads, and its wire form.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::AttributeBag;
 use super::bits::BitSet;
+use super::{AttributeBag, Overlaid};
 use crate::wire::{SmallSet, WordList, put_bytes, zigzag};
 use crate::{SlotId, Value};
 
@@ -33,18 +33,32 @@ pub struct Reference<'a> {
     pub condition: Condition,
 }
 
+/// The reads that a client is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// All: an answer made from a generated attribute is not for a request that carries its own.
+    All,
+    /// Those of received attributes. compat(1.3): Istio Mixer tells of no others. Pinned by the scenario `preprocess-attributes`.
+    Received,
+}
+
 /// A saved state of the references, see [`AttributeBag::mark_references`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceMark<'a> {
     read: &'a [u64],
+    generated: &'a [u64],
     keys: usize,
 }
 
 /// The record of reads. Presence is not stored, because received attributes do not change.
 pub(super) struct References<'a> {
     read: BitSet<'a>,
+    /// Generated attributes that were read, which were absent before. Without bits until an attribute is generated.
+    generated: BitSet<'a>,
     /// Present maps that were read, which is no reference by itself.
     maps: BitSet<'a>,
+    /// Whether a whole map was passed on, whatever keys were looked up.
+    whole_map: Cell<bool>,
     keys: RefCell<SmallSet<'a, KeyRead<'a>>>,
 }
 
@@ -55,7 +69,9 @@ impl<'a> References<'a> {
     pub(super) fn new(slots: usize, arena: &'a Bump) -> Self {
         Self {
             read: BitSet::new(slots, arena),
+            generated: BitSet::EMPTY,
             maps: BitSet::new(slots, arena),
+            whole_map: Cell::new(false),
             keys: RefCell::new(SmallSet::new_in(arena)),
         }
     }
@@ -63,6 +79,16 @@ impl<'a> References<'a> {
     #[inline]
     pub(super) fn read(&self, slot: SlotId) {
         self.read.insert(slot.index());
+    }
+
+    pub(super) fn generated_read(&self, slot: SlotId) {
+        self.generated.insert(slot.index());
+    }
+
+    pub(super) fn make_room_for_generated(&mut self, slots: usize, arena: &'a Bump) {
+        if self.generated.is_empty() {
+            self.generated = BitSet::new(slots, arena);
+        }
     }
 
     #[inline]
@@ -76,7 +102,9 @@ impl<'a> References<'a> {
 
     pub(super) fn clear(&self) {
         self.read.clear();
+        self.generated.clear();
         self.maps.clear();
+        self.whole_map.set(false);
         self.keys.borrow_mut().truncate(0);
     }
 }
@@ -86,13 +114,22 @@ impl<'a> AttributeBag<'a> {
     pub fn mark_references(&self) -> ReferenceMark<'a> {
         ReferenceMark {
             read: self.references.read.copy(self.arena()),
+            generated: self.references.generated.copy(self.arena()),
             keys: self.references.keys.borrow().items().len(),
         }
     }
 
-    /// Whether a present map was read without a look-up of a key. The references do not distinguish such a request from one
-    /// without the map, so its result must not be cached by the server.
+    /// Records that the values of a whole received map were used, which references cannot express.
+    pub fn whole_map_used(&self) {
+        self.references.whole_map.set(true);
+    }
+
+    /// Whether a present map was read without a look-up of a key, or [used as a whole](Self::whole_map_used). The references do not
+    /// distinguish such a request from one without the map, or with another, so its result must not be cached by the server.
     pub fn reads_map_without_key(&self) -> bool {
+        if self.references.whole_map.get() {
+            return true;
+        }
         let keys = self.references.keys.borrow();
         self.references.maps.iter().any(|index| !keys.items().iter().any(|(slot, ..)| slot.index() == index))
     }
@@ -100,11 +137,37 @@ impl<'a> AttributeBag<'a> {
     /// Restores the references saved in `mark`.
     pub fn reset_references(&self, mark: &ReferenceMark<'a>) {
         self.references.read.restore(mark.read);
+        self.references.generated.clear();
+        self.references.generated.restore(mark.generated);
         self.references.keys.borrow_mut().truncate(mark.keys);
+    }
+
+    /// Whether the reads depend on who made a string map: the caller or a generator. The server's cache distinguishes these requests, the
+    /// proxies of Istio do not: they compare the keys of a map, and a map that is absent has none of them.
+    pub fn depends_on_origin_of_map(&self) -> bool {
+        let is_read = |made: &Overlaid<'_>| self.references.generated.contains(made.slot.index());
+        let is_map = |made: &Overlaid<'_>| made.is_generated && matches!(made.value, Value::StringMap(_));
+        if self.overlay.iter().any(|made| is_map(made) && is_read(made)) {
+            return true;
+        }
+        // A key that is there is not found in an absent map.
+        let keys = self.references.keys.borrow();
+        self.kept_maps.iter().any(|map| {
+            let mut reads = keys.items().iter().filter(|(slot, ..)| slot == map).peekable();
+            reads.peek().is_some() && reads.all(|(.., present)| !present)
+        })
     }
 
     /// All references, sorted by name and key, without duplicates.
     pub fn references(&self) -> ArenaVec<'a, Reference<'a>> {
+        self.references_of(Reads::All)
+    }
+
+    fn references_of(&self, reads: Reads) -> ArenaVec<'a, Reference<'a>> {
+        let generated = match reads {
+            Reads::All => self.references.generated,
+            Reads::Received => BitSet::EMPTY,
+        };
         let recorded = self.references.keys.borrow();
         let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena());
         keys.extend_from_slice(recorded.items());
@@ -117,7 +180,7 @@ impl<'a> AttributeBag<'a> {
             key,
             condition: if present { Condition::Exact } else { Condition::Absence },
         };
-        for index in self.references.read.iter() {
+        for index in self.references.read.union(generated) {
             let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
             while let Some((key_slot, key, present)) = keys.next_if(|key| key.0 < slot) {
                 references.push(make(key_slot, Some(key), present));
@@ -141,9 +204,9 @@ impl<'a> AttributeBag<'a> {
     ///
     /// Global words from `global_word_count` on, which the client does not know, become message words. So does a map key
     /// `source.ip`, whose global index 0 means "no key". Shape: message words in order of use, then one match per reference
-    /// in the order of [`references`](Self::references). Cost: allocates in the arena only.
-    pub fn encode_references(&self, global_word_count: u32, out: &mut Vec<u8>) {
-        let references = self.references();
+    /// of `reads` in the order of [`references`](Self::references). Cost: allocates in the arena only.
+    pub fn encode_references(&self, global_word_count: u32, reads: Reads, out: &mut Vec<u8>) {
+        let references = self.references_of(reads);
         let mut words = WordList::new_in(global_word_count, self.arena());
         let mut matches = ArenaVec::with_capacity_in(references.len(), self.arena());
         let mut last = None;

@@ -2,7 +2,7 @@ use bumpalo::Bump;
 use proptest::prelude::*;
 use prost::Message as _;
 
-use super::{AttributeBag, Condition};
+use super::{AttributeBag, Condition, Reads};
 use crate::{
     CompressedAttributes, GLOBAL_WORDS, OwnedAttributes, OwnedValue, SignedDuration, SlotId, Timestamp,
     Value, ValueType, Vocabulary,
@@ -68,9 +68,70 @@ fn reads_are_recorded_as_specified() {
     assert_eq!(references_of(&bag), expected);
     bag.set(slot("source.namespace"), Value::Bool(true));
     bag.get(slot("source.namespace"));
-    assert_eq!(references_of(&bag), expected, "a generated value");
+    assert_eq!(references_of(&bag), expected, "an override");
     bag.rewind(0);
     assert_eq!(bag.peek(slot("source.namespace")), None);
+}
+
+/// The names in an encoded ReferencedAttributes.
+fn encoded_names(bag: &AttributeBag<'_>, reads: Reads) -> Vec<String> {
+    let mut encoded = Vec::new();
+    bag.encode_references(0, reads, &mut encoded);
+    let words = proto::ReferencedAttributes::decode(&*encoded).unwrap().words;
+    words.iter().map(|word| String::from_utf8(word.to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn a_generated_attribute_that_is_read_was_absent() {
+    let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(0));
+    let mut bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let slot = |name: &str| vocabulary.slot(name.as_bytes()).unwrap();
+    let made = Value::String(b"made");
+    for name in ["b.text", "c.absent", "source.namespace"] {
+        bag.generate(slot(name), made);
+    }
+    bag.generate(slot("c.absent"), Value::Bool(true));
+    assert_eq!(references_of(&bag), [], "no presence test is recorded");
+    assert_eq!(bag.get(slot("b.text")), Some(Value::String(b"text")), "the request wins");
+    let mark = bag.mark_references();
+    assert_eq!(bag.get(slot("c.absent")), Some(made), "the first generator wins");
+    let expected =
+        [("b.text".to_owned(), None, Condition::Exact), ("c.absent".to_owned(), None, Condition::Absence)];
+    assert_eq!(references_of(&bag), expected);
+    assert_eq!(encoded_names(&bag, Reads::All), ["b.text", "c.absent"]);
+    assert_eq!(encoded_names(&bag, Reads::Received), ["b.text"], "as Istio Mixer");
+    assert!(!bag.depends_on_origin_of_map());
+    bag.reset_references(&mark);
+    assert_eq!(references_of(&bag), expected[..1]);
+}
+
+#[test]
+fn the_origin_of_a_map_matters_if_it_decides_what_is_read() {
+    let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(0));
+    let mut bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let slot = |name: &str| vocabulary.slot(name.as_bytes()).unwrap();
+    let made = Value::StringMap(arena.alloc(crate::StringMap { entries: &[], source: None }));
+    for name in ["a.map", "c.absent", "d.map"] {
+        bag.generate(slot(name), made);
+    }
+    let read = |name: &str, key: &'static str| {
+        let Some(Value::StringMap(map)) = bag.get(slot(name)) else { panic!("no map") };
+        bag.lookup(map, key.as_bytes());
+    };
+    let mark = bag.mark_references();
+    // Maps and keys that are read.
+    for (reads, depends) in [
+        (&[][..], false),
+        (&[("a.map", "k")], false),
+        (&[("a.map", "k"), ("a.map", "absent")], false),
+        (&[("a.map", "absent")], true),
+        (&[("a.map", "k"), ("d.map", "absent")], true),
+        (&[("c.absent", "k")], true),
+    ] {
+        bag.reset_references(&mark);
+        reads.iter().for_each(|(name, key)| read(name, key));
+        assert_eq!(bag.depends_on_origin_of_map(), depends, "{reads:?}");
+    }
 }
 
 #[test]
@@ -101,6 +162,8 @@ fn a_map_read_without_a_key_is_reported() {
     assert!(bag.reads_map_without_key());
     bag.lookup(map, b"no such key");
     assert!(!bag.reads_map_without_key());
+    bag.whole_map_used();
+    assert!(bag.reads_map_without_key(), "a key says nothing of the others");
 }
 
 #[test]
@@ -110,7 +173,7 @@ fn the_key_source_ip_is_a_message_word() {
     let Some(Value::StringMap(map)) = bag.get(vocabulary.slot(b"a.map").unwrap()) else { panic!("no map") };
     assert_eq!(bag.lookup(map, b"source.ip"), Some(&b"x"[..]));
     let mut encoded = Vec::new();
-    bag.encode_references(222, &mut encoded);
+    bag.encode_references(222, Reads::All, &mut encoded);
     let message = proto::ReferencedAttributes::decode(&*encoded).unwrap();
     assert_eq!(message.words, ["source.ip", "a.map"]);
     assert_eq!(message.attribute_matches[0].map_key, -1);
@@ -127,7 +190,7 @@ fn many_words_keep_their_indexes() {
         assert_eq!(bag.get(vocabulary.slot(name.as_bytes()).unwrap()), None);
     }
     let mut encoded = Vec::new();
-    bag.encode_references(0, &mut encoded);
+    bag.encode_references(0, Reads::All, &mut encoded);
     let message = proto::ReferencedAttributes::decode(&*encoded).unwrap();
     assert_eq!(message.words, names);
     assert!(

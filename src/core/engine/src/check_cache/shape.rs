@@ -114,11 +114,11 @@ impl Shape {
 
 impl ShapeTest {
     /// Appends the tested value; false if the test fails. An absent key requires the map to be present: an answer without any map was
-    /// decided by the absence of the whole attribute.
+    /// decided by the absence of the whole attribute. An attribute that cannot be read is not absent: no generator makes it.
     fn append_to(&self, bag: &AttributeBag<'_>, out: &mut Vec<u8>) -> bool {
         let found = bag.peek_received(self.slot);
         match (&self.key, found) {
-            (None, None) => !self.present,
+            (None, None) => !self.present && !bag.has_received(self.slot),
             (None, Some(value)) => self.present && append_value(value, out),
             (Some(_), None) => false,
             (Some(key), Some(Value::StringMap(map))) => match map.peek(key) {

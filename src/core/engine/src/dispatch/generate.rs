@@ -14,7 +14,8 @@ use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 
 /// Runs the generators and adds their attributes to the bag. A received attribute is never replaced, and generators do not see each
-/// other's output. Istio Mixer 1.3 does the same.
+/// other's output. Istio Mixer 1.3 does the same. An answer made from a generated attribute depends on the absence of a received one:
+/// whoever reads it records that.
 ///
 /// Errors: an instance or binding that could not be evaluated, a handler that failed; then no attribute is set.
 pub async fn preprocess<'t: 'a, 'a>(
@@ -54,6 +55,9 @@ pub async fn preprocess<'t: 'a, 'a>(
                 count_work(work_of(instance));
                 match evaluate(instance, bag) {
                     Ok(evaluated) => {
+                        if evaluated.has_map {
+                            bag.whole_map_used();
+                        }
                         let at = context.trace.map(|trace| {
                             let made = Some(&evaluated.instance);
                             trace.borrow_mut().dispatch(route, action, instance, RuleKind::Generate, made)
@@ -90,9 +94,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     }
     errors.into_result(())?;
     for (slot, value) in made {
-        if !bag.contains(slot) {
-            bag.set(slot, value);
-        }
+        bag.generate(slot, value);
     }
     Ok(())
 }

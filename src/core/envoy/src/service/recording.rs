@@ -11,7 +11,7 @@ use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
 };
 use mixer_attribute::response::{Precondition, QuotaGrant, push_precondition, push_quota};
-use mixer_attribute::{AttributeBag, OwnedAttributes};
+use mixer_attribute::{AttributeBag, OwnedAttributes, Reads};
 use mixer_engine::dispatch::{CheckOutcome, Protocol, QuotaOutcome, QuotaRequest, RouteDirective};
 
 /// The quotas that a check takes, under its deduplication id.
@@ -98,7 +98,7 @@ impl RecordedExchange {
             valid_use_count: outcome.valid_use_count,
             route_directive: directive.as_deref(),
         };
-        push_precondition(&mut self.response, &precondition, |out| bag.encode_references(0, out));
+        push_precondition(&mut self.response, &precondition, |out| bag.encode_references(0, Reads::All, out));
     }
 
     /// Adds the grant of a quota to the response.
