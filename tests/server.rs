@@ -15,6 +15,8 @@ mod certificates;
 mod doctor;
 #[path = "server/fifos.rs"]
 mod fifos;
+#[path = "server/fronts.rs"]
+mod fronts;
 #[path = "server/health.rs"]
 mod health;
 #[path = "server/hostile.rs"]
@@ -31,6 +33,8 @@ mod lists;
 mod log;
 #[path = "server/on_config_error.rs"]
 mod on_config_error;
+#[path = "server/otlp.rs"]
+mod otlp;
 #[path = "server/outages.rs"]
 mod outages;
 #[path = "server/peers.rs"]

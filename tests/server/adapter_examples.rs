@@ -5,7 +5,7 @@ use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Process, free_port, is_listening, wait_for};
 
-const MANIFEST: &str = "kind: attributemanifest
+pub(crate) const MANIFEST: &str = "kind: attributemanifest
 metadata: {name: words, namespace: istio-system}
 spec:
   attributes:
@@ -19,7 +19,7 @@ spec:
 ";
 
 /// The YAML of an example.
-fn example(name: &str) -> &'static str {
+pub(crate) fn example(name: &str) -> &'static str {
     let page = include_str!("../../docs/adapters.md");
     let rest = page.split(&format!("<!-- example: {name} -->\n```yaml\n")).nth(1).expect(name);
     rest.split("```").next().expect("the example ends")

@@ -22,9 +22,9 @@ const ENTRIES: i64 = 2000;
 /// Bytes of each queue: less than all entries take.
 const QUEUE: u64 = 64 << 10;
 
-/// What is wrong with a server of the forward protocol.
+/// What is wrong with a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     Refuses,
     Hangs,
     Resets,
@@ -34,7 +34,7 @@ enum Fault {
     ShowsWrongCertificate,
 }
 
-const FAULTS: [Fault; 6] = [
+pub(crate) const FAULTS: [Fault; 6] = [
     Fault::Refuses,
     Fault::Hangs,
     Fault::Resets,
@@ -45,7 +45,7 @@ const FAULTS: [Fault; 6] = [
 
 impl Fault {
     /// The name of its handler.
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
@@ -115,7 +115,7 @@ impl Backend {
     }
 }
 
-fn configuration(issued: &Issued) -> Arc<rustls::ServerConfig> {
+pub(crate) fn configuration(issued: &Issued) -> Arc<rustls::ServerConfig> {
     mixer_net::tls::install_crypto_provider();
     let chain = vec![CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
@@ -199,7 +199,7 @@ fn acknowledge(state: &State, stream: &mut (impl Read + Write)) {
 }
 
 /// The delivery of a handler.
-fn of(server: &Server, name: &str) -> serde_json::Value {
+pub(crate) fn of(server: &Server, name: &str) -> serde_json::Value {
     let all = deliveries(server);
     let detail = format!("{name}.istio-system");
     let found = all.as_array().unwrap().iter().find(|of| of["detail"] == detail.as_str());
@@ -207,7 +207,7 @@ fn of(server: &Server, name: &str) -> serde_json::Value {
 }
 
 /// Every item is counted once, and the queue is within its bound.
-fn assert_accounts(delivery: &serde_json::Value) {
+pub(crate) fn assert_accounts(delivery: &serde_json::Value) {
     let of = |key: &str| count(delivery, key);
     let dropped: u64 =
         ["full", "failed", "closed"].iter().map(|reason| count(&delivery["dropped"], reason)).sum();
@@ -217,7 +217,7 @@ fn assert_accounts(delivery: &serde_json::Value) {
 }
 
 /// Waits until the log has a text about a handler.
-fn tells(server: &Server, name: &str, text: &str) -> bool {
+pub(crate) fn tells(server: &Server, name: &str, text: &str) -> bool {
     let handler = format!("\"handler\": \"{name}.istio-system\"");
     let is_told = || server.log().lines().any(|line| line.contains(text) && line.contains(&handler));
     wait_for(DEADLINE, || is_told().then_some(())).is_some()

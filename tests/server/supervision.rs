@@ -114,6 +114,11 @@ metadata: {name: zipkin, namespace: istio-system}
 spec: {compiledAdapter: zipkin, params: {url: 'http://localhost:1/', sampleProbability: 1}}
 ---
 apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: otlp, namespace: istio-system}
+spec: {compiledAdapter: otlp, params: {endpoint: 'http://localhost:1', exportInterval: 50ms, metrics: {calls.instance.istio-system: {kind: COUNTER}}}}
+---
+apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: span, namespace: istio-system}
 spec: {compiledTemplate: tracespan, params: {traceId: '\"463ac35c9f6413ad\"', spanId: '\"a2fb4a1d1a96d312\"', startTime: 'timestamp(\"2019-03-01T10:00:00Z\")', endTime: 'timestamp(\"2019-03-01T10:00:01Z\")'}}
@@ -132,6 +137,7 @@ spec:
   - {handler: dogstatsd, instances: [calls]}
   - {handler: fluentd, instances: [sent]}
   - {handler: zipkin, instances: [span]}
+  - {handler: otlp, instances: [calls, sent, span]}
 ";
 
 /// The rows of the table of tasks: name and what follows a failure.

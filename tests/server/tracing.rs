@@ -6,20 +6,23 @@ use std::process::{Command, Stdio};
 use crate::support::{DEADLINE, Process, Server, free_port, is_listening, programs, python, run, wait_for};
 use serde_json::Value;
 
-/// A collector that prints the spans it receives.
-struct Collector {
+/// A collector that prints what it receives.
+pub(crate) struct Collector {
     _process: Process,
-    port: u16,
+    pub(crate) port: u16,
     output: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 impl Collector {
-    fn start(program: &Path, arguments: impl FnOnce(u16) -> Vec<String>) -> Self {
+    pub(crate) fn start(program: &Path, arguments: impl FnOnce(u16) -> Vec<String>) -> Self {
+        Self::start_on(free_port(), program, arguments)
+    }
+
+    pub(crate) fn start_on(port: u16, program: &Path, arguments: impl FnOnce(u16) -> Vec<String>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let output = directory.path().join("output");
         let file = std::fs::File::create(&output).expect("a file");
-        let port = free_port();
         let mut command = Command::new(program);
         command
             .args(arguments(port))
@@ -39,9 +42,18 @@ impl Collector {
         Self::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
     }
 
-    fn printed(&self) -> String {
+    pub(crate) fn printed(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
+}
+
+/// A collector of OpenTelemetry.
+pub(crate) fn rotel() -> PathBuf {
+    let found = Command::new(python())
+        .args(["-c", "import os, rotel; print(os.path.dirname(rotel.__file__), end='')"])
+        .output()
+        .expect("python runs");
+    PathBuf::from(String::from_utf8_lossy(&found.stdout).into_owned()).join("rotel-agent")
 }
 
 const CLOSED: &str = "closed.ns.svc.cluster.local";
@@ -159,12 +171,7 @@ fn jaeger_decodes_thrift() {
 
 #[test]
 fn an_opentelemetry_collector_accepts_spans() {
-    let found = Command::new(python())
-        .args(["-c", "import os, rotel; print(os.path.dirname(rotel.__file__), end='')"])
-        .output()
-        .expect("python runs");
-    let agent = PathBuf::from(String::from_utf8_lossy(&found.stdout).into_owned()).join("rotel-agent");
-    let collector = Collector::start(&agent, |port| {
+    let collector = Collector::start(&rotel(), |port| {
         let http = format!("--otlp-http-endpoint=127.0.0.1:{port}");
         let grpc = format!("--otlp-grpc-endpoint=127.0.0.1:{}", free_port());
         let rest = ["--exporter=blackhole", "--debug-log=traces", "--debug-log-verbosity=detailed"];

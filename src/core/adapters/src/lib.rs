@@ -7,6 +7,7 @@ mod any;
 mod authorization;
 mod bypass;
 mod causes;
+mod cut;
 #[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
 mod datagrams;
 pub mod denier;
@@ -23,9 +24,11 @@ mod memquota;
 mod noop;
 mod opa;
 mod options;
+mod otlp;
 #[cfg(any(
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
+    feature = "adapter-otlp",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 ))]
@@ -38,6 +41,9 @@ mod statsd;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
+#[cfg(any(feature = "adapter-otlp", feature = "adapter-zipkin"))]
+mod tracespan;
+mod url;
 mod version;
 mod zipkin;
 
@@ -56,6 +62,7 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<memquota::Memquota>::new(),
     &Erase::<noop::Noop>::new(),
     &Erase::<opa::Opa>::new(),
+    &Erase::<otlp::Otlp>::new(),
     &Erase::<prometheus::Prometheus>::new(),
     &Erase::<rbac::Rbac>::new(),
     &Erase::<redisquota::RedisQuota>::new(),
@@ -68,6 +75,7 @@ pub const INVENTORY: Inventory = Inventory::new(&[
 #[cfg(not(all(
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
+    feature = "adapter-otlp",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 )))]
@@ -105,6 +113,7 @@ mod tests {
             "dogstatsd" => cfg!(feature = "adapter-dogstatsd"),
             "fluentd" => cfg!(feature = "adapter-fluentd"),
             "opa" => cfg!(feature = "adapter-opa"),
+            "otlp" => cfg!(feature = "adapter-otlp"),
             "redisquota" => cfg!(feature = "adapter-redisquota"),
             "statsd" => cfg!(feature = "adapter-statsd"),
             "zipkin" => cfg!(feature = "adapter-zipkin"),

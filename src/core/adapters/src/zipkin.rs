@@ -46,7 +46,7 @@ impl Adapter for Zipkin {
             let hint = "1 sends all spans";
             let problem = Diagnostic::warning("adapter-config", field("sampleProbability"), text);
             problems.push(problem.with_hint(hint));
-        } else if !has_host(&params.url) {
+        } else if !crate::url::has_host(&params.url) {
             let url = mixer_base::secrets::mask_text(&params.url);
             let text = format!("the handler will not be built: `{url}` is not http://HOST or https://HOST");
             problems.push(Diagnostic::error(NOT_BUILT, field("url"), text));
@@ -68,16 +68,6 @@ impl Adapter for Zipkin {
     async fn build(_: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
         Err(crate::left_out::refusal("zipkin"))
     }
-}
-
-/// Whether a URL has a scheme of HTTP and a host.
-fn has_host(url: &str) -> bool {
-    let rest = ["http://", "https://"].iter().find_map(|scheme| {
-        url.split_at_checked(scheme.len())
-            .filter(|(head, _)| head.eq_ignore_ascii_case(scheme))
-            .map(|(_, rest)| rest)
-    });
-    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']))
 }
 
 #[cfg(test)]

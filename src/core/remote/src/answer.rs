@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
 
+use mixer_base::secrets::mask_text;
 use mixer_delivery::Tally;
 
 /// What became of something that was sent. Texts are for operators, and hold no credentials.
@@ -53,6 +54,14 @@ impl Answer {
             Answer::Refused(why) => tally.give_up(why),
         }
     }
+}
+
+/// A text of a backend, for operators: at most its first 256 characters, on one line.
+pub fn foreign(text: &str) -> String {
+    const MOST: usize = 256;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let shown: String = mask_text(text).chars().take(MOST).map(plain).collect();
+    if text.chars().nth(MOST).is_some() { shown + "…" } else { shown }
 }
 
 /// The pause in the header `Retry-After`: seconds or a date; zero without a valid one.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body::Body as _;
 use reqwest::Url;
 
 use mixer_base::secrets::mask_text;
@@ -36,6 +37,9 @@ pub struct HttpOptions {
     pub authentication: Authentication,
     /// Headers of every request.
     pub headers: HeaderMap,
+    /// Whether connections are HTTP/2 from their first byte, as gRPC needs it. By default TLS negotiates the version, and plain text is
+    /// HTTP/1.1.
+    pub http2_only: bool,
 }
 
 impl fmt::Debug for HttpOptions {
@@ -56,6 +60,7 @@ impl HttpOptions {
             proxy: ProxySetting::Environment,
             authentication: Authentication::None,
             headers: HeaderMap::new(),
+            http2_only: false,
         }
     }
 }
@@ -128,8 +133,19 @@ impl Authentication {
 pub struct Reply {
     /// What became of the request.
     pub answer: Answer,
+    /// The status; `None` without an answer.
+    pub status: Option<StatusCode>,
+    /// The headers, and after them the trailers.
+    pub headers: HeaderMap,
     /// The first 64 KiB of the body; empty without an answer.
     pub body: Bytes,
+}
+
+impl Reply {
+    /// No answer.
+    fn none(answer: Answer) -> Self {
+        Self { answer, status: None, headers: HeaderMap::new(), body: Bytes::new() }
+    }
 }
 
 /// A backend that takes POST requests. Connections are kept between requests, until their certificates are replaced.
@@ -154,6 +170,7 @@ struct Recipe {
     proxy: Option<reqwest::Proxy>,
     is_direct: bool,
     headers: HeaderMap,
+    http2_only: bool,
 }
 
 impl Recipe {
@@ -166,6 +183,9 @@ impl Recipe {
             .default_headers(self.headers.clone());
         if self.is_direct {
             builder = builder.no_proxy();
+        }
+        if self.http2_only {
+            builder = builder.http2_prior_knowledge();
         }
         if let Some(proxy) = &self.proxy {
             builder = builder.proxy(proxy.clone());
@@ -186,6 +206,13 @@ impl Client {
             self.current = new;
         }
         self.current.clone()
+    }
+
+    /// Requests that follow have connections of their own: that of a request without an answer may be dead, and HTTP/2 would use it on.
+    fn reconnect(&mut self) {
+        if let Ok(new) = self.recipe.build(self.tls.as_ref()) {
+            self.current = new;
+        }
     }
 }
 
@@ -214,7 +241,8 @@ impl HttpTarget {
         let tls = match (url.scheme(), url.host_str()) {
             ("https", Some(host)) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                Some(ReloadedTls::load(&options.tls, host, &[b"h2", b"http/1.1"])?)
+                let protocols: &[&[u8]] = if options.http2_only { &[b"h2"] } else { &[b"h2", b"http/1.1"] };
+                Some(ReloadedTls::load(&options.tls, host, protocols)?)
             }
             ("http", Some(_)) => None,
             _ => return Err(invalid("URL", &options.url, &"it must be http://HOST or https://HOST")),
@@ -225,6 +253,7 @@ impl HttpTarget {
             proxy,
             is_direct: options.proxy == ProxySetting::Direct,
             headers: options.headers,
+            http2_only: options.http2_only,
         };
         let current = recipe.build(tls.as_ref())?;
         let client = Mutex::new(Client { current, tls, recipe });
@@ -235,33 +264,34 @@ impl HttpTarget {
 
     /// Sends a request and reads the answer. `headers` has at least its content type.
     pub async fn post(&self, headers: &HeaderMap, body: Bytes) -> Reply {
-        let none = |answer| Reply { answer, body: Bytes::new() };
         let client = self.client.lock().current();
         let mut request = client.post(self.url.clone()).headers(headers.clone()).body(body);
         match self.authentication.header() {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),
-            Err(error) => return none(Answer::retry(error.to_string())),
+            Err(error) => return Reply::none(Answer::retry(error.to_string())),
         }
-        let mut response = match request.send().await {
+        let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return none(self.of_error(&error)),
+            Err(error) => return Reply::none(self.of_error(&error)),
         };
         let has_credential = !matches!(self.authentication, Authentication::None);
-        let answer = Answer::of_status(response.status(), response.headers(), has_credential);
-        let mut body = BytesMut::new();
+        let (head, mut content) = http::Response::<reqwest::Body>::from(response).into_parts();
+        let answer = Answer::of_status(head.status, &head.headers, has_credential);
+        let (mut headers, mut body) = (head.headers, BytesMut::new());
         while body.len() < MAX_REPLY {
-            match response.chunk().await {
-                Ok(Some(chunk)) => {
+            let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut content).poll_frame(context));
+            match frame.await.map(|frame| frame.map(http_body::Frame::into_data)) {
+                Some(Ok(Ok(chunk))) => {
                     let room = MAX_REPLY - body.len();
                     body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
                 }
-                Ok(None) => break,
+                Some(Ok(Err(frame))) => headers.extend(frame.into_trailers().unwrap_or_default()),
                 // The status is an answer. Sending it again because of its text might deliver it twice.
-                Err(_) => break,
+                None | Some(Err(_)) => break,
             }
         }
-        Reply { answer, body: body.freeze() }
+        Reply { answer, status: Some(head.status), headers, body: body.freeze() }
     }
 
     fn of_error(&self, error: &reqwest::Error) -> Answer {
@@ -269,6 +299,7 @@ impl HttpTarget {
             return Answer::Refused(innermost(error));
         }
         if error.is_timeout() && !error.is_connect() {
+            self.client.lock().reconnect();
             return Answer::retry(format!("no answer within {:?}", self.timeout));
         }
         Answer::retry(innermost(error))

@@ -3,6 +3,7 @@
 //! | type | subject |
 //! | --- | --- |
 //! | [`HttpTarget`] | POST requests over HTTP/1.1 and HTTP/2 |
+//! | [`GrpcTarget`] | unary calls of gRPC |
 //! | [`StreamTarget`] | bytes over TCP, also with TLS |
 //! | [`DatagramTarget`] | datagrams over UDP |
 //! | [`Answer`] | whether what was sent is delivered, to be tried again, or refused |
@@ -21,18 +22,21 @@
 mod answer;
 mod credential;
 mod datagram;
+mod grpc;
 mod http;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-pub use answer::Answer;
+pub use answer::{Answer, foreign};
 pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
+pub use grpc::{GrpcFailure, GrpcTarget};
 pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply};
 pub use mixer_net::tls::{ClientTlsOptions, TlsError};
 pub use stream::{StreamOptions, StreamTarget};
+pub use tonic::Code as GrpcCode;
 
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]

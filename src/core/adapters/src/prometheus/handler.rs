@@ -9,9 +9,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::endpoint::{Endpoint, Lease};
-use super::key::{LabelKey, cut, same_values};
+use super::key::{LabelKey, same_values};
 use super::metric::{Metric, NEVER, NewLabels, Observation, Recorded};
 use super::{MetricsExpirationPolicy, Params};
+use crate::cut::cut;
 use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::exposition::{Labels, push_label};

@@ -9,25 +9,7 @@ use mixer_attribute::text::push_text;
 use mixer_base::bounded::key_digest;
 use mixer_engine::adapter::Instance;
 
-/// Longest label value in bytes. Longer ones are cut.
-pub(super) const MAX_LABEL_BYTES: usize = 1024;
-
-/// Cuts a label value that is too long: its first characters, `…` and the first 128 bits of its BLAKE3 digest in hexadecimal digits, so that
-/// values which differ only behind the cut stay different series. Returns whether it was too long.
-pub(super) fn cut(value: &mut Vec<u8>) -> bool {
-    if value.len() <= MAX_LABEL_BYTES {
-        return false;
-    }
-    let digest = key_digest(value);
-    let kept = MAX_LABEL_BYTES - "…".len() - 32;
-    let boundary = (0..=kept).rev().find(|at| value.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80));
-    value.truncate(boundary.unwrap_or(0));
-    value.extend_from_slice("…".as_bytes());
-    for byte in digest.iter().take(16) {
-        value.extend_from_slice(format!("{byte:02x}").as_bytes());
-    }
-    true
-}
+use crate::cut::MAX_BYTES;
 
 static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
@@ -92,7 +74,7 @@ fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) {
         key.push(tag);
         key.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         // The length tells digests from values.
-        match bytes.len() > MAX_LABEL_BYTES {
+        match bytes.len() > MAX_BYTES {
             true => key.extend_from_slice(&key_digest(bytes)),
             false => key.extend_from_slice(bytes),
         }

@@ -19,8 +19,9 @@ use mixer_engine::adapter::{
 use mixer_remote::{Answer, ClientTlsOptions, HttpOptions, HttpTarget};
 
 use super::Params;
-use super::span::{Outcome, SpanTemplate};
+use super::span::JsonTemplate;
 use crate::outage::Outage;
+use crate::tracespan::Outcome;
 
 /// Spans of a request at most.
 const BATCH: usize = 100;
@@ -42,7 +43,7 @@ const RETRY: Retry = Retry {
 pub(super) struct ZipkinHandler {
     name: Arc<str>,
     /// One a bound instance.
-    templates: Vec<SpanTemplate>,
+    templates: Vec<JsonTemplate>,
     /// `None`: nothing is sent.
     delivery: Option<Delivery<List<Json>>>,
     queue: usize,
@@ -68,7 +69,7 @@ impl ZipkinHandler {
         };
         Ok(Self {
             name: Arc::clone(&env.handler_name),
-            templates: instances.iter().map(|instance| SpanTemplate::new(instance, sampling)).collect(),
+            templates: instances.iter().map(|instance| JsonTemplate::new(instance, sampling)).collect(),
             delivery,
             queue,
             warnings: RateLimit::new(1),

@@ -5,9 +5,10 @@ use mixer_engine::adapter::{BoundInstance, Handler, Instance, Leaf};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::span::{Outcome, SpanTemplate};
+use super::span::JsonTemplate;
 use super::*;
 use crate::testing::{bound, problems, ready, test_env};
+use crate::tracespan::Outcome;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,8 +60,8 @@ impl Values {
         use_(&Instance { bound: 0, name: "t.instance.ns", values: &values })
     }
 
-    fn outcome(&self, sampling: f64) -> Outcome {
-        self.with(|instance| SpanTemplate::new(&tracespan(), sampling).span(instance))
+    fn outcome(&self, sampling: f64) -> Outcome<Box<[u8]>> {
+        self.with(|instance| JsonTemplate::new(&tracespan(), sampling).span(instance))
     }
 
     fn json(&self) -> String {

@@ -211,6 +211,11 @@ families! {
         "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
     OpaUndecided: Counter "mixer_opa_undecided_total"
         "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout, input, memory." [&["handler", "reason"]];
+    OtlpOverflow: Counter "mixer_otlp_overflow_total"
+        "Values that the otlp adapter added to the overflow series of their metric, because there was no room for a series of their own."
+        [&["handler", "metric"]];
+    OtlpRejected: Counter "mixer_otlp_rejected_total"
+        "Points, log records and spans that an OpenTelemetry collector did not take, by handler, reason and signal." [&["handler", "reason", "signal"]];
     PoolInFlight: Gauge "mixer_pool_in_flight" "Asynchronous calls in flight, by pool."
         [&["pool"]];
     PoolLimit: Gauge "mixer_pool_limit" "Limit of asynchronous calls in flight, by pool." [&["pool"]];

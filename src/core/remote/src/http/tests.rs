@@ -32,7 +32,8 @@ async fn answers_are_told_apart() {
     for _ in 0..5 {
         answers.push(target.post(&headers(), Bytes::from_static(b"[1]")).await);
     }
-    assert_eq!(answers[0], Reply { answer: Answer::Delivered, body: Bytes::from_static(b"fine") });
+    assert_eq!((&answers[0].answer, &*answers[0].body), (&Answer::Delivered, &b"fine"[..]));
+    assert_eq!(answers[0].status, Some(StatusCode::ACCEPTED));
     let why = "HTTP status 503 Service Unavailable".to_owned();
     assert_eq!(answers[1].answer, Answer::Retry { why, after: Duration::from_secs(7) });
     assert_eq!(answers[2].answer, Answer::Refused("HTTP status 400 Bad Request".to_owned()));

@@ -1,0 +1,284 @@
+//! The handler of the otlp adapter.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::log::RateLimit;
+use mixer_base::metrics::Family;
+use mixer_base::task::Task;
+use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
+use mixer_engine::adapter::{
+    BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
+    QueueStatus, Reply, join_errors,
+};
+
+use super::export::{Exported, Exporter, Resources};
+use super::log::{LogTemplate, Record};
+use super::metric::Metric;
+use super::params::Params;
+use super::reader::Reader;
+use super::series::{Recorded, WallClock};
+use super::span::{OtlpTemplate, SpanItem};
+use crate::tracespan::Outcome;
+
+/// Items of a request at most.
+const BATCH: usize = 2000;
+/// Bytes of a request at most, unless one item has more. Collectors take 4 MiB by default.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long log records and spans wait for others.
+const WAIT: Duration = Duration::from_secs(1);
+/// How long points wait for others: they come all at once.
+const POINTS_WAIT: Duration = Duration::from_millis(50);
+/// A batch is sent until the collector takes it, or refuses it.
+const RETRY: Retry = Retry {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(30),
+    budget: Duration::MAX,
+    breaker_failures: 10,
+};
+
+/// A built otlp adapter.
+pub(super) struct OtlpHandler {
+    name: Arc<str>,
+    /// One a bound instance.
+    feeds: Vec<Feed>,
+    wall: Arc<WallClock>,
+    reader: Option<Arc<Reader>>,
+    logs: Option<Delivery<List<Record>>>,
+    spans: Option<Delivery<List<SpanItem>>>,
+    /// Bytes of each queue.
+    queue: usize,
+    warnings: RateLimit,
+}
+
+/// What becomes of an instance.
+enum Feed {
+    Metric(Arc<Metric>),
+    Log(LogTemplate),
+    Span(OtlpTemplate),
+    /// Its metric is not configured.
+    Nowhere,
+}
+
+impl OtlpHandler {
+    pub(super) fn start(params: &Params, instances: &[BoundInstance], env: &Env) -> Result<Self, BuildError> {
+        let memory = env.commons.get::<MemoryBudget>();
+        let wall = Arc::new(WallClock::new(Arc::clone(&env.clock)));
+        let account = Arc::new(memory.share(Purpose::Series).open());
+        let feed = |instance: &BoundInstance| match instance.template.name {
+            "metric" => params.metrics.get(&*instance.name).map_or(Feed::Nowhere, |info| {
+                let labels = [&*env.handler_name, &*instance.name];
+                let overflowed = env.metrics.counter(Family::OtlpOverflow, &labels);
+                let (account, wall) = (Arc::clone(&account), Arc::clone(&wall));
+                Feed::Metric(Arc::new(Metric::new(params, info, instance, account, wall, overflowed)))
+            }),
+            "logentry" => Feed::Log(LogTemplate::new(params, instance)),
+            _ => Feed::Span(OtlpTemplate::new(params, instance)),
+        };
+        let feeds: Vec<Feed> = instances.iter().map(feed).collect();
+        let metrics: Vec<Arc<Metric>> = feeds
+            .iter()
+            .filter_map(|feed| match feed {
+                Feed::Metric(metric) => Some(Arc::clone(metric)),
+                Feed::Log(_) | Feed::Span(_) | Feed::Nowhere => None,
+            })
+            .collect();
+        let sending = Sending { params, resources: Resources::new(params), memory: &memory, env };
+        let has_logs = feeds.iter().any(|feed| matches!(feed, Feed::Log(_)));
+        let has_spans =
+            params.sample_probability > 0.0 && feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
+        // What waits for room is never dropped.
+        let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
+        let logs = has_logs.then(|| sending.deliver("otlp log sender", oldest, WAIT)).transpose()?;
+        let spans = has_spans.then(|| sending.deliver("otlp span sender", oldest, WAIT)).transpose()?;
+        let interval = params.export_interval.to_std_or_zero().max(super::validate::MIN_INTERVAL);
+        let reader = match metrics.is_empty() {
+            true => None,
+            false => {
+                let delivery = sending.deliver("otlp metric sender", newest, POINTS_WAIT.min(interval))?;
+                let expiry = Some(params.metrics_expiry.to_std_or_zero()).filter(|after| !after.is_zero());
+                let reader = Arc::new(Reader { metrics, delivery: Arc::new(delivery), expiry });
+                let of_task = Arc::clone(&reader);
+                env.tasks.spawn(Task::restarted("otlp metric reader").of(&*env.handler_name), move || {
+                    Arc::clone(&of_task).run(interval)
+                });
+                Some(reader)
+            }
+        };
+        let queue = sending.queue();
+        let (name, warnings) = (Arc::clone(&env.handler_name), RateLimit::new(1));
+        Ok(Self { name, feeds, wall, reader, logs, spans, queue, warnings })
+    }
+
+    fn warn(&self, what: &str, why: &str) {
+        if let Some(suppressed) = self.warnings.admit() {
+            tracing::warn!(handler = &*self.name, suppressed, "{what}: {why}");
+        }
+    }
+
+    /// The deadline is that of all.
+    async fn close_all(&self, deadline: Duration) -> bool {
+        let end = Instant::now() + deadline;
+        let left = || end.saturating_duration_since(Instant::now());
+        if let Some(reader) = &self.reader {
+            // Some time is left for sending them.
+            reader.read(left() / 2).await;
+        }
+        let metrics = async {
+            match &self.reader {
+                Some(reader) => reader.delivery.close(left()).await,
+                None => true,
+            }
+        };
+        let logs = async {
+            match &self.logs {
+                Some(logs) => logs.close(left()).await,
+                None => true,
+            }
+        };
+        let spans = async {
+            match &self.spans {
+                Some(spans) => spans.close(left()).await,
+                None => true,
+            }
+        };
+        let (metrics, logs, spans) = tokio::join!(metrics, logs, spans);
+        metrics && logs && spans
+    }
+}
+
+/// What the three deliveries have in common.
+struct Sending<'s> {
+    params: &'s Params,
+    resources: Resources,
+    memory: &'s MemoryBudget,
+    env: &'s Env,
+}
+
+impl Sending<'_> {
+    fn queue(&self) -> usize {
+        (self.params.queue_kilobytes as usize).saturating_mul(1024)
+    }
+
+    fn deliver<T: Exported + Sync>(
+        &self,
+        task: &'static str,
+        when_full: WhenFull,
+        wait: Duration,
+    ) -> Result<Delivery<List<T>>, BuildError> {
+        let queue = self.queue();
+        let settings = Settings {
+            bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
+            memory: Some(Arc::clone(self.memory.share(Purpose::Queues))),
+            when_full,
+            batching: Batching { items: BATCH, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait },
+            retry: RETRY,
+            ..Settings::default()
+        };
+        let exporter = Exporter::new(self.params, T::SIGNAL, self.resources.clone(), self.env)?;
+        Ok(Delivery::in_task(task, &*self.env.handler_name, settings, exporter))
+    }
+}
+
+impl Handler for OtlpHandler {
+    fn as_report(&self) -> Option<&dyn HandleReport> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let mut queues = Vec::new();
+        let mut troubles = Vec::new();
+        let mut add = |name: &str, status: mixer_delivery::DeliveryStatus, trouble: Option<String>| {
+            queues.push(QueueStatus {
+                name: format!("bytes of {name} to be sent"),
+                length: status.queued_bytes,
+                capacity: self.queue,
+                dropped: status.full,
+            });
+            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
+        };
+        if let Some(reader) = &self.reader {
+            add("metrics", reader.delivery.status(), reader.delivery.trouble());
+        }
+        if let Some(logs) = &self.logs {
+            add("logs", logs.status(), logs.trouble());
+        }
+        if let Some(spans) = &self.spans {
+            add("spans", spans.status(), spans.trouble());
+        }
+        for metric in self.reader.iter().flat_map(|reader| &reader.metrics) {
+            queues.push(QueueStatus {
+                name: format!("series {}", metric.head.name),
+                length: metric.series.len(),
+                capacity: metric.series.most(),
+                dropped: metric.overflowed.get(),
+            });
+        }
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        Box::pin(async move {
+            match self.close_all(deadline).await {
+                true => Ok(()),
+                false => Err(HandlerError::new("items were not sent before the deadline")),
+            }
+        })
+    }
+}
+
+impl HandleReport for OtlpHandler {
+    fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        let mut errors = Vec::new();
+        let (mut records, mut spans) = (Vec::new(), Vec::new());
+        let at = self.wall.monotonic();
+        let mut observed = None;
+        for instance in instances {
+            // All instances are bound when the handler is built.
+            match self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere) {
+                Feed::Metric(metric) => match metric.record(instance, at) {
+                    Ok(Recorded::Series) => {}
+                    Ok(Recorded::Overflow) => {
+                        self.warn(
+                            "a metric has no room for a new series, its values go to the overflow series",
+                            &metric.head.name,
+                        );
+                    }
+                    Err(error) => errors.push(error),
+                },
+                Feed::Log(template) => {
+                    let observed = *observed.get_or_insert_with(|| self.wall.now());
+                    records.push(template.record(instance, observed));
+                }
+                Feed::Span(template) => match (template.span(instance), &self.spans) {
+                    (Outcome::Span(span), _) => spans.push(span),
+                    (Outcome::Impossible(why), Some(delivery)) => {
+                        delivery.refuse(1);
+                        self.warn("a span is dropped", why);
+                    }
+                    _ => {}
+                },
+                Feed::Nowhere => {
+                    let name = instance.name;
+                    errors.push(format!("could not find metric info from adapter config for {name}"));
+                }
+            }
+        }
+        // The oldest are dropped for those that have no room, and counted.
+        if let Some(delivery) = self.logs.as_ref().filter(|_| !records.is_empty()) {
+            delivery.accept_each(records);
+        }
+        if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
+            delivery.accept_each(spans);
+        }
+        Reply::Ready(if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) })
+    }
+}

@@ -1,0 +1,132 @@
+//! Unary calls of gRPC to a backend.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::RemoteError;
+use crate::answer::{Answer, foreign};
+use crate::http::{HttpOptions, HttpTarget, ProxySetting, Reply};
+
+/// The URL of the type that asks for a pause.
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+/// The trailer with the details of a status.
+const DETAILS: &str = "grpc-status-details-bin";
+
+/// Why a call failed. Texts are for operators, and hold no credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrpcFailure {
+    /// There is no answer, or it is none of gRPC.
+    NoAnswer(String),
+    /// The server answered with a status.
+    Status {
+        /// Its code; that of an HTTP status is the one that gRPC gives it.
+        code: Code,
+        /// Its message.
+        message: String,
+        /// The pause of a `RetryInfo` in its details.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// A backend that takes calls of one method. Connections are HTTP/2 and kept between calls. A proxy is used for `https` only: plain text
+/// would have to be HTTP/2 to the proxy as well.
+#[derive(Debug)]
+pub struct GrpcTarget {
+    http: HttpTarget,
+    headers: HeaderMap,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Details {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<prost_types::Duration>,
+}
+
+impl GrpcTarget {
+    /// As [`HttpTarget::new`]; the path of the URL is that of the method.
+    pub fn new(options: HttpOptions) -> Result<Self, RemoteError> {
+        let is_plain = options.url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
+        let proxy = if is_plain { ProxySetting::Direct } else { options.proxy };
+        let http = HttpTarget::new(HttpOptions { proxy, http2_only: true, ..options })?;
+        let headers = HeaderMap::from_iter([
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
+            (header::TE, HeaderValue::from_static("trailers")),
+        ]);
+        Ok(Self { http, headers })
+    }
+
+    /// Sends a message and returns that of the answer, which is at most 64 KiB long.
+    pub async fn call(&self, message: &[u8]) -> Result<Bytes, GrpcFailure> {
+        let mut body = BytesMut::with_capacity(message.len() + 5);
+        body.put_u8(0);
+        body.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+        body.put_slice(message);
+        answer(self.http.post(&self.headers, body.freeze()).await)
+    }
+}
+
+fn answer(reply: Reply) -> Result<Bytes, GrpcFailure> {
+    let status = match (reply.status, reply.answer) {
+        (Some(status), _) => status,
+        (None, Answer::Retry { why, .. } | Answer::Refused(why)) => return Err(GrpcFailure::NoAnswer(why)),
+        (None, Answer::Delivered) => return Err(GrpcFailure::NoAnswer("no answer".to_owned())),
+    };
+    let Some(told) = Status::from_header_map(&reply.headers) else {
+        if status != StatusCode::OK {
+            let message = format!("HTTP status {status}");
+            return Err(GrpcFailure::Status { code: of_http(status), message, retry_after: None });
+        }
+        return Err(GrpcFailure::NoAnswer("the answer is none of gRPC: it has no `grpc-status`".to_owned()));
+    };
+    if told.code() != Code::Ok {
+        let retry_after = retry_info(&reply.headers);
+        return Err(GrpcFailure::Status { code: told.code(), message: foreign(told.message()), retry_after });
+    }
+    match reply.body.split_at_checked(5) {
+        None => Ok(Bytes::new()),
+        Some(([0, length @ ..], message)) if length_of(length) == Some(message.len()) => {
+            Ok(reply.body.slice(5..))
+        }
+        Some(_) => Err(GrpcFailure::NoAnswer("the answer is no message of gRPC".to_owned())),
+    }
+}
+
+fn length_of(bytes: &[u8]) -> Option<usize> {
+    usize::try_from(u32::from_be_bytes(bytes.try_into().ok()?)).ok()
+}
+
+/// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>
+fn of_http(status: StatusCode) -> Code {
+    match status.as_u16() {
+        400 => Code::Internal,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::Unimplemented,
+        429 | 502 | 503 | 504 => Code::Unavailable,
+        _ => Code::Unknown,
+    }
+}
+
+/// The pause in the details of a status.
+fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+    let encoded = headers.get(DETAILS)?.to_str().ok()?;
+    let engine = &base64::engine::general_purpose::STANDARD_NO_PAD;
+    let details = Details::decode(&*engine.decode(encoded.trim_end_matches('=')).ok()?).ok()?;
+    let info = details.details.iter().find(|detail| detail.type_url == RETRY_INFO)?;
+    let delay = RetryInfo::decode(&*info.value).ok()?.retry_delay.unwrap_or_default();
+    Some(Duration::try_from(delay).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;
