@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::comparisons::{self, lists};
-use super::model::{ActionConfig, Condition, RuleConfig};
+use super::model::{Condition, RuleConfig};
 use super::problems::ResourceProblems;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, RawResource};
