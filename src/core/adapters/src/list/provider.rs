@@ -146,7 +146,7 @@ impl Provider {
             return Err(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
         }
         if self.entry_type == EntryType::Regex
-            && self.ipv6_host == Ipv6Host::Address
+            && self.dialect == Dialect::Native
             && let Some((line, why)) =
                 openness::refused_line(body, self.blacklist, entries.may_match_everything())
         {

@@ -629,7 +629,9 @@ async fn what_a_caller_writes_is_read_within_bounds() {
     ];
     for (expression, path) in rows {
         let policy = format!("package gate\ndefault open = false\nopen {{ x := {expression}; x }}\n");
-        let handler = built(params(&policy)).await.unwrap();
+        // The bounds hold for inputs of any length.
+        let params = Params { max_input_kilobytes: MAX_INPUT_KILOBYTES, ..params(&policy) };
+        let handler = built(params).await.unwrap();
         let answer = check(&*handler, ["ann", "GET", path]).await;
         let is_bounded =
             |error: &HandlerError| error.message.contains("at most") || error.message.contains("not read");
