@@ -5,7 +5,8 @@
 //! later, as the OTLP specification says it.
 //!
 //! Series take their memory from the share of the prometheus adapter. Without room for a new one, its values go to the overflow series of
-//! their metric: no total is ever wrong. While the collector is away, series go on counting, and no point of a sum is lost.
+//! their metric: no total is ever wrong. While the collector is away, series go on counting, and the reader waits for room: no point of a sum is
+//! lost while the share `queues` has memory for those on their way.
 //!
 //! Istio Mixer has no such adapter.
 

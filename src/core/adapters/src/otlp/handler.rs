@@ -91,7 +91,7 @@ impl OtlpHandler {
         let has_logs = feeds.iter().any(|feed| matches!(feed, Feed::Log(_)));
         let has_spans =
             params.sample_probability > 0.0 && feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
-        // What waits for room is never dropped.
+        // The reader waits for room: points are dropped only if there is no memory for those that wait.
         let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
         let logs = has_logs.then(|| sending.deliver("otlp log sender", oldest, WAIT)).transpose()?;
         let spans = has_spans.then(|| sending.deliver("otlp span sender", oldest, WAIT)).transpose()?;
