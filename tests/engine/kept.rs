@@ -60,6 +60,49 @@ fn a_handler_that_a_rule_needs_is_kept_with_its_state() {
 }
 
 #[test]
+fn what_changed_together_with_a_faulty_handler_goes_back_with_it() {
+    let names = HANDLER;
+    let addresses = |entry: &str| {
+        let entries = format!("overrides: [{entry}], entryType: IP_ADDRESSES, blacklist: true");
+        format!(
+            "kind: handler\nmetadata: {{name: closed-list, namespace: istio-system}}\nspec: {{compiledAdapter: listchecker, params: {{{entries}}}}}\n"
+        )
+    };
+    assert!(names.contains("compiledAdapter: listchecker"), "{names}");
+    let value =
+        INSTANCE.replace("source.user", "conditional(source.user == \"bob\", \"10.0.0.1\", \"10.0.0.2\")");
+    assert_ne!(value, INSTANCE);
+    let renamed = value.replacen("name: ", "name: other-", 1);
+    let instance = INSTANCE.lines().find_map(|line| line.split("name: ").nth(1)).expect("a name");
+    let instance = instance.split([',', '}']).next().expect("a name");
+    let other = RULE.replace(&format!("[{instance}"), &format!("[other-{instance}"));
+    assert_ne!(other, RULE);
+    let kept = |edit: [&str; 3]| {
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&good());
+        assert_eq!(stage.check("bob"), Answer::Denied);
+        let mut files = good();
+        files.put("/conf/deny.yaml", edit.join("---\n"));
+        stage.change(&files);
+        let kept: Vec<String> =
+            stage.kept().iter().filter_map(|line| Some(line.split_once('.')?.0.to_owned())).collect();
+        (stage.check("bob"), kept)
+    };
+    let (closed, user) = ("closed-list".to_owned(), instance.to_owned());
+    // The handler does not build, or has an error of its own.
+    for faulty in [addresses("10.0.0.1/99"), addresses("10.0.0.1").replace("blacklist", "blakclist")] {
+        let edit = [faulty.as_str(), &value, RULE];
+        assert_eq!(kept(edit), (Answer::Denied, vec![closed.clone(), user.clone()]), "{faulty}");
+        let with_rule = [faulty.as_str(), &renamed, &other];
+        let (answer, names) = kept(with_rule);
+        assert_eq!(answer, Answer::Denied, "{names:?}");
+    }
+    // The instance has the error.
+    let typo = value.replace("source.user ==", "sorce.user ==");
+    assert_eq!(kept([&addresses("10.0.0.1"), &typo, RULE]), (Answer::Denied, vec![closed, user]));
+}
+
+#[test]
 fn nothing_is_deleted_while_a_file_is_empty() {
     let mut stage = Stage::new(OnConfigError::KeepLast, false);
     stage.start(&good());

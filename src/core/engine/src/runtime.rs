@@ -18,6 +18,7 @@ mod last_good;
 mod problem_log;
 mod refill;
 mod resolution;
+mod together;
 mod withheld;
 
 pub use config_cache::{

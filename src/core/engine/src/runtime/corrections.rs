@@ -103,6 +103,17 @@ impl<'l> Corrections<'l> {
         keys.filter(|key| stages.contains(&builder.stage_of(&key.kind))).collect()
     }
 
+    /// The handlers and instances that serve in their last good version because their new one has an error, with it.
+    pub(super) fn faulty_parts(&self, builder: &SnapshotBuilder) -> Vec<(ResourceKey, Reason)> {
+        let is_part = |key: &ResourceKey| builder.stage_of(&key.kind) == BuildStage::Parts;
+        let is_own = |(key, reason): (&ResourceKey, &Reason)| {
+            reason.problem.as_ref().is_some_and(|p| p.resource == key.to_string())
+        };
+        let parts = self.overrides.iter().filter(|(key, replaced)| replaced.by.is_some() && is_part(key));
+        let faulty = parts.filter(|(key, replaced)| is_own((key, &replaced.reason)));
+        faulty.map(|(key, replaced)| (key.clone(), replaced.reason.clone())).collect()
+    }
+
     /// The replaced resource because of which another one has an error: one that it names, or a manifest.
     pub(super) fn culprit(
         &self,

@@ -19,6 +19,7 @@ use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
+use super::together::changed_together;
 use super::withheld::Withheld;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
@@ -168,7 +169,10 @@ impl<'l> Resolution<'l> {
                     return;
                 }
             } else if faults.is_empty() {
-                return;
+                self.corrections.pass += 1;
+                if !self.restore_together(builder) {
+                    return;
+                }
             } else {
                 self.corrections.pass += 1;
                 let stage = faults.values().map(|fault| fault.stage).min();
@@ -554,6 +558,19 @@ impl<'l> Resolution<'l> {
             });
         let bound: Vec<ResourceKey> = bound.collect();
         self.restore(bound, reason, builder)
+    }
+
+    /// Restores what changed together with a handler or an instance whose new version has an error; false if nothing did.
+    fn restore_together(&mut self, builder: &SnapshotBuilder) -> bool {
+        if self.is_whole {
+            return false;
+        }
+        let changed = changed_together(&self.snapshot, &self.corrections, builder);
+        let mut any = false;
+        for (keys, reason) in changed {
+            any |= self.restore(keys, &reason, builder);
+        }
+        any
     }
 
     /// The last resort: the whole last good configuration, and without the resource if it fails even there. True if the whole is restored.
