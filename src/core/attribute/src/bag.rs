@@ -7,6 +7,8 @@ mod references;
 mod search;
 mod strict;
 
+use std::cell::Cell;
+
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
@@ -39,19 +41,39 @@ pub struct AttributeBag<'a> {
     /// Values of later records of a delta report, by name, also of names without a slot.
     delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
     overlay: ArenaVec<'a, Overlaid<'a>>,
-    /// Received string maps that a generator would have made.
-    kept_maps: ArenaVec<'a, SlotId>,
     references: References<'a>,
     searches: SearchBudget,
 }
 
 /// A value that the request did not carry.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Overlaid<'a> {
     slot: SlotId,
     value: Value<'a>,
-    /// A generator made it, because no value was received. Otherwise it replaces any that was.
-    is_generated: bool,
+    origin: Origin,
+    is_read: Cell<bool>,
+}
+
+/// What a value that the request did not carry is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// It replaces the received one.
+    Set,
+    /// A generator made it, because none was received.
+    Generated,
+    /// A generator made it in vain: the received one counts.
+    Declined,
+}
+
+impl<'a> Overlaid<'a> {
+    fn new(slot: SlotId, value: Value<'a>, origin: Origin) -> Self {
+        Self { slot, value, origin, is_read: Cell::new(false) }
+    }
+
+    /// Whether it was generated and read.
+    fn is_generated_read(&self) -> bool {
+        self.origin == Origin::Generated && self.is_read.get()
+    }
 }
 
 /// The location of the value of a slot: 0 for none, else one more than an index, with two flags.
@@ -96,7 +118,6 @@ impl<'a> AttributeBag<'a> {
             places: arena.alloc_slice_fill_copy(vocabulary.len(), SlotPlace::default()),
             delta: ArenaVec::new_in(arena),
             overlay: ArenaVec::new_in(arena),
-            kept_maps: ArenaVec::new_in(arena),
             references: References::new(vocabulary.len(), arena),
             searches: SearchBudget::new(Self::SEARCH_LIMIT),
         }
@@ -131,7 +152,6 @@ impl<'a> AttributeBag<'a> {
         self.places.fill(SlotPlace::default());
         self.delta.clear();
         self.overlay.clear();
-        self.kept_maps.clear();
         self.references.clear();
         self.searches.renew();
         self.fill(attributes, default_words);
@@ -185,9 +205,7 @@ impl<'a> AttributeBag<'a> {
     #[inline]
     pub fn get(&self, slot: SlotId) -> Option<Value<'a>> {
         if let Some(overlaid) = self.overlaid(slot) {
-            if overlaid.is_generated {
-                self.references.generated_read(slot);
-            }
+            overlaid.is_read.set(true);
             return Some(overlaid.value);
         }
         let value = match self.place(slot) {
@@ -259,20 +277,14 @@ impl<'a> AttributeBag<'a> {
 
     /// Overrides an attribute; reads of it are not recorded.
     pub fn set(&mut self, slot: SlotId, value: Value<'a>) {
-        self.overlay.push(Overlaid { slot, value, is_generated: false });
+        self.overlay.push(Overlaid::new(slot, value, Origin::Set));
     }
 
     /// Adds an attribute that a generator made, unless the bag has it, even with an invalid index. What reads it depends on the absence
     /// of a received one, which is recorded.
     pub fn generate(&mut self, slot: SlotId, value: Value<'a>) {
-        if self.contains(slot) {
-            if matches!(value, Value::StringMap(_)) {
-                self.kept_maps.push(slot);
-            }
-            return;
-        }
-        self.references.make_room_for_generated(self.vocabulary.len(), self.delta.bump());
-        self.overlay.push(Overlaid { slot, value, is_generated: true });
+        let origin = if self.contains(slot) { Origin::Declined } else { Origin::Generated };
+        self.overlay.push(Overlaid::new(slot, value, origin));
     }
 
     /// Removes what was received of an attribute: it reads as absent. Overrides stay.
@@ -294,7 +306,7 @@ impl<'a> AttributeBag<'a> {
 
     #[inline]
     fn overlaid(&self, slot: SlotId) -> Option<&Overlaid<'a>> {
-        self.overlay.iter().rev().find(|overlaid| overlaid.slot == slot)
+        self.overlay.iter().rev().find(|made| made.slot == slot && made.origin != Origin::Declined)
     }
 
     #[inline]

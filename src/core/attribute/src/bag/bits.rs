@@ -9,9 +9,6 @@ use bumpalo::Bump;
 pub(super) struct BitSet<'a>(&'a [Cell<u64>]);
 
 impl<'a> BitSet<'a> {
-    /// A set of no bits: insertions are ignored.
-    pub(super) const EMPTY: Self = Self(&[]);
-
     pub(super) fn new(len: usize, arena: &'a Bump) -> Self {
         Self(arena.alloc_slice_fill_with(len.div_ceil(64), |_| Cell::new(0)))
     }
@@ -27,23 +24,10 @@ impl<'a> BitSet<'a> {
         self.0.iter().for_each(|bits| bits.set(0));
     }
 
-    pub(super) fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn contains(self, index: usize) -> bool {
-        self.0.get(index / 64).is_some_and(|bits| bits.get() & 1 << (index % 64) != 0)
-    }
-
     /// The indexes, ascending.
     pub(super) fn iter(self) -> impl Iterator<Item = usize> + 'a {
-        self.union(Self::EMPTY)
-    }
-
-    /// The indexes in either set, ascending. `other` is no longer.
-    pub(super) fn union(self, other: Self) -> impl Iterator<Item = usize> + 'a {
-        self.0.iter().enumerate().flat_map(move |(i, bits)| {
-            let mut bits = bits.get() | other.0.get(i).map_or(0, Cell::get);
+        self.0.iter().enumerate().flat_map(|(i, bits)| {
+            let mut bits = bits.get();
             std::iter::from_fn(move || {
                 let next = (bits != 0).then_some(i * 64 + bits.trailing_zeros() as usize);
                 bits &= bits.wrapping_sub(1);

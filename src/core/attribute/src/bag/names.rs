@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::AttributeBag;
+use super::{AttributeBag, Origin};
 use crate::{StringMap, Value};
 
 /// An attribute by its name.
@@ -32,10 +32,12 @@ impl<'a> AttributeBag<'a> {
                 (*rank, *best) = (entry.field.rank(), value.map(|value| self.untracked(value)));
             }
         }
-        let on_top =
-            self.delta.iter().copied().chain(
-                self.overlay.iter().map(|made| (self.vocabulary.name(made.slot).as_bytes(), made.value)),
-            );
+        let on_top = self.delta.iter().copied().chain(
+            self.overlay
+                .iter()
+                .filter(|made| made.origin != Origin::Declined)
+                .map(|made| (self.vocabulary.name(made.slot).as_bytes(), made.value)),
+        );
         for (name, value) in on_top {
             named.insert(name, (0, Some(value)));
         }

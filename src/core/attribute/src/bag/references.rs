@@ -1,12 +1,12 @@
 //! Referenced attributes: the record of reads, and its wire form.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::bits::BitSet;
-use super::{AttributeBag, Overlaid};
+use super::{AttributeBag, Origin};
 use crate::wire::{SmallSet, WordList, put_bytes, zigzag};
 use crate::{SlotId, Value};
 
@@ -46,19 +46,16 @@ pub enum Reads {
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceMark<'a> {
     read: &'a [u64],
-    generated: &'a [u64],
+    generated: &'a [bool],
     keys: usize,
 }
 
 /// The record of reads. Presence is not stored, because received attributes do not change.
 pub(super) struct References<'a> {
     read: BitSet<'a>,
-    /// Generated attributes that were read, which were absent before. Without bits until an attribute is generated.
-    generated: BitSet<'a>,
-    /// Present maps that were read, which is no reference by itself.
+    /// Present maps that were read, which is no reference by itself. The bit after those of the slots is for a map that was passed on as a
+    /// whole, whatever keys were looked up.
     maps: BitSet<'a>,
-    /// Whether a whole map was passed on, whatever keys were looked up.
-    whole_map: Cell<bool>,
     keys: RefCell<SmallSet<'a, KeyRead<'a>>>,
 }
 
@@ -69,9 +66,7 @@ impl<'a> References<'a> {
     pub(super) fn new(slots: usize, arena: &'a Bump) -> Self {
         Self {
             read: BitSet::new(slots, arena),
-            generated: BitSet::EMPTY,
-            maps: BitSet::new(slots, arena),
-            whole_map: Cell::new(false),
+            maps: BitSet::new(slots + 1, arena),
             keys: RefCell::new(SmallSet::new_in(arena)),
         }
     }
@@ -79,16 +74,6 @@ impl<'a> References<'a> {
     #[inline]
     pub(super) fn read(&self, slot: SlotId) {
         self.read.insert(slot.index());
-    }
-
-    pub(super) fn generated_read(&self, slot: SlotId) {
-        self.generated.insert(slot.index());
-    }
-
-    pub(super) fn make_room_for_generated(&mut self, slots: usize, arena: &'a Bump) {
-        if self.generated.is_empty() {
-            self.generated = BitSet::new(slots, arena);
-        }
     }
 
     #[inline]
@@ -102,9 +87,7 @@ impl<'a> References<'a> {
 
     pub(super) fn clear(&self) {
         self.read.clear();
-        self.generated.clear();
         self.maps.clear();
-        self.whole_map.set(false);
         self.keys.borrow_mut().truncate(0);
     }
 }
@@ -114,22 +97,19 @@ impl<'a> AttributeBag<'a> {
     pub fn mark_references(&self) -> ReferenceMark<'a> {
         ReferenceMark {
             read: self.references.read.copy(self.arena()),
-            generated: self.references.generated.copy(self.arena()),
+            generated: self.arena().alloc_slice_fill_iter(self.overlay.iter().map(|made| made.is_read.get())),
             keys: self.references.keys.borrow().items().len(),
         }
     }
 
     /// Records that the values of a whole received map were used, which references cannot express.
     pub fn whole_map_used(&self) {
-        self.references.whole_map.set(true);
+        self.references.maps.insert(self.vocabulary.len());
     }
 
     /// Whether a present map was read without a look-up of a key, or [used as a whole](Self::whole_map_used). The references do not
     /// distinguish such a request from one without the map, or with another, so its result must not be cached by the server.
     pub fn reads_map_without_key(&self) -> bool {
-        if self.references.whole_map.get() {
-            return true;
-        }
         let keys = self.references.keys.borrow();
         self.references.maps.iter().any(|index| !keys.items().iter().any(|(slot, ..)| slot.index() == index))
     }
@@ -137,24 +117,25 @@ impl<'a> AttributeBag<'a> {
     /// Restores the references saved in `mark`.
     pub fn reset_references(&self, mark: &ReferenceMark<'a>) {
         self.references.read.restore(mark.read);
-        self.references.generated.clear();
-        self.references.generated.restore(mark.generated);
+        let mut were_read = mark.generated.iter().copied();
+        self.overlay.iter().for_each(|made| made.is_read.set(were_read.next().unwrap_or(false)));
         self.references.keys.borrow_mut().truncate(mark.keys);
     }
 
     /// Whether the reads depend on who made a string map: the caller or a generator. The server's cache distinguishes these requests, the
     /// proxies of Istio do not: they compare the keys of a map, and a map that is absent has none of them.
     pub fn depends_on_origin_of_map(&self) -> bool {
-        let is_read = |made: &Overlaid<'_>| self.references.generated.contains(made.slot.index());
-        let is_map = |made: &Overlaid<'_>| made.is_generated && matches!(made.value, Value::StringMap(_));
-        if self.overlay.iter().any(|made| is_map(made) && is_read(made)) {
-            return true;
-        }
-        // A key that is there is not found in an absent map.
         let keys = self.references.keys.borrow();
-        self.kept_maps.iter().any(|map| {
-            let mut reads = keys.items().iter().filter(|(slot, ..)| slot == map).peekable();
+        // A key that is there is not found in an absent map.
+        let reads_absent_keys_only = |map: SlotId| {
+            let mut reads = keys.items().iter().filter(|(slot, ..)| *slot == map).peekable();
             reads.peek().is_some() && reads.all(|(.., present)| !present)
+        };
+        let mut maps = self.overlay.iter().filter(|made| matches!(made.value, Value::StringMap(_)));
+        maps.any(|made| match made.origin {
+            Origin::Set => false,
+            Origin::Generated => made.is_read.get(),
+            Origin::Declined => reads_absent_keys_only(made.slot),
         })
     }
 
@@ -164,10 +145,13 @@ impl<'a> AttributeBag<'a> {
     }
 
     fn references_of(&self, reads: Reads) -> ArenaVec<'a, Reference<'a>> {
-        let generated = match reads {
-            Reads::All => self.references.generated,
-            Reads::Received => BitSet::EMPTY,
-        };
+        let mut generated = self.overlay.iter().filter(|made| made.is_generated_read()).peekable();
+        let mut read = self.references.read;
+        if reads == Reads::All && generated.peek().is_some() {
+            read = BitSet::new(self.vocabulary.len(), self.arena());
+            read.restore(self.references.read.copy(self.arena()));
+            generated.for_each(|made| read.insert(made.slot.index()));
+        }
         let recorded = self.references.keys.borrow();
         let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena());
         keys.extend_from_slice(recorded.items());
@@ -180,7 +164,7 @@ impl<'a> AttributeBag<'a> {
             key,
             condition: if present { Condition::Exact } else { Condition::Absence },
         };
-        for index in self.references.read.union(generated) {
+        for index in read.iter() {
             let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
             while let Some((key_slot, key, present)) = keys.next_if(|key| key.0 < slot) {
                 references.push(make(key_slot, Some(key), present));
