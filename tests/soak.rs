@@ -89,6 +89,9 @@ fn no_valid_call_fails_and_nothing_accumulates() {
     );
     // Backtraces of the panics would load all debug symbols into memory.
     let mut server = arguments.env("RUST_BACKTRACE", "0").start();
+    let url = server.monitoring_url("/readyz");
+    let is_ready = || support::http("GET", &url, "").ok().filter(|answer| answer.status == 200).map(drop);
+    support::wait_for(support::DEADLINE, is_ready).expect("it is ready, and stays so");
 
     // Warm-up: caches and pools fill.
     storm(&server, &file, Duration::from_secs(seconds) / 4, &rounds);
