@@ -102,6 +102,91 @@ fn what_changed_together_with_a_faulty_handler_goes_back_with_it() {
     assert_eq!(kept([&addresses("10.0.0.1"), &typo, RULE]), (Answer::Denied, vec![closed, user]));
 }
 
+/// A blacklist, a value, a rule that sends the value to the list.
+fn list(name: &str, entry: &str) -> String {
+    format!(
+        "kind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: listchecker, params: {{blacklist: true, overrides: [{entry}]}}}}\n"
+    )
+}
+
+fn value(name: &str, text: &str) -> String {
+    format!(
+        "kind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: listentry, params: {{value: '{text}'}}}}\n"
+    )
+}
+
+fn sends(name: &str, condition: &str, list: &str, value: &str) -> String {
+    format!(
+        "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{match: '{condition}', actions: [{{handler: {list}, instances: [{value}]}}]}}\n"
+    )
+}
+
+/// The names of what is kept, and what `users` are answered, after an edit of one file.
+fn edited(before: &[String], after: &[String], users: [&str; 3]) -> (Vec<String>, [Answer; 3]) {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut files = good();
+    files.put("/conf/lists.yaml", before.join("---\n"));
+    stage.start(&files);
+    files.put("/conf/lists.yaml", after.join("---\n"));
+    stage.change(&files);
+    let name = |line: &String| line.split('.').next().unwrap_or_default().to_owned();
+    (stage.kept().iter().map(name).collect(), users.map(|user| stage.check(user)))
+}
+
+#[test]
+fn what_goes_back_takes_with_it_what_was_made_for_its_new_version() {
+    // Two lists of users become lists of lengths of names; the first has a mistake.
+    let user = "source.user | \"\"";
+    let kind = "conditional((source.user | \"\") == \"ann\", \"banned\", \"good\")";
+    let rules = [sends("r1", "true", "l1", "v"), sends("r2", "true", "l2", "v")];
+    let before =
+        [list("l1", "mallory"), list("l2", "eve"), value("v", user), rules[0].clone(), rules[1].clone()];
+    let typo = list("l1", "stolen").replace("blacklist:", "blackist:");
+    let after = [typo, list("l2", "banned"), value("v", kind), rules[0].clone(), rules[1].clone()];
+    let (kept, answers) = edited(&before, &after, ["mallory", "eve", "carl"]);
+    assert_eq!(answers, [Answer::Denied, Answer::Denied, Answer::Allowed], "{kept:?}");
+    assert_eq!(kept, ["l1", "l2", "v"]);
+}
+
+#[test]
+fn what_changed_for_a_rule_with_an_error_goes_back_with_it() {
+    let user = "source.user | \"\"";
+    let kind = "conditional((source.user | \"\") == \"ann\", \"banned\", \"good\")";
+    let values = [value("who", user), value("plan", kind)];
+    let with = |rule: String, entry: &str| [list("l1", entry), values[0].clone(), values[1].clone(), rule];
+    let before = with(sends("r1", "true", "l1", "who"), "mallory");
+    let (kept, answers) = edited(
+        &before,
+        &with(sends("r1", "requst.method == \"GET\"", "l1", "plan"), "banned"),
+        ["mallory", "ann", "carl"],
+    );
+    assert_eq!(answers, [Answer::Denied, Answer::Allowed, Answer::Allowed], "{kept:?}");
+    assert_eq!(kept, ["l1", "r1"]);
+    // A rule that uses the same parts as before takes nothing back: the new entry is refused.
+    let (kept, answers) = edited(
+        &before,
+        &with(sends("r1", "requst.method == \"GET\"", "l1", "who"), "mallory, eve"),
+        ["mallory", "eve", "carl"],
+    );
+    assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
+}
+
+#[test]
+fn a_rule_with_a_further_action_is_applied_while_another_handler_has_an_error() {
+    let user = "source.user | \"\"";
+    let rule = sends("r1", "true", "l1", "v");
+    let further = rule.replace("actions: [", "actions: [{handler: l2, instances: [v]}, ");
+    let parts = [list("l2", "eve"), value("v", user)];
+    let before = [list("l1", "mallory"), parts[0].clone(), parts[1].clone(), rule];
+    let typo = list("l1", "mallory").replace("blacklist:", "blackist:");
+    let (kept, answers) =
+        edited(&before, &[typo, parts[0].clone(), parts[1].clone(), further], ["mallory", "eve", "carl"]);
+    assert_eq!((kept, answers), (vec!["l1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
+}
+
 #[test]
 fn nothing_is_deleted_while_a_file_is_empty() {
     let mut stage = Stage::new(OnConfigError::KeepLast, false);

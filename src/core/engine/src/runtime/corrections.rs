@@ -103,14 +103,13 @@ impl<'l> Corrections<'l> {
         keys.filter(|key| stages.contains(&builder.stage_of(&key.kind))).collect()
     }
 
-    /// The handlers and instances that serve in their last good version because their new one has an error, with it.
-    pub(super) fn faulty_parts(&self, builder: &SnapshotBuilder) -> Vec<(ResourceKey, Reason)> {
-        let is_part = |key: &ResourceKey| builder.stage_of(&key.kind) == BuildStage::Parts;
-        let is_own = |(key, reason): (&ResourceKey, &Reason)| {
-            reason.problem.as_ref().is_some_and(|p| p.resource == key.to_string())
+    /// The resources that serve in their last good version because their new one has an error of its own, with it.
+    pub(super) fn faulty(&self) -> Vec<(ResourceKey, Reason)> {
+        let is_own = |key: &ResourceKey, reason: &Reason| {
+            reason.problem.as_ref().is_some_and(|problem| problem.resource == key.to_string())
         };
-        let parts = self.overrides.iter().filter(|(key, replaced)| replaced.by.is_some() && is_part(key));
-        let faulty = parts.filter(|(key, replaced)| is_own((key, &replaced.reason)));
+        let kept = self.overrides.iter().filter(|(_, replaced)| replaced.by.is_some());
+        let faulty = kept.filter(|(key, replaced)| is_own(key, &replaced.reason));
         faulty.map(|(key, replaced)| (key.clone(), replaced.reason.clone())).collect()
     }
 

@@ -560,7 +560,7 @@ impl<'l> Resolution<'l> {
         self.restore(bound, reason, builder)
     }
 
-    /// Restores what changed together with a handler or an instance whose new version has an error; false if nothing did.
+    /// Restores what changed together with a resource whose new version has an error; false if nothing did.
     fn restore_together(&mut self, builder: &SnapshotBuilder) -> bool {
         if self.is_whole {
             return false;

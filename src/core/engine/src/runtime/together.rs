@@ -1,40 +1,66 @@
-//! What changed together with a handler or an instance that goes back to its last good version.
+//! What changed together with a handler, an instance or a rule that goes back to its last good version.
 //!
 //! An instance that was made for the new version of a handler may mean nothing to the last one, which then refuses nobody: a list of
 //! names that is given addresses.
 
+use std::collections::BTreeSet;
+
 use super::corrections::Corrections;
 use super::kept::Reason;
-use crate::snapshot::{ActionConfig, Snapshot, SnapshotBuilder};
+use crate::snapshot::{ActionConfig, BuildStage, Snapshot, SnapshotBuilder};
 use mixer_config::{Node, RawResource, ResourceKey};
 
-/// For each handler and instance whose new version has an error: the parts that rules use with it, and the rules that use other parts than
-/// in their last good version. A rule of which only the condition changed is not among them, and neither is what is new.
+/// What goes back because it changed together with a resource whose new version has an error: with a handler or an instance, the parts
+/// that rules use with it, and rules that use other parts with it than in their last good version; with a rule that was to use other parts
+/// than before, those which its last good version uses. And so on for each part that goes back.
+///
+/// A rule of which only the condition or another action changed is not among them, and neither is what is new.
 pub(super) fn changed_together(
     snapshot: &Snapshot,
     corrections: &Corrections<'_>,
     builder: &SnapshotBuilder,
 ) -> Vec<(Vec<ResourceKey>, Reason)> {
     let (last, read) = (corrections.last, &corrections.read);
-    let is_other = |rule: &ResourceKey| match (last.get(rule), read.resources.get(rule)) {
-        (Some(good), Some(new)) => parts_named(good) != parts_named(new),
-        _ => false,
-    };
-    let of_part = |(part, reason): (ResourceKey, Reason)| {
-        let mut keys = Vec::new();
+    let is_part = |key: &ResourceKey| builder.stage_of(&key.kind) == BuildStage::Parts;
+    let versions = |key: &ResourceKey| last.get(key).zip(read.resources.get(key));
+    let goes_back = |key: &ResourceKey| last.get(key).is_some() && last.differs(key, read.resources.get(key));
+    let (mut changed, mut waiting) = (Vec::new(), Vec::new());
+    for (key, reason) in corrections.faulty() {
+        let reason = Reason::new(
+            format!("it is used together with {key}, whose new version has an error"),
+            reason.problem,
+        );
+        if is_part(&key) {
+            waiting.push((key, reason));
+            continue;
+        }
+        let uses_others = versions(&key).is_some_and(|(good, new)| actions_of(good) != actions_of(new));
+        let rule = snapshot.rules.iter().find(|rule| rule.key == key).filter(|_| uses_others);
+        let parts = rule.into_iter().flat_map(|rule| rule.actions.iter().flat_map(parts_of));
+        let parts: BTreeSet<ResourceKey> = parts.filter(goes_back).collect();
+        waiting.extend(parts.iter().map(|part| (part.clone(), reason.clone())));
+        changed.push((parts.into_iter().collect(), reason));
+    }
+    let mut seen: BTreeSet<ResourceKey> = waiting.iter().map(|(part, _)| part.clone()).collect();
+    while let Some((part, reason)) = waiting.pop() {
+        let mut keys = BTreeSet::new();
         for rule in &snapshot.rules {
-            let with = rule.actions.iter().map(parts_of).filter(|parts| parts.contains(&part));
             let known = keys.len();
-            keys.extend(with.flatten());
-            if keys.len() > known && is_other(&rule.key) {
-                keys.push(rule.key.clone());
+            keys.extend(rule.actions.iter().map(parts_of).filter(|parts| parts.contains(&part)).flatten());
+            let is_used_otherwise = || {
+                versions(&rule.key)
+                    .is_some_and(|(good, new)| actions_with(good, &part) != actions_with(new, &part))
+            };
+            if keys.len() > known && is_used_otherwise() {
+                keys.insert(rule.key.clone());
             }
         }
-        keys.retain(|key| *key != part && last.get(key).is_some());
-        let why = format!("it is used together with {part}, whose new version has an error");
-        (keys, Reason::new(why, reason.problem))
-    };
-    corrections.faulty_parts(builder).into_iter().map(of_part).collect()
+        keys.retain(|key| *key != part && goes_back(key));
+        let parts = keys.iter().filter(|key| is_part(key) && seen.insert((*key).clone()));
+        waiting.extend(parts.map(|key| (key.clone(), reason.clone())));
+        changed.push((keys.into_iter().collect(), reason));
+    }
+    changed
 }
 
 /// The handler and the instances of an action.
@@ -43,13 +69,24 @@ fn parts_of(action: &ActionConfig) -> Vec<ResourceKey> {
     std::iter::once(action.handler.key.clone()).chain(instances).collect()
 }
 
-/// The handlers and instances that the actions of a rule name, in their order.
-fn parts_named(rule: &RawResource) -> Vec<String> {
+/// The names of the handler and the instances of each action of a rule.
+fn actions_of(rule: &RawResource) -> Vec<Vec<String>> {
     let document = rule.document();
     let actions = document.get("spec").and_then(|spec| spec.get("actions"));
-    let names = actions.map_or(&[][..], Node::items).iter().flat_map(|action| {
+    let names = actions.map_or(&[][..], Node::items).iter().map(|action| {
         let instances = action.get("instances").map_or(&[][..], Node::items);
-        action.get("handler").into_iter().chain(instances)
+        let names = action.get("handler").into_iter().chain(instances);
+        names.map(|name| name.as_str().unwrap_or_default().to_owned()).collect()
     });
-    names.map(|name| name.as_str().unwrap_or_default().to_owned()).collect()
+    names.collect()
+}
+
+/// The same of the actions that name a part, with or without its kind and namespace.
+fn actions_with(rule: &RawResource, part: &ResourceKey) -> Vec<Vec<String>> {
+    let is_named = |name: &String| {
+        name.strip_prefix(&*part.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut actions = actions_of(rule);
+    actions.retain(|names| names.iter().any(is_named));
+    actions
 }
