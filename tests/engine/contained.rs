@@ -112,6 +112,7 @@ fn handlers_that_panic_aside_end_neither_calls_nor_retirement() {
             best_effort: false,
             deduplication_id: "",
             level: true,
+            is_partial: false,
             protocol: Protocol::IstioMixer,
         };
         let granted = dispatch::quota(&published.routes, &bag, request, &context).now_or_never();

@@ -2,7 +2,7 @@
 
 use crate::direct::Setting;
 use crate::support::free_port;
-use crate::unknown::{Asked, DENIED, MANIFEST, QUOTA, bridge, limit, validated};
+use crate::unknown::{Asked, DENIED, EXHAUSTED, MANIFEST, QUOTA, bridge, limit, validated};
 
 /// INVALID_ARGUMENT.
 const INVALID: i32 = 3;
@@ -107,6 +107,81 @@ fn a_charge_that_no_rule_takes_is_no_grant_if_a_condition_fails() {
     assert_ne!(code, 0, "likewise a check");
 }
 
+/// An absent attribute of a plain comparison says that the rule is for others; one whose absence would evade the charge says nothing.
+#[test]
+fn a_charge_is_refused_only_to_requests_that_would_evade_it() {
+    let setting = |annotations: &str, condition: &str| {
+        let actions = "spec: {actions: ";
+        let rule = QUOTA
+            .replace("NAMESPACE", "istio-system")
+            .replace(
+                "{name: charge, namespace: istio-system}",
+                &format!("{{name: charge, namespace: istio-system{annotations}}}"),
+            )
+            .replace(actions, &format!("spec: {{match: '{condition}', actions: "));
+        let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
+        let check = "check: {errorMode: open, quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}";
+        let bridge = bridge(&format!("{{{check}, ratelimit: {{{quotas}}}}}"));
+        let attributes = "  attributes:\n    ratelimit.descriptor: {valueType: STRING_MAP}\n";
+        let manifest = MANIFEST.replace("  attributes:\n", attributes);
+        Setting::on(&format!("{manifest}{rule}{bridge}"), &[])
+    };
+    let cel = ", annotations: {policy.istio.io/lang: CEL}";
+    let equal = "request.headers[\"x-plan\"] == \"free\"";
+    for (annotations, condition, plain, free) in [
+        // Most requests are on no plan, and not charged.
+        (cel, equal, 0, [0, EXHAUSTED]),
+        ("", "source.namespace == \"bot\"", 0, [0, 0]),
+        ("", &format!("{equal} && source.namespace == \"bot\""), 0, [0, 0]),
+        // Who leaves the plan out is not better off than with any other plan.
+        (cel, "request.headers[\"x-plan\"] != \"gold\"", INVALID, [0, EXHAUSTED]),
+        ("", "source.namespace != \"ops\"", INVALID, [INVALID, INVALID]),
+    ] {
+        let setting = setting(annotations, condition);
+        let mut client = setting.client();
+        assert_eq!(Asked::of("GET", "/").code(&mut client), plain, "{condition}");
+        let on_plan = || Asked::of("GET", "/").headers(&[("x-plan", b"free")]);
+        assert_eq!([(); 2].map(|()| on_plan().code(&mut client)), free, "{condition}");
+    }
+    for (annotations, condition, expected) in [
+        (cel, "ratelimit.descriptor[\"tier\"] == \"free\"", true),
+        (cel, "ratelimit.descriptor[\"tier\"] != \"gold\"", false),
+        // Every check has a method, and descriptors have none.
+        ("", "request.method != \"PUT\" || ratelimit.domain == \"e\"", false),
+    ] {
+        let setting = setting(annotations, condition);
+        let told = limit(&mut setting.client(), "d", ("k", "v")).expect("an answer");
+        assert_eq!(told, expected, "{condition}");
+    }
+}
+
+/// Values that make rules fail are refused, as in a check: the caller could choose the mode.
+#[test]
+fn a_descriptor_that_makes_rules_fail_is_over_its_limit_whatever_the_mode() {
+    for mode in ["open", "delegate", "closed"] {
+        let rule = QUOTA.replace("NAMESPACE", "istio-system").replace("maxAmount: 1,", "maxAmount: 2,");
+        let dimension = "dimensions: {address: 'ip(ratelimit.descriptor[\"ip\"] | \"0.0.0.0\")'}";
+        let by_address = rule.replace("dimensions: {}", dimension);
+        let searched: Vec<String> =
+            (0..10).map(|n| format!("\"(?i)bot{n}\".matches(ratelimit.descriptor[\"ip\"] | \"\")")).collect();
+        let condition = format!("({}) == false", searched.join(" || "));
+        let by_pattern =
+            rule.replace("spec: {actions: ", &format!("spec: {{match: '{condition}', actions: "));
+        let long = "x".repeat(950_000);
+        for (rule, failing) in [(by_address, "zzz"), (by_pattern, &*long)] {
+            let quotas = "quotas: [{domain: d, entries: {ip: '*'}, quota: calls}]";
+            let bridge = bridge(&format!("{{ratelimit: {{errorMode: {mode}, {quotas}}}}}"));
+            let setting = Setting::on(&format!("{MANIFEST}{rule}{bridge}"), &NATIVE);
+            let mut client = setting.client();
+            let mut ask = |ip: &str| limit(&mut client, "d", ("ip", ip)).expect("an answer");
+            let told = [(); 4].map(|()| ask(failing));
+            assert_eq!(told, [false; 4], "{mode}: {}", failing.len());
+            let told = [(); 3].map(|()| ask("10.0.0.7"));
+            assert_eq!(told, [true, true, false], "{mode}: nothing was charged before");
+        }
+    }
+}
+
 /// Failures that depend on the request alone, in rules of every kind.
 #[test]
 fn what_a_caller_makes_fail_is_refused_whatever_the_mode() {
@@ -180,18 +255,25 @@ spec: {actions: [{handler: gate, instances: [who]}]}
 /// A rule over what descriptors do not have would never charge the quota: the warning of a dimension, as an error.
 #[test]
 fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
-    let told = |condition: &str, entry: &str, rest: &str| {
+    let all = |condition: &str, entry: &str, rest: &str| {
         let rule = QUOTA
             .replace("NAMESPACE", "istio-system")
             .replace("spec: {actions: ", &format!("spec: {{match: '{condition}', actions: "));
         let quotas = format!("quotas: [{{domain: d, entries: {{{entry}}}, quota: calls}}]");
         let manifest = MANIFEST.replace(
             "  attributes:\n",
-            "  attributes:\n    context.reporter.kind: {valueType: STRING}\n    context.protocol: {valueType: STRING}\n",
+            "  attributes:\n    context.reporter.kind: {valueType: STRING}\n    context.protocol: {valueType: STRING}\n    \
+             context.reporter.principal: {valueType: STRING}\n    request.user: {valueType: STRING}\n    \
+             source.ip: {valueType: IP_ADDRESS}\n    destination.service.name: {valueType: STRING}\n",
         );
         let text = format!("{manifest}{rule}{}", bridge(&format!("{{ratelimit: {{{quotas}}}{rest}}}")));
-        let errors = |told: &String| told.starts_with("error");
-        validated(&text, &[]).into_iter().filter(errors).collect::<Vec<String>>()
+        let is_told = |told: &String| told.starts_with("error") || told.contains("[quota-unchargeable]");
+        validated(&text, &[]).into_iter().filter(is_told).collect::<Vec<String>>()
+    };
+    let told = |condition: &str, entry: &str, rest: &str| {
+        let mut found = all(condition, entry, rest);
+        found.retain(|told| told.starts_with("error"));
+        found
     };
     for condition in [
         "request.method == \"GET\"",
@@ -206,6 +288,21 @@ fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
         assert_eq!(found.len(), 1, "{condition}: {found:?}");
         assert!(found[0].contains("[quota-unchargeable]"), "{condition}: {found:?}");
     }
+    // A descriptor may have entries that the selector does not name.
+    for (condition, is_warned) in [
+        ("source.ip != ip(\"10.0.0.1\")", false),
+        ("destination.service.name == \"shop\"", false),
+        ("context.reporter.principal == \"envoy\"", false),
+        ("request.user == \"bot\"", true),
+        ("ratelimit.domain == \"d\" && request.user == \"bot\"", true),
+        ("source.namespace == \"shop\"", true),
+    ] {
+        let found = all(condition, "k: \"*\"", "");
+        assert_eq!(found.len(), usize::from(is_warned), "{condition}: {found:?}");
+        assert!(found.iter().all(|told| told.starts_with("warning[quota-unchargeable]")), "{found:?}");
+    }
+    let certain = all("request.user == \"bot\" && request.method == \"GET\"", "k: \"*\"", "");
+    assert!(certain.len() == 1 && certain[0].contains("`request.method`"), "{certain:?}");
     let shop = ", defaultNamespace: shop";
     for (condition, entry, rest) in [
         ("ratelimit.descriptor[\"k\"] == \"v\"", "k: \"*\"", ""),

@@ -154,6 +154,7 @@ fn quota_request<'r>(
     protocol: Protocol,
 ) -> QuotaRequest<'r> {
     QuotaRequest {
+        is_partial: false,
         name: params.name,
         amount: params.amount,
         best_effort: params.best_effort,

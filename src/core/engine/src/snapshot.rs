@@ -53,6 +53,7 @@ pub use extension::{
 };
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};
+pub(crate) use model::Evasion;
 pub(crate) use model::HandlerBinding;
 pub use model::{
     ActionConfig, Allowance, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,

@@ -16,7 +16,7 @@ pub use texts::{Form, Operand, TextTest, TextTestKind};
 /// Largest program that is examined, in nodes.
 pub(crate) const MAX_NODES: usize = 1024;
 /// Most attributes of one condition whose absence is examined, and most calls whose failure is.
-const MAX_SUBJECTS: usize = 16;
+pub(crate) const MAX_SUBJECTS: usize = 16;
 /// Most attributes of one condition whose values are tried.
 const MAX_TRIED: usize = 4;
 /// Most values of one attribute that are tried.

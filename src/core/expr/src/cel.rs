@@ -87,7 +87,7 @@ impl CelProgram {
         let result = Evaluator::new(&self.plan, bag).run(self.root);
         match result {
             Ok(value) => convert::into_value(value, bag.arena()),
-            Err(fault) => Err(fault.into_error(bag.arena())),
+            Err(fault) => Err(fault.into_error()),
         }
     }
 
@@ -99,6 +99,11 @@ impl CelProgram {
     /// The first conversion of a text whose failure skips a condition.
     pub(super) fn skipped_by_malformed(&self) -> Option<Conversion<'_>> {
         analysis::skipped_by_malformed(&self.plan, self.root)
+    }
+
+    /// Whether the absence of each entry that it requires and the failure of each of its conversions is examined.
+    pub(super) fn is_examined(&self) -> bool {
+        analysis::is_examined(&self.plan)
     }
 
     /// The attribute or entry that decides the condition alone.

@@ -83,6 +83,11 @@ impl ClassicProgram {
         analysis::skipped_by_malformed(&self.root)
     }
 
+    /// Whether the absence of each of its attributes and the failure of each of its conversions is examined.
+    pub(super) fn is_examined(&self) -> bool {
+        analysis::is_examined(&self.root)
+    }
+
     /// The attribute or entry that decides the condition alone.
     pub(super) fn decided(&self) -> Option<(Read<'_>, Decided)> {
         analysis::decided(&self.root)

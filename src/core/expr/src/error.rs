@@ -65,6 +65,11 @@ pub enum EvalError<'a> {
         /// The name of the attribute.
         name: &'a str,
     },
+    /// An entry of a map is absent that CEL requires.
+    NoSuchKey {
+        /// The key.
+        key: &'a [u8],
+    },
     /// The evaluation took more than it may. Callers choose the lengths of texts, so that this says nothing about whether a
     /// condition holds.
     Exhausted(Bound),
@@ -73,6 +78,11 @@ pub enum EvalError<'a> {
 }
 
 impl<'a> EvalError<'a> {
+    /// Whether an attribute, or an entry of a map, is absent, so that the request may have nothing to do with what is tested.
+    pub fn is_absence(self) -> bool {
+        matches!(self, EvalError::Absent { .. } | EvalError::NoSuchKey { .. })
+    }
+
     /// An error whose text is formatted into `arena`.
     pub(super) fn failed(arena: &'a bumpalo::Bump, text: std::fmt::Arguments<'_>) -> EvalError<'a> {
         EvalError::Failed(arena.alloc_str(&text.to_string()))
@@ -83,6 +93,7 @@ impl std::fmt::Display for EvalError<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
+            EvalError::NoSuchKey { key } => write!(f, "no such key: '{}'", String::from_utf8_lossy(key)),
             EvalError::Exhausted(Bound::Steps) => write!(f, "expression takes more than {MAX_STEPS} steps"),
             EvalError::Exhausted(Bound::SearchedText(bytes)) => {
                 write!(f, "patterns search more than {} MiB of long texts in this request", bytes >> 20)

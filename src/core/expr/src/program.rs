@@ -146,6 +146,19 @@ impl Program {
         Some((found, found.offset.and_then(|offset| position(&self.text, offset))))
     }
 
+    /// Whether a request for which this condition is meant may make it fail, by what it leaves out or by a malformed text: as
+    /// [`skipped_without`](Self::skipped_without) and [`skipped_by_malformed`](Self::skipped_by_malformed) tell, and if the condition
+    /// is beyond their bounds or has a key that is not constant.
+    pub fn may_be_skipped(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> bool {
+        let is_examined = match &self.engine {
+            Engine::Classic(program) => program.is_examined(),
+            Engine::Cel(program) => program.is_examined(),
+        };
+        !is_examined
+            || self.skipped_without(is_always_there).is_some()
+            || self.skipped_by_malformed().is_some()
+    }
+
     /// Whether this condition is never, or always, true whatever one attribute holds that it tests more than once. Bounds as for
     /// [`skipped_without`](Self::skipped_without), and at most 32 values of 4 attributes.
     pub fn decided(&self) -> Option<(Read<'_>, Decided)> {

@@ -10,7 +10,7 @@ use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError, Protocol};
 use crate::adapter::{HandlerError, QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
-use crate::snapshot::{Condition, OnError};
+use crate::snapshot::{Condition, Evasion, OnError};
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_base::sample;
 
@@ -30,6 +30,8 @@ pub struct QuotaRequest<'r> {
     pub deduplication_id: &'r str,
     /// Whether to return the level of the quota.
     pub level: bool,
+    /// Whether the request may lack what every HTTP request has, as a descriptor of Envoy does.
+    pub is_partial: bool,
     /// The protocol of the request, which decides how answers combine; Envoy's quotas must be configured.
     pub protocol: Protocol,
 }
@@ -81,8 +83,8 @@ impl QuotaRequest<'_> {
 /// Allocates one quota over a preprocessed bag.
 ///
 /// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested, unless the quota
-/// must be configured and no rule for the request has it, or the condition of one that has it fails. The least of several grants counts (see [`Protocol`]), and nothing is granted if
-/// a rule failed that has `on_error: deny`.
+/// must be configured and no rule for the request has it, or the condition of one that has it fails and may be meant for the request.
+/// The least of several grants counts (see [`Protocol`]), and nothing is granted if a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`, or another rule
 /// or its handler refuses the quota; also a quota that must be configured and is not.
@@ -167,9 +169,9 @@ pub async fn quota<'t: 'a, 'a>(
             }
             tracing::warn!("Requested quota '{}' is not configured", request.name);
         } else if request.protocol == Protocol::Envoy {
-            // A condition that is false says that the request is not charged; one that fails says nothing.
+            // A condition that is false says that the request is not charged; one that the caller makes fail says nothing.
             configuring()
-                .filter_map(|route| failed_condition(route, bag))
+                .filter_map(|route| evaded_condition(route, request.is_partial, bag))
                 .for_each(|error| errors.push(error));
         }
         as_requested(request.amount)
@@ -184,11 +186,23 @@ pub async fn quota<'t: 'a, 'a>(
     errors.into_result(outcome)
 }
 
-/// The failure of the condition of a rule whose quota is not charged for it, unless the rule ignores failures.
-fn failed_condition<'t: 'a, 'a>(route: &'t Route, bag: &AttributeBag<'a>) -> Option<HandlerError> {
-    let Condition::When(program) = &route.rule.condition else { return None };
-    let error = program.eval(bag).err().filter(|_| route.on_condition_error() != Some(OnError::Allow))?;
-    Some(HandlerError::of_request(condition_failure(route, error)))
+/// The failure of the condition of a rule whose quota is not charged for it, unless the rule ignores failures. The absence of what the
+/// condition tests is none if no request evades the charge by it: the request is one that the rule is not for.
+fn evaded_condition<'t: 'a, 'a>(
+    route: &'t Route,
+    is_partial: bool,
+    bag: &AttributeBag<'a>,
+) -> Option<HandlerError> {
+    let rule = &route.rule;
+    let Condition::When(program) = &rule.condition else { return None };
+    let may_be_meant = match rule.evasion {
+        Evasion::Nobody => false,
+        Evasion::PartialRequests => is_partial,
+        Evasion::AnyRequest => true,
+    };
+    let error = program.eval(bag).err().filter(|error| may_be_meant || !error.is_absence())?;
+    let is_ignored = route.on_condition_error() == Some(OnError::Allow);
+    (!is_ignored).then(|| HandlerError::of_request(condition_failure(route, error)))
 }
 
 fn as_requested(amount: i64) -> QuotaResult {

@@ -173,6 +173,8 @@ pub enum ChargedAttribute<'c> {
     Text(&'c str),
     /// None of them has it.
     Absent,
+    /// Those have it that say it by its name, which the reference does not require.
+    Unnamed,
 }
 
 /// Why rules over an attribute do not decide as written.

@@ -247,7 +247,8 @@ fn malformed_instances(snapshot: &Snapshot, out: &mut Diagnostics) {
             let Some((conversion, position)) = program.skipped_by_malformed() else { continue };
             let name = suspicions::shown(conversion.read, &snapshot.vocabulary);
             let message = format!(
-                "a call whose `{name}` is absent or no valid {} fails with INTERNAL: the instance cannot be evaluated",
+                "a call whose `{name}` is absent or no valid {} fails: the instance cannot be evaluated (INTERNAL; to Envoy a check is INVALID_ARGUMENT, and a \
+                 descriptor over its limit)",
                 conversion.expected
             );
             let mut field = instance_params_path(instance).join(&FieldPath::parse(leaf.field));

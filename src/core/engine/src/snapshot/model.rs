@@ -401,8 +401,21 @@ pub struct RuleConfig {
     pub allows_everywhere: bool,
     /// Its failure policy.
     pub on_error: Option<OnError>,
+    /// Which requests that it may be meant to charge can make its condition fail; nobody if it charges no quota.
+    pub(crate) evasion: Evasion,
     /// Its source.
     pub origin: Origin,
+}
+
+/// Which requests may make a condition fail that is meant for them, by what they leave out or by a malformed text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Evasion {
+    /// None: a request without an attribute of the condition is one that the condition does not select.
+    Nobody,
+    /// Those that lack what every HTTP request has.
+    PartialRequests,
+    /// Any, as the warnings `match-absent` and `match-malformed` tell; also if the condition is too large to be examined.
+    AnyRequest,
 }
 
 impl RuleConfig {

@@ -16,7 +16,13 @@ pub(super) fn suspicious(rules: &Rules, resources: &Resources, default_namespace
     let defaults = rules.iter().filter(|rule| rule.denies_by_default);
     let closed: BTreeSet<&str> = defaults.map(|rule| &*rule.key.namespace).collect();
     let openings = Openings { closed, resources, default_namespace };
-    rules.iter().filter_map(|rule| openings.problem(rule)).collect()
+    let of_rules = rules.iter().filter_map(|rule| openings.problem(rule));
+    of_rules.chain(openings.shut(rules)).collect()
+}
+
+/// Whether an enforced rule can allow requests.
+fn allows(rule: &RuleConfig) -> bool {
+    !rule.dry_run && rule.actions.iter().any(ActionConfig::can_allow)
 }
 
 struct Openings<'r> {
@@ -70,6 +76,37 @@ impl Openings<'_> {
         let hint = format!("move the rule to that namespace, or annotate it with `{ALLOWS}: everywhere`");
         let field = FieldPath::root().field("metadata").field("namespace");
         Some(self.placed(rule, Diagnostic::warning("allows-nothing", field, message).with_hint(hint)))
+    }
+
+    /// Warns about defaults whose namespace no rule can open, while one for the mesh allows some requests and opens no namespace.
+    fn shut(&self, rules: &Rules) -> Vec<Diagnostic> {
+        let allowing = || rules.iter().filter(|rule| allows(rule));
+        let is_told = |rule: &Arc<RuleConfig>| !self.opens(rule) && self.opens_nothing(rule).is_some();
+        let mut mesh = allowing().filter(|rule| rule.of_mesh);
+        let Some(meant) = mesh.clone().find(|rule| !is_told(rule)) else { return Vec::new() };
+        if mesh.any(|rule| rule.allows_everywhere) {
+            return Vec::new();
+        }
+        // Namespaces that a rule of their own opens, and those that are reported.
+        let mut done: BTreeSet<&str> = allowing().map(|rule| &*rule.key.namespace).collect();
+        done.insert(self.default_namespace);
+        let defaults = rules.iter().filter(|rule| rule.denies_by_default && !rule.dry_run);
+        let shut = defaults.filter(|rule| done.insert(&rule.key.namespace));
+        shut.map(|default| self.refuses_all(default, meant)).collect()
+    }
+
+    /// The warning about a default. `meant`: the rule for the mesh that does not open its namespace.
+    fn refuses_all(&self, default: &Arc<RuleConfig>, meant: &RuleConfig) -> Diagnostic {
+        let message = format!(
+            "no rule of `{}` can allow what this default refuses; OK of {} for the mesh does not",
+            default.key.namespace, meant.key
+        );
+        let hint = format!(
+            "add a rule that allows to the namespace, or annotate {} with `{ALLOWS}: everywhere`",
+            meant.key
+        );
+        let field = FieldPath::root().field("metadata").field("namespace");
+        self.placed(default, Diagnostic::warning("default-refuses-all", field, message).with_hint(hint))
     }
 
     /// Warns about the annotation on a rule that opens no other namespace with it.

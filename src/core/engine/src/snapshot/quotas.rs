@@ -9,7 +9,7 @@ use super::model::{Condition, HandlerBinding, InstanceConfig, RuleConfig, Rules,
 use mixer_attribute::{AttributeBag, SlotId, Value, Vocabulary};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostic, Diagnostics, Node, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, Diagnostics, Node, RawResource, ResourceKey, Severity};
 use mixer_expr::Program;
 
 /// The template of quotas.
@@ -30,7 +30,8 @@ impl Snapshot {
         let of = |extension| {
             let own = ExtensionConfig::quotas(extension).iter().filter(|q| q.problem.resource == resource);
             own.filter(move |quota| {
-                !configured.has(quota) || unchargeable.problem(extension, quota).is_some()
+                let problem = || unchargeable.problem(extension, quota);
+                !configured.has(quota) || problem().is_some_and(|problem| problem.severity == Severity::Error)
             })
         };
         self.extensions
@@ -107,73 +108,106 @@ pub(super) struct Unchargeable<'s> {
     pub(super) instances: &'s SharedMap<Arc<InstanceConfig>>,
 }
 
+/// A condition that is not true.
+struct Never {
+    /// What it reads.
+    why: String,
+    /// Whether it is not true for any request, also not for one with attributes that it need not have.
+    is_certain: bool,
+}
+
 impl Unchargeable<'_> {
     /// The problems of the quotas that an extension names.
     fn problems(self, extension: &dyn ExtensionConfig) -> impl Iterator<Item = Diagnostic> {
         extension.quotas().iter().filter_map(move |quota| self.problem(extension, quota))
     }
 
-    /// That no rule in force can apply to the requests of a reference, which have few attributes. A rule in dry run tries the quota.
+    /// That no rule in force can apply to the requests of a reference, which have few attributes: an error, or a warning if requests may
+    /// have one that the reference does not require. A rule in dry run tries the quota.
     fn problem(self, extension: &dyn ExtensionConfig, quota: &QuotaReference) -> Option<Diagnostic> {
         quota.selector?;
-        let mut first = None;
+        let mut found: Option<(&RuleConfig, Never)> = None;
         for rule in self.configured.rules_of(quota).filter(|rule| !rule.dry_run) {
-            let why = self.why_never(rule, extension, quota)?;
-            first.get_or_insert((rule, why));
+            let never = self.never(rule, extension, quota)?;
+            if found.as_ref().is_none_or(|(_, found)| found.is_certain && !never.is_certain) {
+                found = Some((rule, never));
+            }
         }
-        let (rule, why) = first?;
-        let message =
-            format!("nothing is charged to the quota `{}`: the condition of {} {why}", quota.name, rule.key);
-        Some(Diagnostic { code: "quota-unchargeable", message, ..quota.problem.clone() }.with_hint(
-            "write the condition over `ratelimit.descriptor`, or leave it out; if the descriptors have an entry that is named like the \
-             attribute, name it in `entries`",
-        ))
+        let (rule, Never { why, is_certain }) = found?;
+        let (severity, unless, hint) = if is_certain {
+            (
+                Severity::Error,
+                "",
+                "write the condition over `ratelimit.descriptor`, or leave it out; if the descriptors have an entry that is named like the \
+                 attribute, name it in `entries`",
+            )
+        } else {
+            (
+                Severity::Warning,
+                " by descriptors without an entry that is named like the attribute",
+                "name the entry in `entries`, or write the condition over `ratelimit.descriptor`",
+            )
+        };
+        let message = format!(
+            "nothing is charged to the quota `{}`{unless}: the condition of {} reads {why}",
+            quota.name, rule.key
+        );
+        let problem = Diagnostic { code: "quota-unchargeable", severity, message, ..quota.problem.clone() };
+        Some(problem.with_hint(hint))
     }
 
-    /// Why the condition of a rule is not true for any request of a reference, if that is certain.
-    fn why_never(
+    /// Why the condition of a rule is not true for the requests of a reference.
+    fn never(
         self,
         rule: &RuleConfig,
         extension: &dyn ExtensionConfig,
         quota: &QuotaReference,
-    ) -> Option<String> {
+    ) -> Option<Never> {
         let Condition::When(program) = &rule.condition else { return None };
-        let of = |program: &Program| self.is_never(program, extension, quota);
-        if let Some(why) = of(program) {
-            return Some(why);
+        let of = |program: &Program| self.never_true(program, extension, quota);
+        let whole = of(program);
+        if whole.as_ref().is_some_and(|never| never.is_certain) {
+            return whole;
         }
         let operands = program.conjunct_texts();
         let several = operands.len() > 1;
         let compiled = |text| mixer_expr::compile(rule.language, text, self.vocabulary).ok();
-        operands.into_iter().filter(|_| several).filter_map(compiled).find_map(|operand| of(&operand))
+        let operands = operands.into_iter().filter(|_| several).filter_map(compiled);
+        let mut nevers: Vec<Never> =
+            whole.into_iter().chain(operands.filter_map(|operand| of(&operand))).collect();
+        let certain = nevers.iter().position(|never| never.is_certain);
+        (!nevers.is_empty()).then(|| nevers.swap_remove(certain.unwrap_or(0)))
     }
 
     /// Why a condition without attributes that differ between requests of a reference is not true.
-    fn is_never(
+    fn never_true(
         self,
         program: &Program,
         extension: &dyn ExtensionConfig,
         quota: &QuotaReference,
-    ) -> Option<String> {
+    ) -> Option<Never> {
         let arena = bumpalo::Bump::new();
         let mut bag = AttributeBag::empty(self.vocabulary, &arena);
         let mut whys = Vec::new();
+        let mut is_certain = true;
         for slot in program.attributes() {
             let name = self.vocabulary.name(slot);
             match extension.charged_attribute(quota, name) {
                 ChargedAttribute::Any => return None,
-                ChargedAttribute::Text(_) | ChargedAttribute::Absent if self.is_generated(slot) => {
-                    return None;
-                }
+                _ if self.is_generated(slot) => return None,
                 ChargedAttribute::Text(text) => {
                     bag.set(slot, Value::String(text.as_bytes()));
                     whys.push(format!("`{name}`, which is `{text}`"));
                 }
                 ChargedAttribute::Absent => whys.push(format!("`{name}`, which descriptors do not set")),
+                ChargedAttribute::Unnamed => {
+                    is_certain = false;
+                    whys.push(format!("`{name}`, which `entries` does not name"));
+                }
             }
         }
         let is_true = matches!(program.eval(&bag), Ok(Value::Bool(true)));
-        (!is_true && !whys.is_empty()).then(|| format!("reads {}", whys.join(", and ")))
+        (!is_true && !whys.is_empty()).then(|| Never { why: whys.join(", and "), is_certain })
     }
 
     fn is_generated(self, slot: SlotId) -> bool {
@@ -205,7 +239,7 @@ pub(super) fn unconfigured(
     unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, configured, instances))).collect()
 }
 
-/// The problems of quotas that extensions name, and that no rule charges for the requests of the extension.
+/// The problems of quotas that extensions name, and that no rule charges for the requests of the extension, or for some of them.
 pub(super) fn unchargeable(extensions: &[Arc<dyn ExtensionConfig>], of: Unchargeable<'_>) -> Diagnostics {
     extensions.iter().flat_map(|extension| of.problems(&**extension)).collect()
 }

@@ -9,8 +9,8 @@ use super::header_operations::HeaderOperations;
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
 use super::model::{
-    ActionConfig, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind, InstanceConfig,
-    OnError, RuleConfig, denies_failed_condition,
+    ActionConfig, Condition, Evasion, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
+    InstanceConfig, OnError, RuleConfig, denies_failed_condition,
 };
 use super::names;
 use super::problems::ResourceProblems;
@@ -110,6 +110,7 @@ pub(super) fn build_rule(
         Condition::When(program) => program.shared_text().clone(),
         _ => builder.names.intern(&rule.condition),
     };
+    let evasion = suspicions::evasion(&condition, &actions, &builder.programs.vocabulary);
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
             key: resource.key.clone(),
@@ -125,6 +126,7 @@ pub(super) fn build_rule(
             of_mesh: *resource.key.namespace == *default_namespace,
             allows_everywhere,
             on_error,
+            evasion,
             origin: resource.origin.clone(),
         })
     });
@@ -161,6 +163,7 @@ fn closed(
         of_mesh,
         allows_everywhere: annotations::allows_everywhere(resource, problems),
         on_error: annotations::on_error(resource, problems),
+        evasion: Evasion::Nobody,
         origin: resource.origin.clone(),
     };
     RuleState {

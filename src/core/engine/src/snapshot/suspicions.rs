@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::comparisons::{self, lists};
-use super::model::{Condition, RuleConfig};
+use super::model::{ActionConfig, Condition, Evasion, RuleConfig};
 use super::problems::ResourceProblems;
+use crate::template::Variety;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, RawResource};
 use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall};
@@ -66,10 +67,35 @@ impl WithoutRule {
             WithoutRule::KeepsHeaders => "keeps the headers that its caller sent",
         }
     }
+
+    /// What the request does if the condition of the rule fails. The services for Envoy refuse it unless another rule charges the quota.
+    fn text_of_failure(self) -> &'static str {
+        match self {
+            WithoutRule::IsNotCharged => "is charged to no quota, and refused if Envoy asks",
+            WithoutRule::Passes | WithoutRule::KeepsHeaders => self.text(),
+        }
+    }
 }
 
 /// The condition of a rule that is switched off.
 pub(super) const NEVER: &str = "false";
+
+/// Which requests can make the condition of a rule that charges a quota fail although the rule may be meant for them.
+pub(super) fn evasion(condition: &Condition, actions: &[ActionConfig], vocabulary: &Vocabulary) -> Evasion {
+    let mut instances = actions.iter().flat_map(|action| &action.instances);
+    let charges = instances.any(|instance| instance.template().variety == Variety::Quota);
+    let Condition::When(program) = condition else { return Evasion::Nobody };
+    if !charges {
+        return Evasion::Nobody;
+    }
+    if program.may_be_skipped(&|read| is_always_there(vocabulary.name(read.slot))) {
+        Evasion::AnyRequest
+    } else if program.may_be_skipped(&|_| false) {
+        Evasion::PartialRequests
+    } else {
+        Evasion::Nobody
+    }
+}
 
 /// Warns about the condition of a rule, and what its actions look up in lists. `without`: what the rule prevents unless its condition fails.
 pub(super) fn rule(
@@ -104,7 +130,7 @@ pub(super) fn rule(
         problems.push(Diagnostic::warning(code, field(), message).with_hint(hint));
     }
     let Some(without) = without else { return };
-    let does = without.text();
+    let does = without.text_of_failure();
     let is_always_there = |read: Read<'_>| is_always_there(vocabulary.name(read.slot));
     if let Some(read) = program.skipped_without(&is_always_there) {
         let name = shown(read, vocabulary);

@@ -406,8 +406,8 @@ fn a_misspelt_prefix_of_our_annotations_is_an_error() {
 #[test]
 fn conversions_of_what_a_caller_sends_are_reported_in_the_instances_of_checks() {
     let value = r#"ip(request.headers["x-forwarded-for"])"#;
-    let message = "a call whose `request.headers[\"x-forwarded-for\"]` is absent or no valid IP address fails with INTERNAL: the \
-                   instance cannot be evaluated";
+    let message = "a call whose `request.headers[\"x-forwarded-for\"]` is absent or no valid IP address fails: the \
+                   instance cannot be evaluated (INTERNAL; to Envoy a check is INVALID_ARGUMENT, and a descriptor over its limit)";
     for (value, adapter, on_rule, on_handler, expected) in [
         (value, "denier", "", "", Some((12, message))),
         (r#"ip(request.headers["x-forwarded-for"] | "0.0.0.0")"#, "denier", "", "", Some((12, message))),
@@ -624,7 +624,28 @@ fn an_annotation_that_opens_nothing_is_reported() {
         ("istio-system", "mixer.dev/allows: everywhere", noop, r#"match: " ","#, vec!["match-empty"]),
         ("istio-system", "", noop, "", vec!["allows-nothing"]),
         ("istio-system", "mixer.dev/dry-run: \"true\"", noop, "", vec![]),
-        ("istio-system", "", "{compiledAdapter: listchecker, params: {overrides: [a]}}", "", vec![]),
+        (
+            "istio-system",
+            "",
+            "{compiledAdapter: listchecker, params: {overrides: [a]}}",
+            "",
+            vec!["default-refuses-all"],
+        ),
+        (
+            "istio-system",
+            "mixer.dev/allows: everywhere",
+            "{compiledAdapter: listchecker, params: {overrides: [a]}}",
+            "",
+            vec![],
+        ),
+        (
+            "istio-system",
+            "mixer.dev/dry-run: \"true\"",
+            "{compiledAdapter: listchecker, params: {overrides: [a]}}",
+            "",
+            vec![],
+        ),
+        ("shop", "", "{compiledAdapter: listchecker, params: {overrides: [a]}}", "", vec![]),
         (
             "istio-system",
             "mixer.dev/allows: everywhere",

@@ -3,6 +3,7 @@
 use super::settings::{QuotaRule, StringMatch};
 use super::written::each_field;
 use super::{EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
+use crate::known::known_types;
 use mixer_attribute::CALLER_PRINCIPAL;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{
@@ -156,7 +157,8 @@ pub(super) fn shadowed(
 /// The protocol that every descriptor has.
 const DESCRIPTOR_PROTOCOL: &str = "ratelimit";
 
-/// What the descriptors that are charged to a quota have of an attribute; checks have any.
+/// What the descriptors that are charged to a quota have of an attribute; checks have any. The entries of a selector are those that a
+/// descriptor must have; it may have others.
 pub(super) fn charged_attribute<'c>(
     config: &'c EnvoyConfig,
     quota: &QuotaReference,
@@ -170,11 +172,23 @@ pub(super) fn charged_attribute<'c>(
     if is_set(config, selector, name) || (selects && quota.namespaces == QuotaNamespaces::Any) {
         return ChargedAttribute::Any;
     }
+    // Other entries than those of the selector set these, and the certificate of the caller its name.
+    let mut converted = CONVERTED.iter().flat_map(|(_, prefixes)| *prefixes);
+    if name == CALLER_PRINCIPAL || converted.any(|prefix| name.starts_with(prefix)) {
+        return ChargedAttribute::Any;
+    }
     match name {
         "context.protocol" => ChargedAttribute::Text(DESCRIPTOR_PROTOCOL),
         _ if selects && !namespace.is_empty() => ChargedAttribute::Text(namespace),
-        _ => ChargedAttribute::Absent,
+        _ if selects || is_of_http(name) => ChargedAttribute::Absent,
+        _ => ChargedAttribute::Unnamed,
     }
+}
+
+/// Whether an attribute is one that proxies set for HTTP requests and connections. Others are the names of whoever writes descriptors.
+fn is_of_http(name: &str) -> bool {
+    let mut prefixes = ["check.", "connection.", "context.", "request.", "response."].into_iter();
+    prefixes.any(|prefix| name.starts_with(prefix)) && known_types().iter().any(|(known, _)| *known == name)
 }
 
 /// What checks lack unless Envoy sends bodies.

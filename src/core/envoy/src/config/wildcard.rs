@@ -4,9 +4,11 @@ use std::cell::Cell;
 
 use memchr::memmem::Finder;
 
-/// Texts of at most so many bytes are searched at no charge.
+/// Texts of at most so many bytes are short.
 const SHORT: usize = 4 << 10;
-/// Bytes of longer texts that the patterns of one call search, a text counting for each pattern.
+/// Bytes of short texts that the patterns of one call search at no charge, a text counting for each pattern: what ordinary values need.
+const FREE: usize = 1 << 20;
+/// Bytes of longer texts, and of short ones beyond that, that the patterns of one call search; a text counts for each pattern.
 const MAX_SEARCHED: usize = 8 << 20;
 
 /// A pattern of a descriptor's value.
@@ -36,24 +38,30 @@ pub(crate) struct Exhausted;
 
 impl std::fmt::Display for Exhausted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "wildcards search more than {} MiB of long values in this call", MAX_SEARCHED >> 20)
+        write!(f, "wildcards search more than {} MiB of values in this call", MAX_SEARCHED >> 20)
     }
 }
 
-/// What the patterns of one call may still search, in bytes of long texts.
+/// What the patterns of one call may still search, in bytes.
 #[derive(Debug)]
-pub(crate) struct Search(Cell<usize>);
+pub(crate) struct Search {
+    /// Of short texts only.
+    free: Cell<usize>,
+    /// Of any.
+    left: Cell<usize>,
+}
 
 impl Default for Search {
     fn default() -> Self {
-        Self(Cell::new(MAX_SEARCHED))
+        Self { free: Cell::new(FREE), left: Cell::new(MAX_SEARCHED) }
     }
 }
 
 impl Search {
     fn take(&self, length: usize) -> Result<(), Exhausted> {
-        if length > SHORT {
-            self.0.set(self.0.get().checked_sub(length).ok_or(Exhausted)?);
+        match self.free.get().checked_sub(length) {
+            Some(rest) if length <= SHORT => self.free.set(rest),
+            _ => self.left.set(self.left.get().checked_sub(length).ok_or(Exhausted)?),
         }
         Ok(())
     }
@@ -82,7 +90,7 @@ impl Wildcard {
 
     /// Whether it fits a text. Cost: linear in the text.
     ///
-    /// Errors: the text is long, and too much has been searched already.
+    /// Errors: too much has been searched already.
     pub(crate) fn fits(&self, text: &[u8], search: &Search) -> Result<bool, Exhausted> {
         let Some(rest) = text.strip_prefix(&*self.start) else { return Ok(false) };
         let Some(end) = &self.end else { return Ok(rest.is_empty()) };
@@ -132,20 +140,32 @@ mod tests {
     fn long_texts_are_searched_within_a_bound() {
         let pattern = Wildcard::new("*bot*x");
         let search = Search::default();
-        let short = vec![b'x'; SHORT];
-        for _ in 0..10_000 {
+        // The last byte is the end.
+        let short = vec![b'x'; SHORT + 1];
+        for _ in 0..FREE / SHORT {
             assert_eq!(pattern.fits(&short, &search), Ok(false));
         }
-        // The last byte is the end.
         let long = vec![b'x'; (1 << 20) + 1];
         for _ in 0..MAX_SEARCHED >> 20 {
             assert_eq!(pattern.fits(&long, &search), Ok(false));
         }
         assert_eq!(pattern.fits(&long, &search), Err(Exhausted));
-        assert_eq!(pattern.fits(&short, &search), Ok(false), "a short one costs nothing");
+        assert_eq!(pattern.fits(&short, &search), Err(Exhausted), "neither a short one");
         for free in ["xx*", "*xx", "x*x", "y*bot*x", "*bot*y"] {
             assert!(Wildcard::new(free).fits(&long, &search).is_ok(), "{free} is not searched");
         }
+    }
+
+    /// Values of a call are as many as its caller likes.
+    #[test]
+    fn short_texts_count_beyond_what_ordinary_calls_have() {
+        let pattern = Wildcard::new("*bot*x");
+        let search = Search::default();
+        let short = vec![b'x'; SHORT + 1];
+        for _ in 0..(FREE + MAX_SEARCHED) / SHORT {
+            assert_eq!(pattern.fits(&short, &search), Ok(false));
+        }
+        assert_eq!(pattern.fits(&short, &search), Err(Exhausted));
     }
 
     #[test]

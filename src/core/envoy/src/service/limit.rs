@@ -134,7 +134,8 @@ impl EnvoyService {
         Ok(out.into())
     }
 
-    /// Allocates the quota that is configured for a descriptor, if any; the stricter status counts. Records the exchange.
+    /// Allocates the quota that is configured for a descriptor, if any; the stricter status counts. Records the exchange. A descriptor whose
+    /// values make rules fail is over its limit.
     async fn apply_quota(
         &self,
         call: LimitCall<'_>,
@@ -171,6 +172,7 @@ impl EnvoyService {
                 best_effort: false,
                 deduplication_id: &id,
                 level: true,
+                is_partial: true,
                 protocol: Protocol::Envoy,
             };
             if let Some(exchange) = &mut exchange {
@@ -180,9 +182,16 @@ impl EnvoyService {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     mixer_base::warn_limited!(1, %error, quota = quota.name, "a quota for Envoy could not be allocated");
-                    let error = GrpcError::new(Code::Unavailable, error);
+                    // What a caller makes fail is no failure of the server: the caller could choose the mode.
+                    let is_refused = error.is_of_request;
+                    let code = if is_refused { Code::InvalidArgument } else { Code::Unavailable };
+                    let error = GrpcError::new(code, error.to_string());
                     if let (Some(observation), Some(exchange)) = (recorder, exchange) {
                         exchange.failed(error.clone()).record(observation, &attributes);
+                    }
+                    if is_refused {
+                        status.exceed();
+                        return Ok(());
                     }
                     return Err(error);
                 }
@@ -206,15 +215,16 @@ impl EnvoyService {
         call: LimitCall<'a>,
         mut bag: AttributeBag<'a>,
         quota: QuotaRequest<'_>,
-    ) -> Result<QuotaOutcome, String> {
+    ) -> Result<QuotaOutcome, DispatchError> {
         let LimitCall { published, context, state, .. } = call;
-        state.require_configured(quota.name)?;
+        let unconfigured = |error| DispatchError { errors: vec![error], is_of_request: false };
+        state.require_configured(quota.name).map_err(unconfigured)?;
         set_principal(call.principal, published, &mut bag);
-        pipeline::preprocess(published, &mut bag, context).await.map_err(|error| error.to_string())?;
+        pipeline::preprocess(published, &mut bag, context).await?;
         let outcome = pipeline::allocate(published, &bag, quota, context).await;
         if published.routes.has_dry_run() {
             Box::pin(dispatch::dry_run_quota(&published.routes, &bag, quota, context)).await;
         }
-        outcome.map_err(|error| error.to_string())
+        outcome
     }
 }

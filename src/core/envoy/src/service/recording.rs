@@ -29,6 +29,7 @@ impl RequiredQuotas<'_> {
             best_effort: false,
             deduplication_id: &self.id,
             level: true,
+            is_partial: false,
             protocol: Protocol::Envoy,
         })
     }

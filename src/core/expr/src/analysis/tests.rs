@@ -451,3 +451,40 @@ fn examined_conditions_are_bounded() {
     let deep = format!("{}user{}", "toLower(".repeat(200), ")".repeat(200)) + r#" != "x""#;
     assert_eq!(skipped(Language::Cexl, &deep), "", "nothing is known of what is nested too deeply");
 }
+
+/// Nothing found means that there is nothing.
+#[test]
+fn what_is_not_examined_may_be_skipped() {
+    let may_be = |language, text: &str| program(language, text).may_be_skipped(&|_| false);
+    for (text, expected) in [
+        (r#"user == "bot""#, false),
+        (r#"user != "bot""#, true),
+        (r#"ip(headers["x"] | "") == address"#, true),
+        (r#"toLower(user) == "bot" && mtls"#, false),
+    ] {
+        assert_eq!(may_be(Language::Cexl, text), expected, "{text}");
+    }
+    for (text, expected) in [
+        (r#"headers["x"] == "free""#, false),
+        (r#"headers["x"] != "free""#, true),
+        (r#"headers[user] == "free""#, true),
+        (r#"int(headers["x"]) > 7"#, true),
+    ] {
+        assert_eq!(may_be(Language::Cel, text), expected, "{text}");
+    }
+    let chain = |count: usize, test: &dyn Fn(usize) -> String| (0..count).map(test).collect::<Vec<_>>();
+    let large = chain(super::MAX_NODES, &|i| format!(r#"user == "u{i}""#)).join(" || ");
+    let keys = |count| chain(count, &|i| format!(r#"headers["{i}"] == "free""#)).join(" && ");
+    let same = chain(super::MAX_SUBJECTS + 1, &|i| format!(r#"headers["x"] == "{i}""#)).join(" || ");
+    let deep = format!("{}user{}", "toLower(".repeat(200), ")".repeat(200)) + r#" == "x""#;
+    for (language, text, expected) in [
+        (Language::Cexl, &large, true),
+        (Language::Cexl, &deep, true),
+        (Language::Cel, &large, true),
+        (Language::Cel, &keys(super::MAX_SUBJECTS), false),
+        (Language::Cel, &keys(super::MAX_SUBJECTS + 1), true),
+        (Language::Cel, &same, false),
+    ] {
+        assert_eq!(may_be(language, text), expected, "{}", text.get(..60).unwrap_or(text));
+    }
+}

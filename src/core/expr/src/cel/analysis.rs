@@ -9,7 +9,7 @@ use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
 use super::value::Val;
 use crate::analysis::{
     self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, Form, MAX_DEPTH, MAX_NODES,
-    MAX_OPERANDS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    MAX_OPERANDS, MAX_SUBJECTS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 use mixer_attribute::{SlotId, ValueType};
 
@@ -25,13 +25,19 @@ pub(super) fn skipped_without<'p>(
     if plan.len() > MAX_NODES {
         return None;
     }
-    let mut subjects: Vec<Read<'p>> = Vec::new();
+    let subjects = required(plan).into_iter().filter(|read| !is_always_there(*read));
+    analysis::skipped(subjects, false, |assumption| truths(plan, root, assumption))
+}
+
+/// The entries of maps whose absence fails the evaluation.
+fn required(plan: &Plan) -> Vec<Read<'_>> {
+    let mut subjects: Vec<Read<'_>> = Vec::new();
     for read in plan.ops().filter_map(|op| entry(plan, op)) {
-        if !subjects.contains(&read) && !is_always_there(read) {
+        if !subjects.contains(&read) {
             subjects.push(read);
         }
     }
-    analysis::skipped(subjects, false, |assumption| truths(plan, root, assumption))
+    subjects
 }
 
 /// The first conversion of a text that skips a condition that may otherwise be true.
@@ -39,8 +45,22 @@ pub(super) fn skipped_by_malformed(plan: &Plan, root: OpId) -> Option<Conversion
     if plan.len() > MAX_NODES {
         return None;
     }
-    let calls = plan.ops().filter_map(|op| Some((Call::of(op), conversion(plan, op)?)));
-    analysis::skipped_by(calls, |assumption| truths(plan, root, assumption))
+    analysis::skipped_by(conversions(plan), |assumption| truths(plan, root, assumption))
+}
+
+/// The conversions of texts, each with its operation.
+fn conversions(plan: &Plan) -> impl Iterator<Item = (Call, Conversion<'_>)> {
+    plan.ops().filter_map(|op| Some((Call::of(op), conversion(plan, op)?)))
+}
+
+/// Whether a condition is within the bounds, and every key that it requires is constant, so that nothing found in it means that there is
+/// nothing.
+pub(super) fn is_examined(plan: &Plan) -> bool {
+    let is_looked_up = |op: &&Op| matches!(op, Op::Binary(Binary::Index, ..) | Op::Select(..));
+    plan.len() <= MAX_NODES
+        && plan.ops().filter(is_looked_up).all(|op| entry(plan, op).is_some())
+        && required(plan).len() <= MAX_SUBJECTS
+        && conversions(plan).count() <= MAX_SUBJECTS
 }
 
 /// The conversion that an operation makes of a text that is no constant.

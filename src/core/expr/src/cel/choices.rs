@@ -207,7 +207,7 @@ impl<'s> AllChoices<'s> {
             Val::String(pattern) => Ok(functions::matches(pattern, b"", arena).map(|_| ())?),
             _ => Ok(()),
         };
-        patterns.failing(test, |_, fault| pattern_cure(&fault.into_error(arena).to_string()))
+        patterns.failing(test, |_, fault| pattern_cure(&fault.into_error().to_string()))
     }
 
     /// The names that convert, and are equal to none.

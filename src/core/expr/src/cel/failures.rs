@@ -197,7 +197,7 @@ impl Search<'_> {
             let Some((operand, inner)) = operands.find_map(|id| Some((id, evaluate(id)?))) else { break };
             (id, fault) = (operand, inner);
         }
-        self.fails(id, fault.into_error(&arena), self.cure(self.plan.op(id)), places);
+        self.fails(id, fault.into_error(), self.cure(self.plan.op(id)), places);
         // Several operations may have it as an operand.
         if let Some(known) = self.known.get_mut(outer.index()) {
             *known = Known::Fails;
@@ -236,7 +236,7 @@ impl Search<'_> {
             _ => return,
         };
         if let Err(fault) = ops::binary(&mut EvalContext::new(&bag), function, first, argument) {
-            self.fails(id, fault.into_error(&arena), cure, places);
+            self.fails(id, fault.into_error(), cure, places);
         }
     }
 
@@ -250,7 +250,7 @@ impl Search<'_> {
         if let Ok(name @ Val::Opaque(..)) = Evaluator::new(self.plan, &bag).run(id)
             && let Err(fault) = ops::equal(&mut EvalContext::new(&bag), name, Ok(name))
         {
-            self.fails(id, fault.into_error(&arena), self.cure(self.plan.op(id)), places);
+            self.fails(id, fault.into_error(), self.cure(self.plan.op(id)), places);
         }
     }
 
@@ -258,10 +258,9 @@ impl Search<'_> {
     fn chosen(&mut self, op: &Op, places: &[u32]) {
         let known = &self.known;
         let is_constant = |id: OpId| known.get(id.index()) == Some(&Known::Constant);
-        let arena = Bump::new();
         for FailingChoice { from, fault, cure, is_certain } in self.choices.follow(op, is_constant) {
             let position = || places.get(from.index()).map(|at| self.source.position(*at));
-            self.found.add(is_certain, position, fault.into_error(&arena).to_string(), cure);
+            self.found.add(is_certain, position, fault.into_error().to_string(), cure);
         }
     }
 

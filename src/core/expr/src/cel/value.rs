@@ -55,13 +55,11 @@ impl<'a> Fault<'a> {
     }
 
     /// The error that callers see.
-    pub(super) fn into_error(self, arena: &'a Bump) -> EvalError<'a> {
+    pub(super) fn into_error(self) -> EvalError<'a> {
         match self {
             Fault::Unknown => EvalError::Failed("failed to recover of type unknown"),
             Fault::Static(text) => EvalError::Failed(text),
-            Fault::NoSuchKey(key) => {
-                EvalError::failed(arena, format_args!("no such key: '{}'", String::from_utf8_lossy(key)))
-            }
+            Fault::NoSuchKey(key) => EvalError::NoSuchKey { key },
             Fault::Other(error) => error,
         }
     }

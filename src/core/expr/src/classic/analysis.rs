@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::analysis::{
     self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, Form, MAX_DEPTH, MAX_NODES,
-    MAX_OPERANDS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
+    MAX_OPERANDS, MAX_SUBJECTS, Operand, Order, Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 
 /// The first attribute without a default whose absence skips a condition that would otherwise be true.
@@ -18,13 +18,19 @@ pub(super) fn skipped_without<'p>(
     if is_large(root) {
         return None;
     }
-    let mut subjects: Vec<Read<'p>> = Vec::new();
+    let subjects = required(root).into_iter().filter(|read| !is_always_there(*read));
+    analysis::skipped(subjects, true, |assumption| Walk { assumption }.truths(root, 0))
+}
+
+/// The attributes whose absence fails the evaluation, each with the first entry of it if it is a map.
+fn required(root: &Expr) -> Vec<Read<'_>> {
+    let mut subjects: Vec<Read<'_>> = Vec::new();
     for read in strict_reads(root) {
-        if !subjects.iter().any(|known| known.slot == read.slot) && !is_always_there(read) {
+        if !subjects.iter().any(|known| known.slot == read.slot) {
             subjects.push(read);
         }
     }
-    analysis::skipped(subjects, true, |assumption| Walk { assumption }.truths(root, 0))
+    subjects
 }
 
 /// The first conversion of a text that skips a condition that may otherwise be true.
@@ -32,13 +38,38 @@ pub(super) fn skipped_by_malformed(root: &Expr) -> Option<Conversion<'_>> {
     if is_large(root) {
         return None;
     }
+    analysis::skipped_by(conversions(root), |assumption| Walk { assumption }.truths(root, 0))
+}
+
+/// The conversions of texts, each with its node.
+fn conversions(root: &Expr) -> Vec<(Call, Conversion<'_>)> {
     let mut calls = Vec::new();
     let mut pending = vec![root];
     while let Some(expr) = pending.pop() {
         calls.extend(conversion(expr).map(|conversion| (Call::of(expr), conversion)));
         pending.extend(expr.children().iter().rev());
     }
-    analysis::skipped_by(calls, |assumption| Walk { assumption }.truths(root, 0))
+    calls
+}
+
+/// Whether a condition is within the bounds, so that nothing found in it means that there is nothing.
+pub(super) fn is_examined(root: &Expr) -> bool {
+    !is_large(root)
+        && !is_deep(root)
+        && required(root).len() <= MAX_SUBJECTS
+        && conversions(root).len() <= MAX_SUBJECTS
+}
+
+/// Whether a part of a condition is nested so deeply that it has any value.
+fn is_deep(root: &Expr) -> bool {
+    let mut pending = vec![(root, 0)];
+    while let Some((expr, depth)) = pending.pop() {
+        if depth > MAX_DEPTH {
+            return true;
+        }
+        pending.extend(expr.children().iter().map(|child| (child, depth + 1)));
+    }
+    false
 }
 
 /// The conversion that a node makes of a text that is no constant.
