@@ -4,8 +4,21 @@ use mixer_expr::functions::Regex;
 
 use super::EntryType;
 
-/// Values that have nothing in common: a pattern that matches each of them matches everything that a request can bring.
-pub(super) const PROBES: [&[u8]; 5] = [b"a", b"0", b"-", b" ", "\u{e9}".as_bytes()];
+/// Longer than what a pattern with a bound of its length is meant for.
+const LONG: &[u8] = &[b'a'; 4096];
+
+/// Values that have nothing in common: a pattern that matches each of them matches everything that a request can bring. One that excludes
+/// a character, such as `^[^/]+$`, does not match the text of all.
+pub(super) const PROBES: [&[u8]; 8] = [
+    b"a",
+    b"0",
+    b"-",
+    b" ",
+    b"\t",
+    "\u{e9}".as_bytes(),
+    b" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~",
+    LONG,
+];
 
 /// Why a list with this entry is not used; `None` if it may be. Istio Mixer uses it.
 pub(super) fn refusal(entry: &[u8], entry_type: EntryType, blacklist: bool) -> Option<&'static str> {
