@@ -51,6 +51,8 @@ pub(super) struct Shared {
     /// Bounds the memory of inputs that wait, and of their evaluations.
     memory: Arc<Share>,
     max_input: usize,
+    /// Longest input of which there can be memory for another thread, in bytes of text.
+    max_waiting: usize,
     runtime: tokio::runtime::Handle,
     trouble: ArcSwapOption<String>,
     counters: Counters,
@@ -99,6 +101,7 @@ impl Shared {
         metrics: &Metrics,
         handler_name: Arc<str>,
     ) -> Self {
+        let max_waiting = memory.limit().saturating_sub(WAITING_BESIDES) / (WAITING + EVALUATED);
         Self {
             evaluator: Evaluator::new(prepared),
             query: settings.query,
@@ -108,6 +111,7 @@ impl Shared {
             threads,
             memory,
             max_input: settings.max_input,
+            max_waiting,
             runtime: tokio::runtime::Handle::current(),
             trouble: ArcSwapOption::empty(),
             counters: Counters::new(metrics, &handler_name),
@@ -194,14 +198,17 @@ impl Shared {
     /// The answer to a call for which there is no memory.
     fn without_memory(&self) -> Result<CheckResult, HandlerError> {
         self.counters.no_memory.increment();
-        self.failed("too much input of other calls waits for its evaluation", true)
+        // Callers can bring it about, with long inputs at the same time: no failure that may allow a call. Istio Mixer has no bound, so
+        // that there is no answer to repeat.
+        let is_late = self.undecided == Undecided::Allowed;
+        self.failed("too much input of other calls waits for its evaluation", is_late)
     }
 
-    /// The answer to a call whose input is too long.
-    fn too_long(&self, bytes: usize) -> CheckResult {
+    /// The answer to a call whose input is too long. `how`: which evaluations the bound is for, after a blank.
+    fn too_long(&self, bytes: usize, most: usize, how: &str) -> CheckResult {
         self.counters.too_long.increment();
         let message =
-            format!("opa: the input has {bytes} bytes of text, and at most {} are evaluated", self.max_input);
+            format!("opa: the input has {bytes} bytes of text, and at most {most} are evaluated{how}");
         let status = Status { code: INVALID_ARGUMENT, message, details: Vec::new() };
         CheckResult { status, ..CheckResult::default() }
     }
@@ -276,7 +283,7 @@ impl HandleCheck for OpaHandler {
         let shared = &self.shared;
         let bytes = layout.bytes(instance);
         if bytes > shared.max_input {
-            return Reply::Ready(Ok(shared.too_long(bytes)));
+            return Reply::Ready(Ok(shared.too_long(bytes, shared.max_input, "")));
         }
         let mut input = None;
         if shared.trust.is_given(bytes) {
@@ -287,6 +294,10 @@ impl HandleCheck for OpaHandler {
                 return Reply::Ready(shared.answer(outcome));
             }
             shared.trust.note(bytes, INLINE);
+        }
+        if bytes > shared.max_waiting {
+            let how = format!(" for longer than {INLINE:?}");
+            return Reply::Ready(Ok(shared.too_long(bytes, shared.max_waiting, &how)));
         }
         let waits = bytes.saturating_mul(WAITING).saturating_add(WAITING_BESIDES);
         let Some(memory) = shared.memory.reserve(waits) else {

@@ -80,14 +80,47 @@ async fn inputs_that_wait_have_their_share_of_memory() {
     let held = share.reserve(share.limit() - 1000).unwrap();
     let text = "opa: too much input of other calls waits for its evaluation";
     match reply(&*handler, ["", "PUT", &long]) {
-        Reply::Ready(Err(error)) => assert_eq!(error.message, text),
-        _ => panic!("it waits"),
+        // No failure that `errorMode: open` allows: those who call can bring it about.
+        Reply::Ready(answer) => assert_eq!(answer, Err(HandlerError::of_request(text))),
+        Reply::Later(_) => panic!("it waits"),
     }
     // Not enough is left for the evaluation.
     drop(held);
     let _held = share.reserve(share.limit() - 100_000).unwrap();
     let Reply::Later(answer) = reply(&*handler, ["", "PUT", &long]) else { panic!("it does not wait") };
-    assert_eq!(answer.await.map_err(|error| error.message), Err(text.to_owned()));
+    assert_eq!(answer.await, Err(HandlerError::of_request(text)));
     let counted = env.metrics.counter(Family::OpaUndecided, &["h.istio-system", "memory"]);
     assert_eq!(counted.get(), 2);
+}
+
+#[tokio::test]
+async fn an_input_for_which_there_is_never_memory_is_refused() {
+    use mixer_base::budget::{MemoryBudget, Purpose};
+    use mixer_base::metrics::Family;
+
+    for as_istio_mixer in [false, true] {
+        let env = test_env("h.istio-system");
+        env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
+        env.commons.insert(Arc::new(MemoryBudget::new(16 << 20)));
+        let share = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::WaitingCalls));
+        let params = Params { max_input_kilobytes: MAX_INPUT_KILOBYTES, ..short_time(SLOW_IF_LONG) };
+        let handler = Opa::build(params, vec![bound()], env.clone()).await.unwrap();
+        let longest = (share.limit() - (2 << 10)) / 34;
+        let path = |length: usize| "a".repeat(length - "PUT".len());
+        let at_the_bound = reply(&*handler, ["", "PUT", &path(longest)]);
+        assert!(matches!(at_the_bound, Reply::Later(_)), "{longest} is too long");
+        drop(at_the_bound);
+        let Reply::Ready(beyond) = reply(&*handler, ["", "PUT", &path(longest + 1)]) else {
+            panic!("it waits")
+        };
+        let text = format!(
+            "opa: the input has {} bytes of text, and at most {longest} are evaluated for longer than 2ms",
+            longest + 1
+        );
+        let status = beyond.unwrap().status;
+        assert_eq!((status.code, status.message), (3, text));
+        let counted = |why| env.metrics.counter(Family::OpaUndecided, &["h.istio-system", why]).get();
+        assert_eq!([counted("input"), counted("memory")], [1, 0]);
+        assert_eq!(share.used(), 0);
+    }
 }
