@@ -30,15 +30,27 @@ pub(super) fn document(name: &str, text: &[u8]) -> Result<Value, String> {
 
 fn from_yaml(text: &str) -> Result<Value, String> {
     let parsed = yaml::parse(text).map_err(|error| error.to_string())?;
-    for note in &parsed.notes {
-        if let Note::DuplicateKey { key, span, .. } = note {
-            return Err(format!(
-                "the key `{key}` is there twice, the second time in line {}",
-                span.start.line
-            ));
-        }
+    if let Some(why) = parsed.notes.iter().find_map(loss) {
+        return Err(why);
     }
     Ok(Value::from(parsed.root.to_json()))
+}
+
+/// What a document with this note would lose.
+fn loss(note: &Note) -> Option<String> {
+    match note {
+        Note::DuplicateKey { key, span, .. } => {
+            Some(format!("the key `{key}` is there twice, the second time in line {}", span.start.line))
+        }
+        Note::OverriddenKey { key, span, .. } => Some(format!(
+            "the key `{key}` in line {} has another value in the merge key `<<` after it",
+            span.start.line
+        )),
+        Note::SeveralDocuments { at } => {
+            Some(format!("it has several documents: that in line {} would be ignored", at.line))
+        }
+        Note::BooleanKey { .. } => None,
+    }
 }
 
 fn from_json(text: &str) -> Result<Value, String> {

@@ -111,6 +111,17 @@ async fn a_first_version_has_what_the_policy_reads() {
             "the key `closed` is there twice",
         ),
         ("a.yaml", "closed: false\nclosed: true\nlists: {blocked: []}\n", "the key `closed` is there twice"),
+        (
+            "a.yaml",
+            "base: &b {blocked: [eve]}\nclosed: false\nlists:\n  blocked: [mallory]\n  <<: *b\n",
+            "the key `blocked` in line 4 has another value in the merge key `<<` after it",
+        ),
+        (
+            "a.yaml",
+            "closed: false\nlists: {blocked: [eve]}\n---\nlists: {blocked: [mallory]}\n",
+            "it has several documents: that in line 3 would be ignored",
+        ),
+        ("a.json", r#"{"closed": false, "lists": {"blocked": ["eve"]}} {}"#, "could not read data"),
     ];
     for (name, text, wanted) in rows {
         let path = directory.path().join(name);
@@ -118,4 +129,18 @@ async fn a_first_version_has_what_the_policy_reads() {
         let refused = Opa::build(of_file(&path), vec![bound()], test_env("h.ns")).await.err();
         assert!(refused.as_ref().is_some_and(|why| why.to_string().contains(wanted)), "{text}: {refused:?}");
     }
+    // What a test in the policy replaces is read by the rules.
+    let path = directory.path().join("a.json");
+    std::fs::write(&path, r#"{"error": "not found"}"#).unwrap();
+    let tested =
+        format!("{POLICY}test_nobody if {{ open with data.lists as {{}} with data.closed as false }}\n");
+    let tested = Params { policy: vec![tested], ..of_file(&path) };
+    let refused = Opa::build(tested, vec![bound()], test_env("h.ns")).await.err().unwrap().to_string();
+    assert!(refused.contains("the data has no `closed`"), "{refused}");
+    // Keys behind `<<` replace its own, and the first document may have a mark.
+    let path = directory.path().join("a.yaml");
+    let merged = "---\nbase: &b {blocked: [eve]}\nclosed: false\nlists: {<<: *b, blocked: [mallory]}\n";
+    std::fs::write(&path, merged).unwrap();
+    let handler = Opa::build(of_file(&path), vec![bound()], test_env("h.ns")).await.unwrap();
+    assert_eq!(check(&*handler, ["mallory", "GET", "/"]).await.unwrap().status.code, 7);
 }
