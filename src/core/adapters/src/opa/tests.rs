@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rego::failing_calls;
 use super::*;
 use crate::AdapterOptions;
 use crate::testing::{instance, problems, test_env};
@@ -590,6 +591,22 @@ async fn literals_that_a_function_does_not_take_are_errors() {
             policy.replace("lower(x) = x { true }\n", "")
         };
         assert_eq!(problems::<Opa>(&params(&policy)), Vec::<String>::new(), "{expression}");
+    }
+    // Of what is imported only a function has its own arguments.
+    for (import, is_own) in [
+        ("future.keywords.contains", false),
+        ("future.keywords", false),
+        ("input.action.contains", false),
+        ("data.texts.contains", true),
+        ("data[\"texts\"].contains", true),
+        ("data.texts.has as contains", true),
+    ] {
+        let gate = format!(
+            "package gate\nimport {import}\ndefault open = false\nopen {{ contains(input.action.path, 7) }}\n"
+        );
+        let texts = "package texts\ncontains(a, b) { a == b }\nhas(a, b) { a == b }\n".to_owned();
+        let found = failing_calls(&Params { policy: vec![gate, texts], ..params("") });
+        assert_eq!(found.is_empty(), is_own, "{import}: {found:?}");
     }
 }
 

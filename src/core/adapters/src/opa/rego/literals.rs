@@ -1,7 +1,7 @@
 //! Calls that fail for every request, because an argument is a literal that the function does not take: an expression that does not
 //! compile, a network that is none, a number where a text is needed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use regorus::unstable::{BUILTINS, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead, Span};
@@ -64,35 +64,47 @@ pub(in super::super) fn failing_calls(params: &Params) -> Vec<Problem> {
             dialect::add(&mut engine, &format!("opa_policy.{index}"), text).ok()?;
         }
         let modules = engine.get_modules();
-        let functions = modules.iter().flat_map(|module| own_names(module)).collect();
-        let mut calls = Calls { own: &functions, module: 0, problems: Vec::new() };
-        for (index, module) in modules.iter().enumerate() {
-            calls.module = index;
-            module.policy.iter().for_each(|rule| calls.rule(rule));
+        // By package.
+        let mut functions: HashMap<Option<String>, HashSet<&str>> = HashMap::new();
+        for module in modules.iter() {
+            functions.entry(name(&module.package.refr)).or_default().extend(own_functions(module));
         }
-        Some(calls.problems)
+        let mut problems = Vec::new();
+        for (index, module) in modules.iter().enumerate() {
+            let own = functions.get(&name(&module.package.refr));
+            let mut calls = Calls { own, imported: imported(module).collect(), module: index, problems };
+            module.policy.iter().for_each(|rule| calls.rule(rule));
+            problems = calls.problems;
+        }
+        Some(problems)
     };
     catch_unwind(AssertUnwindSafe(find)).ok().flatten().unwrap_or_default()
 }
 
 /// The names with which those of the own functions of a module begin.
-fn own_names(module: &Module) -> impl Iterator<Item = &str> {
-    let functions = module.policy.iter().filter_map(|rule| match &**rule {
+fn own_functions(module: &Module) -> impl Iterator<Item = &str> {
+    module.policy.iter().filter_map(|rule| match &**rule {
         Rule::Spec { head: RuleHead::Func { refr, .. }, .. } => Some(start(refr).text()),
         _ => None,
-    });
-    let imports = module.imports.iter().filter_map(|import| match (&import.r#as, &*import.refr) {
+    })
+}
+
+/// The names with which those of the functions begin that a module may import: a keyword can have the name of a function, and no part of
+/// the input is one.
+fn imported(module: &Module) -> impl Iterator<Item = &str> {
+    let imports = module.imports.iter().filter(|import| start(&import.refr).text() == "data");
+    imports.filter_map(|import| match (&import.r#as, &*import.refr) {
         (Some(alias), _) => Some(alias.text()),
         (None, Expr::RefDot { field, .. }) => Some(field.0.text()),
         _ => None,
-    });
-    functions.chain(imports)
+    })
 }
 
 /// A visit of all expressions, which nest a few levels only.
 struct Calls<'m> {
     /// The first parts of the names of functions of the policy, which replace those of the engine.
-    own: &'m HashSet<&'m str>,
+    own: Option<&'m HashSet<&'m str>>,
+    imported: HashSet<&'m str>,
     module: usize,
     problems: Vec<Problem>,
 }
@@ -173,7 +185,8 @@ impl Calls<'_> {
     fn call(&mut self, span: &Span, function: &Expr, arguments: &[Ref<Expr>]) {
         let Some(name) = name(function) else { return };
         let at = start(function);
-        if self.problems.len() >= MAX_PROBLEMS || self.own.contains(at.text()) {
+        let is_own = self.imported.contains(at.text()) || self.own.is_some_and(|own| own.contains(at.text()));
+        if self.problems.len() >= MAX_PROBLEMS || is_own {
             return;
         }
         if let Some(why) = failure(&name, span, arguments) {
@@ -196,7 +209,7 @@ fn name(function: &Expr) -> Option<String> {
 /// Where a name begins.
 fn start(name: &Expr) -> &Span {
     match name {
-        Expr::RefDot { refr, .. } => start(refr),
+        Expr::RefDot { refr, .. } | Expr::RefBrack { refr, .. } => start(refr),
         name => name.span(),
     }
 }
