@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::unstable::{AssignOp, BUILTINS, BoolOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
 use super::super::{Problem, Subject};
-use super::reads::{Effect, Read, Reads, Sense};
+use super::reads::{Effect, Read, Sense};
 use super::text::one_line;
 use components::components;
-use scope::{Locals, Scope, parts, rule_name, start, written_out};
+use scope::{Aliases, Locals, Scope, parts, rule_name, start, written_out};
 
 /// Most levels of expressions on the longest way from a rule through those that it needs: what half of the stack of a thread holds, 1
 /// MiB, in a build without optimization.
@@ -38,9 +38,18 @@ struct Node {
     levels: usize,
     calls: Vec<usize>,
     needs: Vec<usize>,
-    /// What it needs, with what becomes of it if that holds.
-    uses: Vec<(usize, Sense)>,
+    uses: Vec<Use>,
     place: String,
+}
+
+/// What a rule needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Use {
+    node: usize,
+    /// What becomes of the rule if that holds.
+    sense: Sense,
+    /// Whether `with` gives it other documents.
+    is_within_with: bool,
 }
 
 /// The rules of a policy.
@@ -53,7 +62,8 @@ pub(super) struct Analysis {
     nodes: Vec<Node>,
     /// Reads by the node of their rule, with what becomes of the rule if they are defined.
     reads: Vec<(usize, Sense, Read)>,
-    replaced: BTreeSet<Vec<String>>,
+    /// What `with` replaces, by the node of its rule.
+    replaced: Vec<(usize, Vec<String>)>,
     problems: Vec<Problem>,
     /// Problems beyond [`MAX_PROBLEMS`].
     more_problems: usize,
@@ -77,12 +87,14 @@ impl Analysis {
                 }
             }
         }
+        let aliases = Aliases::of(modules.iter().map(|(_, scope)| scope));
         for (index, scope) in &modules {
             for rule in &scope.module.policy {
                 let at = analysis.node(&format!("{}.{}", scope.package, rule_name(rule)));
                 let mut visit = Visit {
                     analysis: &mut analysis,
                     scope,
+                    aliases: &aliases,
                     locals: Locals::of(rule),
                     module: *index,
                     at,
@@ -91,6 +103,7 @@ impl Analysis {
                     is_statement: false,
                     is_looked_into: false,
                     is_compared: false,
+                    is_within_with: false,
                 };
                 visit.rule(rule);
             }
@@ -137,8 +150,33 @@ impl Analysis {
         self.touched(path).next().is_some()
     }
 
-    /// What an evaluation of a rule reads. `decides`: what the rule does if it holds.
-    pub(super) fn reads(&mut self, rule: &str, decides: Effect) -> Reads {
+    /// What an evaluation of a rule reads, and what rules read that it does not need. `decides`: what the rule does if it holds.
+    pub(super) fn reads(&mut self, rule: &str, decides: Effect) -> Vec<Read> {
+        let effects = self.effects(rule, decides, |_| true);
+        // Of rules where nothing is replaced for them.
+        let direct = self.effects(rule, decides, |used| !used.is_within_with);
+        // A rule that is not evaluated, such as a test, replaces nothing.
+        let is_needed = |at: usize| effects.get(at).is_some_and(|effect| effect.is_any());
+        let replaced: BTreeSet<Vec<String>> = std::mem::take(&mut self.replaced)
+            .into_iter()
+            .filter_map(|(at, path)| is_needed(at).then_some(path))
+            .collect();
+        let reads = std::mem::take(&mut self.reads).into_iter().map(|(at, sense, read)| {
+            let may_replace = replaced
+                .iter()
+                .any(|replaced| read.path.starts_with(replaced) || replaced.starts_with(&read.path));
+            let effect = match (may_replace, read.is_within_with) {
+                (false, _) => effects.get(at),
+                (true, false) => direct.get(at),
+                (true, true) => None,
+            };
+            Read { effect: effect.copied().unwrap_or_default().of_part(sense), ..read }
+        });
+        reads.collect()
+    }
+
+    /// What each node does to the result of a rule through uses that `passes`.
+    fn effects(&self, rule: &str, decides: Effect, passes: impl Fn(&Use) -> bool) -> Vec<Effect> {
         let mut effects = vec![Effect::default(); self.nodes.len()];
         let mut pending: Vec<(usize, Effect)> =
             self.paths.get(rule).map(|at| (*at, decides)).into_iter().collect();
@@ -150,13 +188,10 @@ impl Analysis {
             }
             *known = both;
             let uses = self.nodes.get(at).map_or(&[][..], |node| &node.uses);
-            pending.extend(uses.iter().map(|(used, sense)| (*used, both.of_part(*sense))));
+            let uses = uses.iter().filter(|used| passes(used));
+            pending.extend(uses.map(|used| (used.node, both.of_part(used.sense))));
         }
-        let all = std::mem::take(&mut self.reads).into_iter().map(|(at, sense, read)| {
-            let effect = effects.get(at).copied().unwrap_or_default().of_part(sense);
-            Read { effect, ..read }
-        });
-        Reads { all: all.collect(), replaced: std::mem::take(&mut self.replaced) }
+        effects
     }
 
     fn node(&mut self, path: &str) -> usize {
@@ -172,7 +207,7 @@ impl Analysis {
             let above = known.unwrap_or_else(|| self.add());
             if let Some(node) = self.nodes.get_mut(above) {
                 node.needs.push(child);
-                node.uses.push((child, Sense::Same));
+                node.uses.push(Use { node: child, sense: Sense::Same, is_within_with: false });
             }
             if known.is_some() {
                 break;
@@ -299,6 +334,7 @@ fn sense_of(value: Option<&Expr>) -> Sense {
 struct Visit<'v, 'm> {
     analysis: &'v mut Analysis,
     scope: &'v Scope<'m>,
+    aliases: &'v Aliases<'m>,
     locals: Locals<'m>,
     module: usize,
     /// The node of the rule.
@@ -312,6 +348,8 @@ struct Visit<'v, 'm> {
     is_looked_into: bool,
     /// Whether the expression is in a comparison that an empty text would fulfil.
     is_compared: bool,
+    /// Whether the expression is in a statement with `with`.
+    is_within_with: bool,
 }
 
 impl<'m> Visit<'_, 'm> {
@@ -369,6 +407,8 @@ impl<'m> Visit<'_, 'm> {
     fn query(&mut self, query: &'m Query) {
         self.deeper(|visit| {
             for statement in &query.stmts {
+                let outer = visit.is_within_with;
+                visit.is_within_with |= !statement.with_mods.is_empty();
                 match &statement.literal {
                     Literal::SomeVars { .. } => {}
                     Literal::SomeIn { key, value, collection, .. } => {
@@ -380,15 +420,15 @@ impl<'m> Visit<'_, 'm> {
                     Literal::NotExpr { expr, .. } => {
                         visit.within(Sense::Opposite, |visit| visit.statement(expr));
                     }
-                    Literal::Every { domain, query, .. } => visit.within(Sense::Both, |visit| {
-                        visit.collection(domain);
+                    Literal::Every { domain, query, .. } => {
+                        // More elements make it hold less often.
+                        visit.within(Sense::Both, |visit| visit.collection(domain));
                         visit.query(query);
-                    }),
+                    }
                 }
-                for modifier in &statement.with_mods {
-                    visit.replaced(&modifier.refr);
-                    visit.expression(&modifier.r#as);
-                }
+                statement.with_mods.iter().for_each(|modifier| visit.replaced(&modifier.refr));
+                visit.is_within_with = outer;
+                visit.all(statement.with_mods.iter().map(|modifier| &*modifier.r#as));
             }
         });
     }
@@ -406,8 +446,9 @@ impl<'m> Visit<'_, 'm> {
     /// Notes what `with` replaces.
     fn replaced(&mut self, name: &'m Expr) {
         self.deeper(|visit| visit.needs(name, false));
-        if let Some(path) = self.scope.document(&parts(name), &self.locals) {
-            self.analysis.replaced.insert(path.into_iter().map(str::to_owned).collect());
+        if let Some(path) = self.scope.document(&parts(name), &self.locals, self.aliases) {
+            let path = path.into_iter().map(str::to_owned).collect();
+            self.analysis.replaced.push((self.at, path));
         }
     }
 
@@ -506,16 +547,22 @@ impl<'m> Visit<'_, 'm> {
     fn needs(&mut self, name: &Expr, is_statement: bool) {
         let Some(path) = self.scope.resolve(&parts(name)) else { return };
         let touched: Vec<usize> = self.analysis.touched(&path).collect();
-        let sense = if is_statement { self.sense } else { Sense::Both };
+        let used = self.used(is_statement);
         if let Some(node) = self.analysis.nodes.get_mut(self.at) {
-            node.uses.extend(touched.iter().map(|at| (*at, sense)));
+            node.uses.extend(touched.iter().map(|at| Use { node: *at, ..used }));
             node.needs.extend(touched);
         }
     }
 
+    /// How the expression needs a node, which is to be told.
+    fn used(&self, is_statement: bool) -> Use {
+        let sense = if is_statement { self.sense } else { Sense::Both };
+        Use { node: self.at, sense, is_within_with: self.is_within_with }
+    }
+
     /// Notes what a name reads of `input` or `data`.
     fn read(&mut self, name: &'m Expr, is_statement: bool, is_looked_into: bool) {
-        let Some(path) = self.scope.document(&parts(name), &self.locals) else { return };
+        let Some(path) = self.scope.document(&parts(name), &self.locals, self.aliases) else { return };
         let read = Read {
             path: path.into_iter().map(str::to_owned).collect(),
             looks_into: is_looked_into || written_out(name).is_none(),
@@ -523,6 +570,7 @@ impl<'m> Visit<'_, 'm> {
             is_tested: is_statement && self.sense != Sense::Same,
             module: self.module,
             place: place(start(name)),
+            is_within_with: self.is_within_with,
             effect: Effect::default(),
         };
         self.analysis.reads.push((self.at, self.sense, read));
@@ -534,10 +582,11 @@ impl<'m> Visit<'_, 'm> {
         let name = parts.join(".");
         let defined = self.scope.resolve(&parts).and_then(|path| self.analysis.paths.get(&path).copied());
         if let Some(called) = defined {
+            let used = self.used(is_statement);
             if let Some(node) = self.analysis.nodes.get_mut(self.at) {
                 node.calls.push(called);
                 node.needs.push(called);
-                node.uses.push((called, if is_statement { self.sense } else { Sense::Both }));
+                node.uses.push(Use { node: called, ..used });
             }
             return;
         }

@@ -10,7 +10,7 @@ use super::super::{Params, Problem, Subject};
 use super::analysis::Analysis;
 use super::evaluate::timer;
 use super::names::{self, Needed};
-use super::reads::{Effect, Reads};
+use super::reads::{Effect, Read};
 use super::text::one_line;
 use super::{bounded, dialect};
 use mixer_config::message::suggestion;
@@ -49,7 +49,7 @@ pub(super) struct Policy {
     engine: Engine,
     pub(super) entry: Entry,
     analysis: Analysis,
-    reads: Reads,
+    reads: Vec<Read>,
     /// What only data files can define.
     pub(super) needed: Vec<Needed>,
     has_data: bool,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{Problem, Subject, Weight};
 use super::analysis::Analysis;
-use super::reads::{Read, Reads};
+use super::reads::Read;
 use mixer_attribute::ValueType;
 use mixer_config::message::suggestion;
 use mixer_engine::adapter::BoundInstance;
@@ -126,7 +126,7 @@ pub(super) struct Needed {
 }
 
 /// The names of `data` that only data files can define, and on which the result depends.
-pub(super) fn needed(reads: &Reads, analysis: &Analysis) -> Vec<Needed> {
+pub(super) fn needed(reads: &[Read], analysis: &Analysis) -> Vec<Needed> {
     let mut needed: BTreeMap<&[String], Needed> = BTreeMap::new();
     for read in of_files(reads, analysis) {
         let Some(path) = read.path.get(1..) else { continue };
@@ -141,19 +141,18 @@ pub(super) fn needed(reads: &Reads, analysis: &Analysis) -> Vec<Needed> {
 }
 
 /// Reads of names of `data` that no rule has.
-fn of_files<'r>(reads: &'r Reads, analysis: &'r Analysis) -> impl Iterator<Item = &'r Read> {
-    reads.all.iter().filter(|read| {
+fn of_files<'r>(reads: &'r [Read], analysis: &'r Analysis) -> impl Iterator<Item = &'r Read> {
+    reads.iter().filter(|read| {
         read.path.first().is_some_and(|root| root == "data")
             && read.path.len() > 1
             && read.effect.is_any()
-            && !reads.may_replace(&read.path)
             && !analysis.touches(&read.path.join("."))
     })
 }
 
 /// The problems of what a policy reads, if calls bring what `instances` configure. Without instances there are no calls.
 pub(super) fn problems(
-    reads: &Reads,
+    reads: &[Read],
     analysis: &Analysis,
     instances: &[BoundInstance],
     has_data: bool,
@@ -163,12 +162,13 @@ pub(super) fn problems(
         return found.problems;
     }
     let input = Input { instances };
+    let of_input = reads
+        .iter()
+        .filter(|read| read.path.first().is_some_and(|root| root == "input") && read.effect.is_any());
     let tested: BTreeSet<&[String]> =
-        reads.all.iter().filter(|read| read.is_tested).map(|read| &*read.path).collect();
-    for read in reads.all.iter().filter(|read| read.path.first().is_some_and(|root| root == "input")) {
-        if read.effect.is_any() && !reads.may_replace(&read.path) {
-            found.input(read, input.find(&read.path), tested.contains(&*read.path));
-        }
+        of_input.clone().filter(|read| read.is_tested).map(|read| &*read.path).collect();
+    for read in of_input {
+        found.input(read, input.find(&read.path), tested.contains(&*read.path));
     }
     for read in of_files(reads, analysis) {
         found.data(read, analysis, has_data);

@@ -1,7 +1,5 @@
 //! What a policy reads of `input` and `data`, and what follows where it is undefined.
 
-use std::collections::BTreeSet;
-
 /// What becomes of the result if a part of a rule does not hold: the same as with the rule, or the opposite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sense {
@@ -68,21 +66,8 @@ pub(super) struct Read {
     pub(super) module: usize,
     /// `FILE:LINE:COLUMN`.
     pub(super) place: String,
-    /// What its rule does if the name has the value that the rule expects.
+    /// Whether it is in a statement with `with`.
+    pub(super) is_within_with: bool,
+    /// What its rule does if the name has the value that the rule expects. None where `with` replaces the name.
     pub(super) effect: Effect,
-}
-
-/// What a policy reads.
-#[derive(Debug, Default)]
-pub(super) struct Reads {
-    pub(super) all: Vec<Read>,
-    /// Names that `with` replaces.
-    pub(super) replaced: BTreeSet<Vec<String>>,
-}
-
-impl Reads {
-    /// Whether `with` may replace what is at a path.
-    pub(super) fn may_replace(&self, path: &[String]) -> bool {
-        self.replaced.iter().any(|replaced| path.starts_with(replaced) || replaced.starts_with(path))
-    }
 }

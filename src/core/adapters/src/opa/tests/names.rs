@@ -99,6 +99,45 @@ async fn names_that_cannot_exist_are_errors() {
     }
 }
 
+/// A policy often has its tests in it.
+#[tokio::test]
+async fn what_a_test_replaces_is_read_all_the_same() {
+    let rows = [
+        (
+            "deny if input.subject.usr == \"eve\"",
+            "test_eve if { not allow with input as {\"subject\": {\"user\": \"eve\"}} }",
+        ),
+        (
+            "deny if input.subject.usr == \"eve\"",
+            "test_eve if { not allow with input.subject.usr as \"eve\" }",
+        ),
+        ("deny if input.subject.user in data.blocked", "test_nobody if { allow with data.blocked as [] }"),
+        // Evaluated, but the rule is needed without it, too.
+        (
+            "deny if bad\nbad if input.subject.usr == \"eve\"",
+            "deny if bad with input.subject as {\"usr\": input.action.path}",
+        ),
+        (
+            "deny if input.subject.usr == \"eve\"",
+            "deny if input.subject.user == \"bob\" with input.subject as {\"user\": input.action.path}",
+        ),
+        // The value is none of what is replaced.
+        ("deny if bad with input as input.subjects", "bad if input.usr == \"eve\""),
+    ];
+    for (rule, other) in rows {
+        let params = gate(&format!("{rule}\n{other}"));
+        let problems = found(&params, &[bound()]);
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        assert_eq!(errors.count(), 1, "{rule} {other}: {problems:#?}");
+        assert!(built(params).await.is_err(), "{rule} {other}");
+    }
+    // What is tested only there is not tested.
+    let tested = gate("deny if input.subject.user != \"ann\"\ntest_nobody if not input.subject.user");
+    let problems = found(&tested, &[bound()]);
+    let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, ["opa-absent"], "{problems:#?}");
+}
+
 #[test]
 fn names_that_may_exist_are_no_errors() {
     let rows = [
@@ -166,6 +205,40 @@ fn imports_are_names_of_what_they_import() {
 }
 
 #[test]
+fn rules_are_names_of_the_part_of_the_input_that_they_stand_for() {
+    let other = "package other\nimport data.gate.sub\nusr := sub.usr\nuser := sub.user\n";
+    let rows = [
+        ("sub := input.subject\ndeny if sub.usr == \"eve\"", false),
+        ("sub := input.subject\ndeny if sub.user == \"eve\"", true),
+        ("sub = input.subject\ndeny if data.gate.sub.usr == \"eve\"", false),
+        ("sub := input.subject if input.action\ndeny if not sub.usr", false),
+        ("everything := input\nsub := everything.subject\ndeny if sub.usr == \"eve\"", false),
+        ("sub := input.subject\ndeny if { it := sub; who := it.usr; who == \"eve\" }", false),
+        ("sub := input.subject\ndeny if data.other.usr == \"eve\"", false),
+        ("sub := input.subject\ndeny if data.other.user == \"eve\"", true),
+        ("sub := data.lists\ndeny if input.subject.user in sub.blocked", false),
+        ("sub[\"of\"] := input.subject\ndeny if sub.of.usr == \"eve\"", false),
+        // They have another value, too, or are local names.
+        ("default sub := {\"usr\": \"eve\"}\nsub := input.subject\ndeny if sub.usr == \"eve\"", true),
+        ("sub := input.subject if input.action else := {\"usr\": \"eve\"}\ndeny if sub.usr == \"eve\"", true),
+        ("sub := input.subject\ndeny if { some sub in [{\"usr\": \"eve\"}]; sub.usr == \"eve\" }", true),
+        ("sub := input.subject\ndeny if f({\"usr\": \"eve\"})\nf(sub) if sub.usr == \"eve\"", true),
+        ("sub := sup\nsup := sub\ndeny if sub.usr == \"eve\"", true),
+        (
+            "sub := input.subject\ndeny if bad with data.gate.sub as {\"usr\": \"eve\"}\nbad if sub.usr == \"eve\"",
+            true,
+        ),
+    ];
+    for (rules, is_good) in rows {
+        let mut params = gate(rules);
+        params.policy.push(other.to_owned());
+        let problems = found(&params, &[bound()]);
+        let names = problems.iter().filter(|problem| problem.message.contains("does not exist"));
+        assert_eq!(names.count() == 0, is_good, "{rules}: {problems:#?}");
+    }
+}
+
+#[test]
 fn what_may_be_left_out_is_a_warning_where_that_opens() {
     let codes = |params: &Params, instances: &[BoundInstance]| -> Vec<(Severity, String)> {
         let code = |problem: Diagnostic| (problem.severity, problem.code.to_string());
@@ -182,6 +255,7 @@ fn what_may_be_left_out_is_a_warning_where_that_opens() {
         ("deny if object.get(input.subject, \"user\", \"\") != \"ann\"", false),
         ("deny if input.subject.user == \"eve\"", false),
         ("deny if not input.subject.user\ndeny if input.subject.user != \"ann\"", false),
+        ("deny if { every name in [\"ann\", \"bob\"] { input.subject.user != name } }", true),
         // A property is there, also if it is empty.
         ("deny if input.action.properties.size != 7", false),
     ];
@@ -195,6 +269,9 @@ fn what_may_be_left_out_is_a_warning_where_that_opens() {
         ..gate("")
     };
     assert_eq!(codes(&allows, &[bound()]), []);
+    let every = "allow if { every name in [\"eve\", \"bob\"] { input.subject.user != name } }";
+    let every = format!("package gate\ndefault allow := false\n{every}\n");
+    assert_eq!(codes(&Params { policy: vec![every], ..gate("") }, &[bound()]), []);
     let groups = Params {
         policy: vec![
             "package gate\ndefault allow := false\nallow if input.subject.groups[_] == \"a\"\n".into(),

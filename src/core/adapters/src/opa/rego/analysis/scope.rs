@@ -4,24 +4,30 @@ use std::collections::BTreeMap;
 
 use regorus::unstable::{AssignOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
+/// Most names that are followed from one to the next.
+const MAX_STEPS: usize = 8;
+
 /// The names that mean something in a module.
 pub(super) struct Scope<'m> {
     pub(super) module: &'m Module,
     /// `data.PACKAGE`.
     pub(super) package: String,
+    /// Its parts.
+    package_path: Vec<&'m str>,
     /// Paths by the first part of a name.
     imports: BTreeMap<&'m str, Vec<&'m str>>,
 }
 
 impl<'m> Scope<'m> {
     pub(super) fn of(module: &'m Module) -> Self {
-        let package = format!("data.{}", parts(&module.package.refr).join("."));
+        let package_path = [&["data"][..], &parts(&module.package.refr)].concat();
+        let package = package_path.join(".");
         let imports = module.imports.iter().filter_map(|import| {
             let path = parts(&import.refr);
             let alias = import.r#as.as_ref().map(Span::text).or(path.last().copied())?;
             is_root(path.first()?).then_some((alias, path))
         });
-        Self { module, package, imports: imports.collect() }
+        Self { module, package, package_path, imports: imports.collect() }
     }
 
     /// The path that a name means, if it is that of a rule, a package or data.
@@ -36,22 +42,89 @@ impl<'m> Scope<'m> {
         Some(std::iter::once(base.as_str()).chain(rest.iter().copied()).collect::<Vec<_>>().join("."))
     }
 
-    /// The path of a name in `input` or `data`. `None`: it is a rule of the package, or what a local name stands for is not known.
-    pub(super) fn document<'p>(&'p self, parts: &[&'p str], locals: &Locals<'p>) -> Option<Vec<&'p str>> {
-        let (first, rest) = parts.split_first()?;
-        let base = match locals.0.get(first) {
-            Some(path) => path.clone()?,
-            None if is_root(first) => vec![*first],
-            None => self.imports.get(first)?.clone(),
-        };
-        // What stands for a name of the module is not followed further.
-        let base = match base.first() {
-            Some(root) if is_root(root) => base,
-            Some(alias) => [self.imports.get(alias)?.as_slice(), base.get(1..).unwrap_or_default()].concat(),
-            None => return None,
-        };
-        Some(base.into_iter().chain(rest.iter().copied()).collect())
+    /// The path of a name in `input` or `data`. `None`: it is a rule of the package with another value than a part of a document, or what
+    /// a local name stands for is not known.
+    pub(super) fn document<'p>(
+        &self,
+        parts: &[&'p str],
+        locals: &Locals<'p>,
+        aliases: &Aliases<'p>,
+    ) -> Option<Vec<&'p str>>
+    where
+        'm: 'p,
+    {
+        let (path, is_own) = self.absolute(parts, locals)?;
+        (!is_own || aliases.find(&path).is_some()).then(|| aliases.follow(path))
     }
+
+    /// The path of a name from `input` or `data` on, and whether the module defines it by a rule, as far as it does not import it. `None`:
+    /// what a local name stands for is not known.
+    fn absolute<'p>(&self, parts: &[&'p str], locals: &Locals<'p>) -> Option<(Vec<&'p str>, bool)>
+    where
+        'm: 'p,
+    {
+        let path = locals.replaced(parts)?;
+        let (first, rest) = path.split_first()?;
+        Some(match (is_root(first), self.imports.get(first)) {
+            (true, _) => (path, false),
+            (false, Some(import)) => ([import.as_slice(), rest].concat(), false),
+            (false, None) => ([self.package_path.as_slice(), &path].concat(), true),
+        })
+    }
+}
+
+/// What rules stand for, by their paths: those with one definition, whose value is a part of a document, `sub := input.subject`.
+pub(super) struct Aliases<'m>(BTreeMap<Vec<&'m str>, Vec<&'m str>>);
+
+impl<'m> Aliases<'m> {
+    pub(super) fn of<'s>(scopes: impl Iterator<Item = &'s Scope<'m>>) -> Self
+    where
+        'm: 's,
+    {
+        let mut values: BTreeMap<Vec<&'m str>, Option<Vec<&'m str>>> = BTreeMap::new();
+        for scope in scopes {
+            let module = scope.module;
+            for rule in &module.policy {
+                let path = [scope.package_path.as_slice(), &parts(head(rule))].concat();
+                let absolute = |name: Vec<&'m str>| scope.absolute(&name, &Locals::of(rule));
+                let value = only_value(rule).and_then(absolute).map(|(value, _)| value);
+                // A rule with several definitions may have any of their values.
+                values.entry(path).and_modify(|value| *value = None).or_insert(value);
+            }
+        }
+        Self(values.into_iter().filter_map(|(path, value)| Some((path, value?))).collect())
+    }
+
+    /// The value of the rule with which a path begins, with the length of the path of the rule.
+    fn find<'s, 'p>(&'s self, path: &[&'p str]) -> Option<(usize, &'s [&'p str])>
+    where
+        'm: 'p,
+    {
+        let values: &'s BTreeMap<Vec<&'p str>, Vec<&'p str>> = &self.0;
+        (1..=path.len()).find_map(|length| Some((length, values.get(path.get(..length)?)?.as_slice())))
+    }
+
+    /// The path that a path stands for.
+    fn follow<'p>(&self, mut path: Vec<&'p str>) -> Vec<&'p str>
+    where
+        'm: 'p,
+    {
+        for _ in 0..MAX_STEPS {
+            let Some((length, value)) = self.find(&path) else { break };
+            path = [value, path.get(length..).unwrap_or_default()].concat();
+        }
+        path
+    }
+}
+
+/// The value of a rule that has one only, if it is a name all parts of which are texts.
+fn only_value(rule: &Rule) -> Option<Vec<&str>> {
+    let Rule::Spec { head: RuleHead::Compr { refr, assign: Some(assign), .. }, bodies, .. } = rule else {
+        return None;
+    };
+    written_out(refr)?;
+    let has_one = bodies.len() <= 1 && bodies.iter().all(|body| body.assign.is_none());
+    has_one.then(|| written_out(&assign.value)).flatten()
 }
 
 /// Whether a name begins with a document.
@@ -82,6 +155,25 @@ impl<'m> Locals<'m> {
             }
         }
         locals
+    }
+
+    /// The name that a name stands for, and that is no local one. `None`: that is not known.
+    fn replaced<'p>(&self, parts: &[&'p str]) -> Option<Vec<&'p str>>
+    where
+        'm: 'p,
+    {
+        let mut path = parts.to_vec();
+        for _ in 0..MAX_STEPS {
+            let (first, rest) = path.split_first()?;
+            let Some(base) = self.0.get(first) else { return Some(path) };
+            let base = base.as_deref()?;
+            let names_itself = base.first() == Some(first);
+            path = [base, rest].concat();
+            if names_itself {
+                return Some(path);
+            }
+        }
+        None
     }
 
     /// A name that is defined twice stands for anything.
@@ -224,11 +316,14 @@ pub(super) fn start(name: &Expr) -> &Span {
 
 /// The name of a rule; of one with other keys than texts, `roles[name]`, that of all of them.
 pub(super) fn rule_name(rule: &Rule) -> String {
-    let refr = match rule {
+    parts(head(rule)).join(".")
+}
+
+fn head(rule: &Rule) -> &Expr {
+    match rule {
         Rule::Spec { head: RuleHead::Compr { refr, .. }, .. }
         | Rule::Spec { head: RuleHead::Set { refr, .. }, .. }
         | Rule::Spec { head: RuleHead::Func { refr, .. }, .. }
         | Rule::Default { refr, .. } => refr,
-    };
-    parts(refr).join(".")
+    }
 }
