@@ -96,6 +96,10 @@ kind: instance
 metadata: {name: calls, namespace: istio-system}
 spec: {compiledTemplate: quota, params: {dimensions: {of: '\"all\"'}}}
 ";
+    const REQUESTS: &str = "kind: attributemanifest
+metadata: {name: requests, namespace: istio-system}
+spec: {attributes: {request.method: {valueType: STRING}}}
+";
     const COUNT: &str = "kind: rule
 metadata: {name: count, namespace: istio-system}
 spec: {actions: [{handler: limit, instances: [calls.instance.istio-system]}]}
@@ -109,11 +113,12 @@ spec: {ratelimit: {quotas: [{domain: shop, quota: calls}]}}
     files.put("/conf/base.yaml", format!("{BASE}{}{QUOTA}", rule("bob")));
     files.put("/conf/count.yaml", COUNT);
     files.put("/conf/bridge.yaml", BRIDGE);
+    files.put("/conf/requests.yaml", REQUESTS);
     stage.start(&files);
     assert_eq!(stage.published().diagnostics, []);
     let why = "count.rule.istio-system: default.envoybridge.istio-system names its quota";
-    // No descriptor has a user: nothing would be charged.
-    files.put("/conf/count.yaml", COUNT.replace("spec: {", "spec: {match: 'source.user == \"ann\"', "));
+    // No descriptor has a method: nothing would be charged.
+    files.put("/conf/count.yaml", COUNT.replace("spec: {", "spec: {match: 'request.method == \"GET\"', "));
     stage.change(&files);
     assert_eq!(stage.kept(), [why]);
     files.put("/conf/count.yaml", COUNT);

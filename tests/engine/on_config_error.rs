@@ -141,7 +141,11 @@ spec: {compiledAdapter: rbac}
 }
 
 /// A quota of descriptors, which have no user.
-const UNCHARGEABLE: &str = "kind: handler
+const UNCHARGEABLE: &str = "kind: attributemanifest
+metadata: {name: requests, namespace: istio-system}
+spec: {attributes: {request.method: {valueType: STRING}}}
+---
+kind: handler
 metadata: {name: memory, namespace: istio-system}
 spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 9, validDuration: 9s}]}}
 ---
@@ -151,7 +155,7 @@ spec: {compiledTemplate: quota, params: {dimensions: {}}}
 ---
 kind: rule
 metadata: {name: calls, namespace: istio-system}
-spec: {match: (source.user | \"\") != \"\", actions: [{handler: memory, instances: [calls]}]}
+spec: {match: (request.method | \"\") != \"\", actions: [{handler: memory, instances: [calls]}]}
 ---
 kind: envoybridge
 metadata: {name: default, namespace: istio-system}
