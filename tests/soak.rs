@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use callers::{Crowd, POOL, decided, failing_clients, hostile_clients, monitors, valid_clients};
+use callers::{Crowd, POOL, decided, failing_clients, hostile_clients, monitors, probe, valid_clients};
 use configuration::{FAILING, changing};
 use support::rpc::Client;
 use support::{DEADLINE, Server, http, put, wait_for};
@@ -89,8 +89,7 @@ fn no_valid_call_fails_and_nothing_accumulates() {
     );
     // Backtraces of the panics would load all debug symbols into memory.
     let mut server = arguments.env("RUST_BACKTRACE", "0").start();
-    let url = server.monitoring_url("/readyz");
-    let is_ready = || support::http("GET", &url, "").ok().filter(|answer| answer.status == 200).map(drop);
+    let is_ready = || probe(&server.address()).ok();
     support::wait_for(support::DEADLINE, is_ready).expect("it is ready, and stays so");
 
     // Warm-up: caches and pools fill.

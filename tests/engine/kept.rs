@@ -172,6 +172,10 @@ fn what_changed_for_a_rule_with_an_error_goes_back_with_it() {
         ["mallory", "eve", "carl"],
     );
     assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
+    // Neither does a misspelt name.
+    let (kept, answers) =
+        edited(&before, &with(sends("r1", "true", "l1x", "who"), "mallory, eve"), ["mallory", "eve", "carl"]);
+    assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
 }
 
 #[test]

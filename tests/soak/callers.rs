@@ -125,11 +125,14 @@ pub(crate) fn monitors(crowd: &mut Crowd, server: &Server) {
         }
     });
     let address = server.address();
-    crowd.add("probe", Duration::from_millis(500), move || {
-        let arguments = ["probe", "--grpc", &address, "--timeout", "10s"].map(str::to_owned);
-        let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE)?;
-        if finished.status == 0 { Ok(()) } else { Err(finished.stderr) }
-    });
+    crowd.add("probe", Duration::from_millis(500), move || probe(&address));
+}
+
+/// Asks the health service. Errors: what `probe` prints.
+pub(crate) fn probe(address: &str) -> Result<(), String> {
+    let arguments = ["probe", "--grpc", address, "--timeout", "10s"].map(str::to_owned);
+    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE)?;
+    if finished.status == 0 { Ok(()) } else { Err(finished.stderr) }
 }
 
 /// Clients whose calls reach handlers that panic or hang.
