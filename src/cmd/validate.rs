@@ -158,7 +158,7 @@ fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
     sorted
 }
 
-/// `file:line:column: severity[code]: resource: message (hint)`, a format that programs read.
+/// `file:line:column: severity[code]: resource: message`, a format that programs read.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -170,10 +170,7 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(&diagnostic.resource);
         line.push_str(": ");
     }
-    line.push_str(&diagnostic.one_line());
-    if let Some(hint) = &diagnostic.hint {
-        line.push_str(&format!(" ({})", hint.replace('\n', " ")));
-    }
+    line.push_str(&diagnostic.message.replace('\n', " "));
     escaped(&line).into_owned()
 }
 

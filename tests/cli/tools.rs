@@ -34,10 +34,6 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
     let (cause, consequence) = (ran.out.find("handler-unknown"), ran.out.find("rule-empty"));
     assert!(cause.is_some() && cause < consequence, "{}", ran.out);
     assert!(ran.out.contains("did you mean `quiet`?"), "{}", ran.out);
-    // Without a terminal, too, where the default is one line for each problem.
-    let plain = run_with_input(&["mixer", "validate", "-"], &format!("{rule}{others}"));
-    let line = "-:8:14: error[handler-unknown]: r.rule.istio-system: Handler not found: handler='quiett' (did you mean `quiet`?)";
-    assert!(plain.out.lines().any(|told| told == line), "{}", plain.out);
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("all.yaml"), format!("{rule}{others}")).unwrap();
     let path = directory.path().display().to_string();
@@ -62,7 +58,7 @@ fn an_empty_configuration_must_be_meant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display().to_string();
     let refused = "error[config-withheld]: no configuration is served: the store has no configuration; \
-                   --allow-empty-config serves it (calls are answered with UNAVAILABLE until it is mended)\n";
+                   --allow-empty-config serves it\n";
     let empty = run(&["mixer", "validate", &path]);
     assert_eq!((empty.code, empty.out.as_str()), (1, refused));
     assert_eq!(empty.err, "0 files, 0 resources: 1 error, 0 warnings\n");
