@@ -18,7 +18,7 @@ use super::snapshot::{self, FileProblems};
 use super::source;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
-use mixer_engine::runtime::{OnConfigError, forecast};
+use mixer_engine::runtime::{OnConfigError, forecast, is_consequence};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, lint, pitfalls};
 
 /// Flags of `validate`.
@@ -135,9 +135,6 @@ fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &Validate
     forecast.withheld.filter(|_| forecast.is_empty)
 }
 
-/// What only tells the consequence of another error of its resource.
-const CONSEQUENCES: &[&str] = &["action-empty", "rule-empty", "rule-skipped"];
-
 /// File, line and column.
 fn place(diagnostic: &Diagnostic) -> (Option<Arc<str>>, u32, u32) {
     let start = diagnostic.span.map(|span| span.start).unwrap_or_default();
@@ -147,9 +144,10 @@ fn place(diagnostic: &Diagnostic) -> (Option<Arc<str>>, u32, u32) {
 /// Sorted by position, but consequences after the last other problem of their resource.
 fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
     let mut sorted: Vec<&Diagnostic> = Vec::with_capacity(diagnostics.len());
-    let is_consequence = |d: &Diagnostic| CONSEQUENCES.contains(&d.code) && !d.resource.is_empty();
-    sorted.extend(diagnostics.iter().filter(|d| !is_consequence(d)));
-    for consequence in diagnostics.iter().filter(|d| is_consequence(d)) {
+    let tells_less =
+        |d: &Diagnostic| (is_consequence(d.code) || d.code == "rule-skipped") && !d.resource.is_empty();
+    sorted.extend(diagnostics.iter().filter(|d| !tells_less(d)));
+    for consequence in diagnostics.iter().filter(|d| tells_less(d)) {
         let of_the_same = |d: &&Diagnostic| d.resource == consequence.resource && d.file == consequence.file;
         let after_causes = sorted.iter().rposition(of_the_same).map(|at| at + 1);
         let by_position = || sorted.partition_point(|d| place(d) <= place(consequence));
