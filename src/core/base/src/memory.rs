@@ -10,6 +10,10 @@ const QUIET: f64 = 0.1;
 /// Looks in a row at which the process must be quiet.
 const QUIET_LOOKS: u32 = 3;
 
+/// Size from which an allocation has pages of its own, in bytes. It grows by moving pages instead of copying them, its pages come from the
+/// system as they are written, and they go back when it is freed: 256 page faults per MB, 0.5 to 1 ms. So it is larger than most messages.
+pub const OWN_PAGES: usize = 2 << 20;
+
 /// Returns free memory of the allocator to the system. Cost: a walk over its free lists, milliseconds per 100 MB; allocations of other
 /// threads wait for parts of it.
 pub fn release() {
@@ -26,16 +30,14 @@ pub fn release() {
 pub fn set_up_allocator(arenas: usize) {
     #[cfg(target_env = "gnu")]
     {
-        // Size from which an allocation has pages of its own, in bytes. To grow one moves pages instead of copying them: the last step of
-        // a message of 8 MB would otherwise hold its worker up for 3 ms.
-        const OWN_PAGES: libc::c_int = 512 << 10;
         // Free memory at the end of an arena that goes back to the system at once, in bytes. Less would go back and forth under load; the
         // `Trimmer` returns it later.
-        const KEPT_FREE: libc::c_int = 4 << 20;
+        const KEPT_FREE: libc::c_int = 8 << 20;
+        let own_pages = libc::c_int::try_from(OWN_PAGES).unwrap_or(libc::c_int::MAX);
         let arenas = libc::c_int::try_from(arenas).unwrap_or(libc::c_int::MAX);
         let options = [
             (libc::M_ARENA_MAX, arenas),
-            (libc::M_MMAP_THRESHOLD, OWN_PAGES),
+            (libc::M_MMAP_THRESHOLD, own_pages),
             (libc::M_TRIM_THRESHOLD, KEPT_FREE),
         ];
         for (option, value) in options {

@@ -1,7 +1,7 @@
 //! How the system schedules threads that answer calls.
 
 /// The time slice of a thread that answers calls.
-const SLICE: std::time::Duration = std::time::Duration::from_micros(200);
+const SLICE: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Asks the system for short time slices of the calling thread, not of those that it starts: when it wakes up, it preempts a thread with long
 /// ones, such as one that builds a configuration or renders a page, instead of waiting until that one's slice is over (1 to 4 ms). Its

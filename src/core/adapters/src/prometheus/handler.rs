@@ -12,9 +12,10 @@ use super::endpoint::{Endpoint, Lease};
 use super::key::{LabelKey, same_values};
 use super::metric::{Metric, NEVER, NewLabels, Observation, Recorded};
 use super::{MetricsExpirationPolicy, Params};
-use crate::cut::cut;
+use crate::cut::{MAX_BYTES, cut, push_cut};
 use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
+use mixer_base::bounded::key_digest;
 use mixer_base::exposition::{Labels, push_label};
 use mixer_base::log::RateLimit;
 use mixer_base::quote::quoted;
@@ -123,7 +124,7 @@ impl PrometheusHandler {
         if !same_key {
             key.set(instance, positions);
         }
-        match metric.record(key, sample, || labels_text(metric, instance, positions)) {
+        match metric.record(key, sample, || labels_text(metric, instance, positions, key.digests())) {
             Recorded::Taken => Ok(()),
             Recorded::Invalid(text) => Err(text),
             Recorded::Refused => {
@@ -299,21 +300,42 @@ fn parse(text: &[u8]) -> Result<f64, &'static str> {
     if number.is_infinite() && !is_infinity { Err("value out of range") } else { Ok(number) }
 }
 
-/// Renders the labels of a new series; long values are cut. Errors: a value that is not UTF-8.
-fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) -> Result<NewLabels, String> {
+/// Renders the labels of a new series; long values are cut, strings without a copy of the whole. `digests` are those of the long strings.
+/// Errors: a value that is not UTF-8.
+fn labels_text(
+    metric: &Metric,
+    instance: &Instance<'_>,
+    positions: &[usize],
+    digests: &[[u8; 32]],
+) -> Result<NewLabels, String> {
     let mut text = Vec::new();
     let mut value = Vec::new();
     let mut cuts = 0;
+    let mut digests = digests.iter();
     for (name, position) in metric.definition.labels.iter().zip(positions) {
         value.clear();
-        if let Some(present) = instance.value(*position) {
-            push_text(&mut value, present);
+        let long = match instance.value(*position) {
+            Some(Value::String(long)) if long.len() > MAX_BYTES => {
+                Some((long, digests.next().copied().unwrap_or_else(|| key_digest(long))))
+            }
+            Some(present) => {
+                push_text(&mut value, present);
+                None
+            }
+            None => None,
+        };
+        if std::str::from_utf8(long.map_or(&value, |(long, _)| long)).is_err() {
+            let mut shown = long.map_or_else(|| value.clone(), |(long, _)| long.to_vec());
+            cut(&mut shown);
+            return Err(format!("label value {} is not valid UTF-8", quoted(&shown)));
         }
-        if std::str::from_utf8(&value).is_err() {
-            cut(&mut value);
-            return Err(format!("label value {} is not valid UTF-8", quoted(&value)));
-        }
-        cuts += u64::from(cut(&mut value));
+        cuts += u64::from(match long {
+            Some((long, digest)) => {
+                push_cut(&mut value, long, &digest);
+                true
+            }
+            None => cut(&mut value),
+        });
         push_label(&mut text, name, &value);
     }
     Ok(NewLabels { labels: Labels::from_text(text), cut: cuts })

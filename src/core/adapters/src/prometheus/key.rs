@@ -18,6 +18,8 @@ static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::de
 pub(super) struct LabelKey {
     bytes: Vec<u8>,
     hash: u64,
+    /// The digests of long strings, in the order of the values.
+    digests: Vec<[u8; 32]>,
 }
 
 thread_local! {
@@ -36,8 +38,14 @@ impl LabelKey {
     /// Encodes the values at `positions`.
     pub(super) fn set(&mut self, instance: &Instance<'_>, positions: &[usize]) {
         self.bytes.clear();
+        self.digests.clear();
         for position in positions {
-            push_value(&mut self.bytes, instance.value(*position));
+            let value = instance.value(*position);
+            if let Some(digest) = push_value(&mut self.bytes, value)
+                && matches!(value, Some(Value::String(_)))
+            {
+                self.digests.push(digest);
+            }
         }
         self.hash = HASHER.hash_one(&self.bytes[..]);
     }
@@ -48,6 +56,11 @@ impl LabelKey {
 
     pub(super) fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// The digests of the strings longer than [`MAX_BYTES`], in the order of the values.
+    pub(super) fn digests(&self) -> &[[u8; 32]] {
+        &self.digests
     }
 }
 
@@ -68,14 +81,15 @@ pub(super) fn same_values(a: (&Instance<'_>, &[usize]), b: (&Instance<'_>, &[usi
     a.1.len() == b.1.len() && a.1.iter().zip(b.1).all(same)
 }
 
-/// Values of one type with the same text have the same key.
-fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) {
-    let sized = |key: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
+/// Values of one type with the same text have the same key. Returns the digest that stands for a long text.
+fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) -> Option<[u8; 32]> {
+    let mut long = None;
+    let mut sized = |key: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
         key.push(tag);
         key.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         // The length tells digests from values.
         match bytes.len() > MAX_BYTES {
-            true => key.extend_from_slice(&key_digest(bytes)),
+            true => key.extend_from_slice(long.insert(key_digest(bytes))),
             false => key.extend_from_slice(bytes),
         }
     };
@@ -106,4 +120,5 @@ fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) {
             sized(key, 8, &text);
         }
     }
+    long
 }

@@ -10,6 +10,7 @@ use http_body_util::BodyExt as _;
 
 use super::framing::PREFIX;
 use super::{Code, GrpcError};
+use mixer_base::memory::OWN_PAGES;
 use mixer_http2::CountedBody;
 
 /// Errors: UNIMPLEMENTED for another HTTP method than POST.
@@ -56,15 +57,14 @@ where
                     first = Some(data);
                 }
                 Some(head) => {
-                    // The prefix is a claim: memory is reserved for what arrives.
                     rest.reserve(head.len() + data.len());
                     rest.extend_from_slice(&head);
-                    rest.extend_from_slice(&data);
+                    append(&mut rest, &data);
                     check_prefix(&rest, max_message)?;
                 }
             }
         } else {
-            rest.extend_from_slice(&data);
+            append(&mut rest, &data);
             check_prefix(&rest, max_message)?;
         }
     }
@@ -74,6 +74,20 @@ where
     }
     framed.advance(PREFIX);
     Ok(framed)
+}
+
+/// Appends to a message. Its prefix is a claim: memory is reserved for what arrives. Only a message that says to be very long gets address
+/// space of its own early, once a good part has arrived: what is still short is cheap to move there, and it grows there without copies.
+fn append(framed: &mut BytesMut, data: &[u8]) {
+    const GOOD_PART: usize = OWN_PAGES / 8;
+    let arrived = framed.len() + data.len();
+    if arrived > framed.capacity()
+        && (GOOD_PART..OWN_PAGES).contains(&arrived)
+        && expected_length(framed).is_some_and(|length| length > OWN_PAGES)
+    {
+        framed.reserve(OWN_PAGES + OWN_PAGES / 8 - framed.len());
+    }
+    framed.extend_from_slice(data);
 }
 
 /// As `read_message`, until `due`. Errors: also DEADLINE_EXCEEDED.
@@ -169,7 +183,7 @@ where
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        self.rest.extend_from_slice(&data);
+                        append(&mut self.rest, &data);
                     }
                 }
             }

@@ -19,8 +19,8 @@ const OPEN_WORK: usize = LITTLE + 1;
 /// The work of a turn, at most; its time ends it earlier.
 pub(crate) const TURN_WORK: usize = 512 << 10;
 
-/// The work of short turns after which the event loop looks for events: about half a millisecond.
-const LOOK_WORK: usize = 48 << 10;
+/// The work of short turns after which the event loop looks for events: about 0.15 ms.
+const LOOK_WORK: usize = 16 << 10;
 
 /// The turns of one worker.
 #[derive(Debug)]
