@@ -59,6 +59,8 @@ mod slices;
 mod stage;
 #[path = "engine/superseded.rs"]
 mod superseded;
+#[path = "engine/together.rs"]
+mod together;
 #[path = "engine/unapplied.rs"]
 mod unapplied;
 #[path = "engine/waiting.rs"]

@@ -91,17 +91,44 @@ fn a_role_with_an_error_keeps_its_last_version() {
             "{mistake:?}"
         );
         assert!(codes(&stage).contains(&"config-kept"), "{mistake:?}: {:?}", codes(&stage));
-        // Another change beside the mistake applies.
+        // A change of what names it waits, another one applies.
+        let more =
+            BINDING.replace("readers", "writers").replace("reader}", "writer}").replace("dave", "carl");
         files.put("/conf/binding.yaml", BINDING.replace("dave", "eve"));
+        files.put("/conf/more.yaml", more + "---\n" + &ROLE.replace("reader", "writer"));
         stage.change(&files);
         assert_eq!(
-            (stage.check("dave"), stage.check("eve")),
-            (Answer::Denied, Answer::Allowed),
+            ["dave", "eve", "carl"].map(|user| stage.check(user)),
+            [Answer::Allowed, Answer::Denied, Answer::Allowed],
             "{mistake:?}"
         );
         files.put("/conf/role.yaml", ROLE);
         stage.change(&files);
         assert_eq!((stage.check("eve"), stage.kept()), (Answer::Allowed, Vec::new()));
+    }
+}
+
+#[test]
+fn a_role_and_its_binding_change_together() {
+    // The role permits more, the binding names fewer, and one of them has a mistake.
+    let role = ROLE.replace("[GET]", "['*']");
+    let put = ASK.replace("'\"GET\"'", "'\"PUT\"'");
+    let before = BINDING.replace("user: dave}", "user: dave}, {user: eve}");
+    for (role, binding) in [
+        (role.clone(), BINDING.replace("subjects", "subjcts")),
+        (role.replace("methods", "methds"), BINDING.to_owned()),
+    ] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        let mut files = files();
+        files.put("/conf/ask.yaml", &*put);
+        files.put("/conf/binding.yaml", &*before);
+        stage.start(&files);
+        assert_eq!((stage.check("dave"), stage.check("eve")), (Answer::Denied, Answer::Denied));
+        files.put("/conf/role.yaml", role);
+        files.put("/conf/binding.yaml", binding);
+        stage.change(&files);
+        assert_eq!((stage.check("dave"), stage.check("eve")), (Answer::Denied, Answer::Denied));
+        assert_eq!(stage.kept().len(), 2, "{:?}", stage.kept());
     }
 }
 

@@ -72,6 +72,14 @@ impl Node {
         self.entries().iter().find(|e| &*e.key == key).map(|e| &e.value)
     }
 
+    /// The value of `key` in a mapping, in any case unless it has the exact one. Null counts as absent.
+    pub fn member(&self, key: &str) -> Option<&Node> {
+        let found = self
+            .get(key)
+            .or_else(|| self.entries().iter().find(|e| e.key.eq_ignore_ascii_case(key)).map(|e| &e.value));
+        found.filter(|node| !matches!(node.kind, NodeKind::Null))
+    }
+
     /// The entries of a mapping; none for other kinds.
     pub fn entries(&self) -> &[MappingEntry] {
         match &self.kind {
@@ -89,7 +97,7 @@ impl Node {
     }
 
     /// Whether both have the same value, wherever they are. The order of the entries of a mapping counts.
-    pub(crate) fn same_value(&self, other: &Node) -> bool {
+    pub fn same_value(&self, other: &Node) -> bool {
         match (&self.kind, &other.kind) {
             (NodeKind::Sequence(a), NodeKind::Sequence(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_value(b))

@@ -3,9 +3,13 @@
 /// Maximum length of a name that is misspelled, and of candidates, in bytes: the search is quadratic.
 const MAX_MISSPELLED: usize = 256;
 
-/// ``did you mean `…`?`` for the candidate nearest to `name`, if its edit distance is at most a third of the length.
-/// None for names longer than 256 bytes.
+/// ``did you mean `…`?`` for the candidate that is [`suggested`].
 pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+    suggested(name, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// The candidate nearest to `name`, if its edit distance is at most a third of the length. None for names longer than 256 bytes.
+pub fn suggested<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > MAX_MISSPELLED {
         return None;
     }
@@ -16,7 +20,7 @@ pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>)
         .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
         .filter(|(distance, _)| *distance <= limit)
         .min()
-        .map(|(_, c)| format!("did you mean `{c}`?"))
+        .map(|(_, candidate)| candidate)
 }
 
 /// Names up to this length, in bytes, become another word by two edits.

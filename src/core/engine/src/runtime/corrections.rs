@@ -103,14 +103,11 @@ impl<'l> Corrections<'l> {
         keys.filter(|key| stages.contains(&builder.stage_of(&key.kind))).collect()
     }
 
-    /// The resources that serve in their last good version because their new one has an error of its own, with it.
-    pub(super) fn faulty(&self) -> Vec<(ResourceKey, Reason)> {
-        let is_own = |key: &ResourceKey, reason: &Reason| {
-            reason.problem.as_ref().is_some_and(|problem| problem.resource == key.to_string())
-        };
+    /// The resources that serve in their last good version, and not as they were read.
+    pub(super) fn gone_back(&self) -> Vec<(ResourceKey, Reason)> {
         let kept = self.overrides.iter().filter(|(_, replaced)| replaced.by.is_some());
-        let faulty = kept.filter(|(key, replaced)| is_own(key, &replaced.reason));
-        faulty.map(|(key, replaced)| (key.clone(), replaced.reason.clone())).collect()
+        let back = kept.filter(|(key, _)| self.last.differs(key, self.read.resources.get(key)));
+        back.map(|(key, replaced)| (key.clone(), replaced.reason.clone())).collect()
     }
 
     /// The replaced resource because of which another one has an error: one that it names, or a manifest.

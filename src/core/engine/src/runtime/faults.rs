@@ -82,7 +82,9 @@ fn is_ambiguous(resource: &RawResource, problem: &Diagnostic) -> bool {
     if OF_REFERENCES.contains(&problem.code) {
         let document = resource.document();
         let named = ["adapter", "compiledAdapter", "template", "compiledTemplate"];
-        return !document.get("spec").is_some_and(|spec| named.iter().any(|name| spec.get(name).is_some()));
+        return !document
+            .member("spec")
+            .is_some_and(|spec| named.iter().any(|name| spec.get(name).is_some()));
     }
     problem.code == DUPLICATE || OF_DOCUMENTS.contains(&problem.code) && !field.starts_with("spec.params")
 }

@@ -493,7 +493,12 @@ impl<'l> Resolution<'l> {
             return;
         }
         let error = reason.problem.as_ref().map_or_else(|| reason.why.clone(), |problem| problem.one_line());
-        let what = format!("has {key}, which is new and has an error: {error}");
+        let what = match &reason.problem {
+            Some(problem) if problem.resource == key.to_string() => {
+                format!("has {key}, which is new and has an error: {error}")
+            }
+            _ => format!("has {key}, which is new and does not serve: {}", reason.why),
+        };
         let cause = CommonCause { text: format!("{file} {what}").into(), file: Some(Arc::clone(file)) };
         let why = format!("its file {what}");
         let reason = Reason { why, common: Some(cause.clone()), problem: None };
@@ -560,15 +565,14 @@ impl<'l> Resolution<'l> {
         self.restore(bound, reason, builder)
     }
 
-    /// Restores what changed together with a resource whose new version has an error; false if nothing did.
+    /// Restores what changed together with what serves in its last good version; false if nothing did.
     fn restore_together(&mut self, builder: &SnapshotBuilder) -> bool {
         if self.is_whole {
             return false;
         }
-        let changed = changed_together(&self.snapshot, &self.corrections, builder);
         let mut any = false;
-        for (keys, reason) in changed {
-            any |= self.restore(keys, &reason, builder);
+        for (key, reason) in changed_together(&self.snapshot, &self.corrections, builder) {
+            any |= self.replace(&key, &reason, builder);
         }
         any
     }

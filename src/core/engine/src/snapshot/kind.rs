@@ -196,7 +196,7 @@ impl Guess {
 /// Whether a resource is written like one of ours, also if only roughly so.
 fn resembles_rule(resource: &RawResource) -> bool {
     resource.envelope.is_like_ours
-        || resource.document().get("spec").is_some_and(|spec| spec.get("actions").is_some())
+        || resource.document().member("spec").is_some_and(|spec| spec.get("actions").is_some())
 }
 
 /// The domain of Istio, whose kinds are known.

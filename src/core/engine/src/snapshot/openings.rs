@@ -57,7 +57,7 @@ impl Openings<'_> {
         if !is_blank {
             return None;
         }
-        self.resources.get(&rule.key)?.document().get("spec")?.get("match")?.as_str()?;
+        self.resources.get(&rule.key)?.document().member("spec")?.get("match")?.as_str()?;
         let field = FieldPath::root().field("spec").field("match");
         let message =
             "the condition is blank: the rule applies to every request, and allows what a default refuses";

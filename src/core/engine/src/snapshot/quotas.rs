@@ -219,7 +219,7 @@ impl Unchargeable<'_> {
 /// Whether an action of a rule names an instance with the short name of one of these quotas. Reads the document.
 pub(crate) fn names_quota(rule: &RawResource, quotas: &[&str]) -> bool {
     let document = rule.document();
-    let actions = document.get("spec").and_then(|spec| spec.get("actions"));
+    let actions = document.member("spec").and_then(|spec| spec.get("actions"));
     let instances = actions.map_or(&[][..], Node::items).iter().filter_map(|action| action.get("instances"));
     instances.flat_map(Node::items).filter_map(Node::as_str).any(|name| {
         // `NAME`, or `NAME.` and what qualifies it; each part may have dots.

@@ -55,18 +55,18 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     if let Some(identity) = limits_of_domain(root)? {
         return Ok(identity);
     }
-    let kind = text(member(root, "kind"), "BackEndResource.Kind")?;
-    let metadata = member(root, "metadata");
+    let kind = text(root.member("kind"), "BackEndResource.Kind")?;
+    let metadata = root.member("metadata");
     if let Some(node) = metadata.filter(|m| !matches!(m.kind, NodeKind::Mapping(_))) {
         return Err(type_error(node, "Go struct field BackEndResource.Metadata of type store.ResourceMeta"));
     }
-    let part = |name| metadata.and_then(|m| member(m, name));
+    let part = |name| metadata.and_then(|m| m.member(name));
     let annotations = texts(part("annotations"), "ResourceMeta.Metadata.Annotations")?;
     let labels = texts(part("labels"), "ResourceMeta.Metadata.Labels")?;
     let name = text(part("name"), "ResourceMeta.Metadata.Name")?;
     let namespace = text(part("namespace"), "ResourceMeta.Metadata.Namespace")?;
     let revision = text(part("revision"), "ResourceMeta.Metadata.Revision")?;
-    let spec = member(root, "spec");
+    let spec = root.member("spec");
     if let Some(node) = spec.filter(|s| !matches!(s.kind, NodeKind::Mapping(_))) {
         return Err(type_error(node, "Go struct field BackEndResource.Spec of type map[string]interface {}"));
     }
@@ -148,7 +148,7 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         };
         entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_of_spec(entry) || is_misspelt()
     };
-    let labels = metadata.and_then(|metadata| member(metadata, "labels")).map_or(&[][..], Node::entries);
+    let labels = metadata.and_then(|metadata| metadata.member("labels")).map_or(&[][..], Node::entries);
     let labels =
         labels.iter().filter(|label| likeness::names_us(&label.key)).map(unknown(FieldPlace::Labels));
     let lost = metadata
@@ -157,11 +157,11 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         .filter(is_lost)
         .map(unknown(FieldPlace::Metadata))
         .chain(labels);
-    let annotations = metadata.and_then(|metadata| member(metadata, "annotations"));
+    let annotations = metadata.and_then(|metadata| metadata.member("annotations"));
     let annotations = annotations.map_or(&[][..], Node::entries).iter();
     let lost = lost
         .chain(annotations.clone().filter(|entry| is_of_spec(entry)).map(unknown(FieldPlace::Annotations)));
-    let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
+    let api_version = root.member("apiVersion").and_then(Node::as_str).unwrap_or_default();
     let unknown = beside.chain(lost).collect();
     let is_untyped =
         |entry: &&MappingEntry| likeness::has_our_prefix(&entry.key) && entry.value.as_str().is_none();
@@ -173,7 +173,7 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
 
 /// The resources in a list, such as `kubectl get -o yaml` prints.
 fn list_items<'n>(root: &'n Node, kind: &str) -> Option<&'n Node> {
-    let items = member(root, "items").filter(|_| kind.ends_with("List"));
+    let items = root.member("items").filter(|_| kind.ends_with("List"));
     items.filter(|items| matches!(items.kind, NodeKind::Sequence(_)))
 }
 
@@ -201,7 +201,7 @@ fn limits_of_domain(root: &Node) -> Result<Option<Identity>, Unidentified> {
     const ENVELOPE: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
     const DOMAIN: &str = "domain";
     const DESCRIPTORS: &str = "descriptors";
-    if ENVELOPE.into_iter().any(|name| member(root, name).is_some()) {
+    if ENVELOPE.into_iter().any(|name| root.member(name).is_some()) {
         return Ok(None);
     }
     let near = |name: &'static str| {
@@ -243,14 +243,6 @@ fn limits_of_domain(root: &Node) -> Result<Option<Identity>, Unidentified> {
             span: domain.value.span,
         }),
     }
-}
-
-/// A member of a mapping: by exact name, else case-insensitively. Null counts as absent.
-fn member<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
-    let found = node
-        .get(name)
-        .or_else(|| node.entries().iter().find(|e| e.key.eq_ignore_ascii_case(name)).map(|e| &e.value));
-    found.filter(|n| !matches!(n.kind, NodeKind::Null))
 }
 
 /// A text. Only in the identity are numbers and Booleans converted to text.
