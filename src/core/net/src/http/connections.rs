@@ -173,7 +173,7 @@ impl Place {
     pub(super) fn request(&self) -> InRequest {
         *self.slot.phase.lock() = Phase::Busy;
         self.connections.release(&self.slot);
-        InRequest(Arc::clone(&self.slot))
+        InRequest { connections: Arc::clone(&self.connections), slot: Arc::clone(&self.slot) }
     }
 
     /// All that has arrived was read. A new connection without a request waits for one from now on.
@@ -204,11 +204,15 @@ impl Drop for Place {
 
 /// A request in progress, from its head to the end of its response.
 #[derive(Debug)]
-pub(super) struct InRequest(Arc<Slot>);
+pub(super) struct InRequest {
+    connections: Arc<Connections>,
+    slot: Arc<Slot>,
+}
 
 impl Drop for InRequest {
     fn drop(&mut self) {
-        *self.0.phase.lock() = Phase::Waiting(Instant::now());
+        *self.slot.phase.lock() = Phase::Waiting(Instant::now());
+        self.connections.freed.notify_one();
     }
 }
 
@@ -231,9 +235,12 @@ mod tests {
         assert!(first.slot().closed().now_or_never().is_none(), "it has a request");
         let _busy_too = third.request();
         drop(second);
-        assert!(connections.enter().now_or_never().is_none(), "all have requests");
+        let mut fourth = std::pin::pin!(connections.enter());
+        assert!(fourth.as_mut().now_or_never().is_none(), "all have requests");
         drop(busy);
-        assert!(connections.enter().now_or_never().is_some(), "the request has ended");
+        let entered = tokio::time::timeout(std::time::Duration::from_secs(5), fourth).await;
+        assert!(entered.is_ok(), "the request has ended, and its connection is open");
+        assert!(first.slot().closed().now_or_never().is_some());
     }
 
     #[tokio::test]
