@@ -38,9 +38,9 @@ pub(super) fn push_dimensions(
                 cut(&mut text);
                 push_text_attribute(out, field, &attribute.name, &String::from_utf8_lossy(&text));
             }
-            Some(map @ Value::StringMap(_)) => {
+            Some(long @ (Value::StringMap(_) | Value::Bytes(_))) => {
                 let mut text = Vec::new();
-                push_text(&mut text, map);
+                push_text(&mut text, long);
                 cut(&mut text);
                 push_text_attribute(out, field, &attribute.name, &String::from_utf8_lossy(&text));
             }

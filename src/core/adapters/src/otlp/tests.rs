@@ -268,6 +268,24 @@ fn a_value_that_would_spoil_its_series_is_refused() {
     assert_eq!(scene.points(2000, None), [point("a", 1000, 2000, i64::MAX)]);
 }
 
+/// Texts, maps and bytes are in the key of a series, and in every point of it.
+#[test]
+fn long_attributes_of_a_series_are_cut() {
+    let long = vec![b'x'; 5000];
+    let entries = [(&long[..], &b"v"[..])];
+    let map = StringMap { entries: &entries, source: None };
+    for value in [Value::String(&long), Value::StringMap(&map), Value::Bytes(&long)] {
+        let scene = Scene::counter(Temporality::Cumulative);
+        let values = [Some(value), Some(Value::Int64(1))];
+        let at = mixer_engine::adapter::Clock::monotonic(&*scene.clock);
+        let recorded = scene.metric.record(&Instance { bound: 0, name: NAME, values: &values }, at);
+        assert!(recorded.is_ok());
+        let points = scene.points(1000, None);
+        assert_eq!(points.len(), 1);
+        assert!(points[0].0.len() <= 1024 && points[0].0.contains('…'), "{value:?}: {}", points[0].0.len());
+    }
+}
+
 #[test]
 fn a_gauge_has_its_last_value_and_no_start() {
     let info = MetricInfo { kind: MetricKind::Gauge, name: "level".to_owned(), ..MetricInfo::default() };
