@@ -155,6 +155,28 @@ fn a_charge_is_refused_only_to_requests_that_would_evade_it() {
     }
 }
 
+/// A condition that is false says who is charged, and is evaluated once: what patterns may search suffices for five of them.
+#[test]
+fn a_condition_over_a_long_body_that_is_false_grants_the_quota() {
+    let searched: Vec<String> =
+        (0..5).map(|n| format!("\"(?i)bot{n}\".matches(request.body.text | \"\")")).collect();
+    let actions = "spec: {actions: ";
+    let rule = QUOTA
+        .replace("NAMESPACE", "istio-system")
+        .replace(actions, &format!("spec: {{match: '{}', actions: ", searched.join(" || ")));
+    let bridge = bridge("{check: {includeBody: true, quotaSpec: [{rules: [{quotas: [{quota: calls}]}]}]}}");
+    let setting = Setting::on(&format!("{MANIFEST}{rule}{bridge}"), &NATIVE);
+    let mut client = setting.client();
+    let long = "x".repeat(950_000);
+    let mut ask = |body: &str| Asked::of("POST", "/").body(body, false).ask(&mut client);
+    for body in ["nothing", &long, &long] {
+        let (code, message) = ask(body);
+        assert_eq!(code, 0, "{}: {message}", body.len());
+    }
+    let codes = [(); 2].map(|()| ask(&format!("{long}bot4")).0);
+    assert_eq!(codes, [0, EXHAUSTED], "it is charged");
+}
+
 /// Values that make rules fail are refused, as in a check: the caller could choose the mode.
 #[test]
 fn a_descriptor_that_makes_rules_fail_is_over_its_limit_whatever_the_mode() {

@@ -10,9 +10,10 @@ use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError, Protocol};
 use crate::adapter::{HandlerError, QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
-use crate::snapshot::{Condition, Evasion, OnError};
+use crate::snapshot::{Evasion, OnError};
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_base::sample;
+use mixer_expr::EvalError;
 
 /// Validity of a grant without a handler.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
@@ -96,10 +97,18 @@ pub async fn quota<'t: 'a, 'a>(
 ) -> Result<QuotaOutcome, DispatchError> {
     let rules = table.select(RuleKind::Quota, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
+    // Of rules with this quota.
+    let mut failures: ArenaVec<'a, (&Route, EvalError<'a>)> = ArenaVec::new_in(bag.arena());
     let groups = {
         let mut counts = MatchCounts::default();
         for set in rules.sets() {
-            counts += set.matches(bag, &mut matched);
+            counts += set.matches_and_failures(bag, &mut matched, &mut |route, error| {
+                if request.protocol == Protocol::Envoy
+                    && instances_named(route, request.name).next().is_some()
+                {
+                    failures.push((route, error));
+                }
+            });
         }
         context.metrics.conditions_failed(counts.failures);
         counts.groups
@@ -170,8 +179,10 @@ pub async fn quota<'t: 'a, 'a>(
             tracing::warn!("Requested quota '{}' is not configured", request.name);
         } else if request.protocol == Protocol::Envoy {
             // A condition that is false says that the request is not charged; one that the caller makes fail says nothing.
-            configuring()
-                .filter_map(|route| evaded_condition(route, request.is_partial, bag))
+            failures.sort_unstable_by_key(|(route, _)| &route.rule.key);
+            failures
+                .iter()
+                .filter_map(|(route, error)| evaded_condition(route, *error, request.is_partial))
                 .for_each(|error| errors.push(error));
         }
         as_requested(request.amount)
@@ -188,21 +199,15 @@ pub async fn quota<'t: 'a, 'a>(
 
 /// The failure of the condition of a rule whose quota is not charged for it, unless the rule ignores failures. The absence of what the
 /// condition tests is none if no request evades the charge by it: the request is one that the rule is not for.
-fn evaded_condition<'t: 'a, 'a>(
-    route: &'t Route,
-    is_partial: bool,
-    bag: &AttributeBag<'a>,
-) -> Option<HandlerError> {
-    let rule = &route.rule;
-    let Condition::When(program) = &rule.condition else { return None };
-    let may_be_meant = match rule.evasion {
+fn evaded_condition(route: &Route, error: EvalError<'_>, is_partial: bool) -> Option<HandlerError> {
+    let may_be_meant = match route.rule.evasion {
         Evasion::Nobody => false,
         Evasion::PartialRequests => is_partial,
         Evasion::AnyRequest => true,
     };
-    let error = program.eval(bag).err().filter(|error| may_be_meant || !error.is_absence())?;
+    let counts = may_be_meant || !error.is_absence();
     let is_ignored = route.on_condition_error() == Some(OnError::Allow);
-    (!is_ignored).then(|| HandlerError::of_request(condition_failure(route, error)))
+    (counts && !is_ignored).then(|| HandlerError::of_request(condition_failure(route, error)))
 }
 
 fn as_requested(amount: i64) -> QuotaResult {

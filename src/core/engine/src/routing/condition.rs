@@ -15,7 +15,7 @@ pub(super) struct SharedCondition {
     routes: GuardedRoutes,
     /// Number of destinations of the routes.
     destinations: usize,
-    /// Number of routes that handle an error of the condition.
+    /// Number of routes that are told of every error of the condition.
     error_handlers: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn address(program: &Arc<Program>) -> usize {
 impl SharedCondition {
     /// The condition of one route.
     pub(super) fn new(program: &Arc<Program>, route: Arc<Route>) -> Self {
-        let (address, error_handlers) = (address(program), usize::from(route.denies_failures));
+        let (address, error_handlers) = (address(program), usize::from(route.tells_failures));
         let mut uses = DestinationUses::default();
         uses.add(&route);
         Self {
@@ -69,14 +69,14 @@ impl SharedCondition {
         self.destinations
     }
 
-    /// Whether some route handles an error of the condition.
+    /// Whether some route is told of every error of the condition.
     pub(super) fn handles_errors(&self) -> bool {
         self.error_handlers > 0
     }
 
     /// Adds a route.
     pub(super) fn add(&mut self, route: Arc<Route>) {
-        self.error_handlers += usize::from(route.denies_failures);
+        self.error_handlers += usize::from(route.tells_failures);
         if let GuardedRoutes::One(first) = &self.routes {
             let mut uses = DestinationUses::default();
             uses.add(first);
@@ -91,7 +91,7 @@ impl SharedCondition {
 
     /// Removes a route; false when none is left.
     pub(super) fn remove(&mut self, route: &Arc<Route>) -> bool {
-        self.error_handlers -= usize::from(route.denies_failures);
+        self.error_handlers -= usize::from(route.tells_failures);
         match &mut self.routes {
             GuardedRoutes::One(_) => false,
             GuardedRoutes::Many(routes, uses) => {

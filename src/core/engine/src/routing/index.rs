@@ -149,8 +149,8 @@ impl PredicateIndex {
         }
     }
 
-    /// Calls `hit` for every condition that is true, and for every failed one with a route that handles errors or that was exhausted.
-    /// References are recorded as if every condition were evaluated.
+    /// Calls `hit` for every condition that is true, and for every one that was evaluated and failed; that is every failed one with a route
+    /// that handles errors. References are recorded as if every condition were evaluated.
     pub(super) fn evaluate<'t: 'a, 'a>(
         &'t self,
         bag: &AttributeBag<'a>,
@@ -170,9 +170,7 @@ fn evaluate_whole<'t: 'a, 'a>(
         Ok(Value::Bool(true)) => hit(condition, None),
         Ok(_) => {}
         Err(error) => {
-            if condition.handles_errors() || matches!(error, EvalError::Exhausted(_)) {
-                hit(condition, Some(error));
-            }
+            hit(condition, Some(error));
             return Evaluations { failures: 1, count: 1 };
         }
     }

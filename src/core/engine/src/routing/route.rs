@@ -7,7 +7,7 @@ use super::kind::RuleKind;
 use super::shared::SharedLeaves;
 use crate::adapter::CheckPower;
 use crate::handler::LiveHandler;
-use crate::snapshot::{Allowance, InstanceConfig, OnError, RuleConfig};
+use crate::snapshot::{Allowance, Evasion, InstanceConfig, OnError, RuleConfig};
 use crate::template::TemplateInfo;
 use mixer_base::metrics::DispatchCounters;
 use mixer_base::shared_map::Keyed;
@@ -103,6 +103,9 @@ pub struct Route {
     pub(crate) dry_run: Option<Arc<DryRunCounters>>,
     /// Whether a condition that fails refuses the request.
     pub(super) denies_failures: bool,
+    /// Whether each failure of the condition is told, also of a test that is looked up: of those that refuse, and of those by which a
+    /// request may evade the charge of a quota.
+    pub(super) tells_failures: bool,
     /// Sort key among the rules of its set: only the order of these numbers is meaningful.
     pub(super) order: u64,
 }
@@ -140,7 +143,15 @@ impl Route {
         // What a default cannot tell apart from its part is closed as well.
         let is_default = kind == RuleKind::Default && rule.on_error.is_none();
         let denies_failures = is_default || rule.denies_failed_condition(is_sent);
-        Self { rule: Arc::clone(rule), actions: Vec::new(), dry_run: counters, denies_failures, order: 0 }
+        let is_evaded = kind == RuleKind::Quota && rule.evasion != Evasion::Nobody;
+        Self {
+            rule: Arc::clone(rule),
+            actions: Vec::new(),
+            dry_run: counters,
+            denies_failures,
+            tells_failures: denies_failures || is_evaded,
+            order: 0,
+        }
     }
 }
 

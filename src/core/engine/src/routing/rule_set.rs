@@ -77,6 +77,17 @@ impl RuleSet {
         bag: &AttributeBag<'a>,
         matched: &mut ArenaVec<'a, Matched<'t, 'a>>,
     ) -> MatchCounts {
+        self.matches_and_failures(bag, matched, &mut |_, _| {})
+    }
+
+    /// As [`matches`](Self::matches), and calls `failed` for rules that do not apply because their condition failed, in no order. Those are
+    /// left out that an absent attribute makes fail in a test that nobody evades by leaving it out.
+    pub(crate) fn matches_and_failures<'t: 'a, 'a>(
+        &'t self,
+        bag: &AttributeBag<'a>,
+        matched: &mut ArenaVec<'a, Matched<'t, 'a>>,
+        failed: &mut dyn FnMut(&'t Route, EvalError<'a>),
+    ) -> MatchCounts {
         let mut groups = self.always_destinations.len();
         let begin = matched.len();
         matched.extend(self.always.iter().map(|route| Matched { route, failed: None }));
@@ -84,15 +95,16 @@ impl RuleSet {
             return MatchCounts { failures: 0, groups, evaluations: self.always.len() };
         }
         let sorted = matched.len();
-        let Evaluations { failures, count } = self.index.evaluate(bag, &mut |condition, failed| {
-            if failed.is_none() {
+        let Evaluations { failures, count } = self.index.evaluate(bag, &mut |condition, error| {
+            if error.is_none() {
                 groups += condition.destinations();
             }
             for route in condition.routes() {
-                if route.denies_failures
-                    || failed.is_none_or(|error| matches!(error, EvalError::Exhausted(_)))
-                {
-                    matched.push(Matched { route, failed });
+                match error {
+                    Some(error) if !route.denies_failures && !matches!(error, EvalError::Exhausted(_)) => {
+                        failed(route, error);
+                    }
+                    _ => matched.push(Matched { route, failed: error }),
                 }
             }
         });
