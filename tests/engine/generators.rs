@@ -8,7 +8,7 @@ use mixer_api::proto::istio::mixer::v1::{CheckRequest, CheckResponse};
 use mixer_api::worker::MessageLimits;
 use mixer_api::{Engine, MixerService};
 use mixer_attribute::request::{CheckCall, encode_check_request};
-use mixer_attribute::{OwnedAttributes, OwnedValue, Value};
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::Metrics;
 use mixer_config::Diagnostics;
@@ -17,6 +17,7 @@ use mixer_engine::adapter::{
     HandleGenerate, Handler, Instance, Inventory, Reply,
 };
 use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::dispatch::{self, DispatchContext, LastKnownAnswers};
 use mixer_engine::runtime::Runtime;
 use mixer_engine::snapshot::Registry;
 use proptest::prelude::*;
@@ -400,6 +401,33 @@ fn a_value_that_cannot_be_read_is_not_answered_as_an_absent_one() {
     );
     assert_eq!([code(made.clone()), code(made)], [7, 7]);
     assert_eq!(stage.runtime.cache_counters().hits(), 2);
+}
+
+/// Callers choose what a binding is evaluated over: its failure is none of the server.
+#[test]
+fn a_binding_that_fails_is_a_failure_of_the_request() {
+    let bindings = [("s1", "$out.source_pod_name")];
+    let generator =
+        Generator { condition: String::new(), uid: r#"s2 | "c""#, port: "1", bindings: bindings.into() };
+    let (background, runtime, metrics) = serve_with(registry(), &configuration(&[generator], &[]), None);
+    let (published, last_known) = (runtime.load(), LastKnownAnswers::default());
+    let context = DispatchContext {
+        metrics: &metrics,
+        last_known: &last_known,
+        deadline: None,
+        trace: None,
+        fired: None,
+    };
+    let vocabulary = &published.routes.snapshot().vocabulary;
+    let arena = bumpalo::Bump::new();
+    let preprocess = |text: &'static str| {
+        let mut bag = AttributeBag::empty(vocabulary, &arena);
+        bag.set(vocabulary.slot(b"s2").unwrap(), Value::String(text.as_bytes()));
+        background.block_on(dispatch::preprocess(&published.routes, &mut bag, &context))
+    };
+    assert_eq!(preprocess("b"), Ok(()));
+    let error = preprocess("c").unwrap_err();
+    assert!(error.is_of_request, "{error}");
 }
 
 #[test]

@@ -85,8 +85,8 @@ pub async fn preprocess<'t: 'a, 'a>(
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();
     for (instance, answer) in routed.into_iter().zip(answers) {
-        let bound =
-            answer.and_then(|generated| bind(&instance.config, &generated, bag).map_err(HandlerError::new));
+        let bound = answer
+            .and_then(|generated| bind(&instance.config, &generated, bag).map_err(HandlerError::of_request));
         match bound {
             Ok(values) => made.extend(values),
             Err(error) => errors.push(error),
