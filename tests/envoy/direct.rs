@@ -567,6 +567,16 @@ fn calls_that_need_a_quota_without_a_rule_fail() {
     assert!(limit(&mut client, "a").expect("an answer"));
 }
 
+/// No mode opens what a rule denies, whether or not its quota can be charged.
+#[test]
+fn a_denial_stands_although_no_rule_configures_the_quota() {
+    let policy = with_quota("cals").replace("check: {", "check: {errorMode: open, ");
+    let setting = Setting::on(&policy, &["--config-on-error=serve-valid"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0, "the mode is for this failure");
+}
+
 #[test]
 fn rules_in_dry_run_are_counted_for_envoy() {
     let setting = Setting::start(&[]);

@@ -82,14 +82,6 @@ pub struct EnvoyConfig {
     namespaces: Vec<NamespaceReference>,
 }
 
-impl EnvoyConfig {
-    /// The quotas that it names and no rule configures: nothing would be charged. Errors, that only serve where errors do.
-    pub(crate) fn unconfigured_quotas(&self, snapshot: &Snapshot) -> Vec<String> {
-        let named = self.quota_names.iter().filter(|quota| !snapshot.configures_quota(&quota.name));
-        named.map(|quota| quota.name.clone()).collect()
-    }
-}
-
 /// The limits of a domain.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Domain {

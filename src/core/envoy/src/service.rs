@@ -160,21 +160,11 @@ struct SnapshotState {
     id: SnapshotId,
     slots: Slots,
     cache: Option<Arc<CheckCache<CachedVerdict>>>,
-    /// Quotas that the settings name and no rule configures; none in a configuration without errors.
-    unconfigured_quotas: Vec<String>,
     /// What a request loses that passes although no decision allows it.
     stripped: OnceLock<Arc<RouteDirective>>,
 }
 
 impl SnapshotState {
-    /// Errors: no rule configures the quota, so that nothing would be charged.
-    fn require_configured(&self, quota: &str) -> Result<(), String> {
-        if self.unconfigured_quotas.iter().any(|name| name == quota) {
-            return Err(format!("no rule configures the quota `{quota}`"));
-        }
-        Ok(())
-    }
-
     /// Removes the headers of a request that rules would replace or remove, under whatever condition: nobody has decided which of them
     /// the caller may send.
     fn stripped(&self, published: &Published) -> Arc<RouteDirective> {
@@ -254,7 +244,6 @@ impl EnvoyService {
             id,
             slots: Slots::of(&snapshot.vocabulary),
             cache: self.shared.cache_for(published),
-            unconfigured_quotas: config_of(snapshot).unconfigured_quotas(snapshot),
             stripped: OnceLock::new(),
         });
         *self.snapshot_state.borrow_mut() = Some(Arc::clone(&state));

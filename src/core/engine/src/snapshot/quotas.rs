@@ -18,11 +18,6 @@ const QUOTA: &str = "quota";
 type Bindings = BTreeMap<ResourceKey, Arc<HandlerBinding>>;
 
 impl Snapshot {
-    /// Whether a rule configures the quota with this short name, in any namespace. Cost: linear in the instances that rules bind.
-    pub fn configures_quota(&self, name: &str) -> bool {
-        is_bound(&self.bindings, name)
-    }
-
     /// The quotas that a resource of an extension names, and that no rule configures or none for its requests.
     pub(crate) fn unconfigured_quotas_of(&self, resource: &ResourceKey) -> Vec<&str> {
         let resource = resource.to_string();

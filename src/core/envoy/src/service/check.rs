@@ -128,16 +128,9 @@ impl EnvoyService {
         let needs_id = recorder.is_some() || !quotas.is_empty();
         let id = if needs_id { self.decision_id() } else { String::new() };
         let required = RequiredQuotas { quotas, id };
-        let configured = required.quotas.iter().try_for_each(|(name, _)| state.require_configured(name));
         let (cached, cache) = self.looked_up(cache, &bag);
-        let (mut decision, exchange) = match (configured, cached) {
-            (Err(text), _) => {
-                mixer_base::warn_limited!(1, "a check of Envoy could not be evaluated: {text}");
-                let failed = GrpcError::new(Code::Internal, text.as_str());
-                let exchange = recorder.map(|_| RecordedExchange::of_check(&required).failed(failed));
-                (Decision::failure(text, Vec::new()), exchange)
-            }
-            (Ok(()), Some(decision)) => {
+        let (mut decision, exchange) = match cached {
+            Some(decision) => {
                 let exchange = recorder.map(|_| {
                     let exchange = RecordedExchange::of_check(&required);
                     exchange.with_status(decision.code, &decision.message, decision.directive.as_ref())
@@ -145,7 +138,7 @@ impl EnvoyService {
                 (decision, exchange)
             }
             // Boxed, so that the future of a cache hit stays small.
-            (Ok(()), None) => {
+            None => {
                 let (waiting, arena) = (&self.worker.engine.waiting, bag.arena());
                 let decided =
                     Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some()));
@@ -215,9 +208,6 @@ impl EnvoyService {
         let cache = cache.map(|(cache, miss)| (cache, 0, miss));
         let decided =
             pipeline::decide(call.published, bag, cache, required.requests(), &mut builder, &context).await;
-        if let Err(error) = &decided {
-            mixer_base::warn_limited!(1, %error, "a check of Envoy could not be evaluated");
-        }
         builder.finish(decided.err().map(DispatchError::from), context.metrics)
     }
 }

@@ -206,6 +206,7 @@ impl DecisionBuilder<'_> {
             (None, Some(verdict)) if !quotas_failed => verdict,
             (error, _) => {
                 let error = error.unwrap_or(self.quota_errors);
+                mixer_base::warn_limited!(1, %error, "a check of Envoy could not be evaluated");
                 let rules = names_of(&self.fired.borrow());
                 // Recorded as the equivalent check of Mixer, which fails.
                 let failed = GrpcError::new(Code::Internal, error.to_string());

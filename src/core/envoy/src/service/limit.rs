@@ -216,9 +216,7 @@ impl EnvoyService {
         mut bag: AttributeBag<'a>,
         quota: QuotaRequest<'_>,
     ) -> Result<QuotaOutcome, DispatchError> {
-        let LimitCall { published, context, state, .. } = call;
-        let unconfigured = |error| DispatchError { errors: vec![error], is_of_request: false };
-        state.require_configured(quota.name).map_err(unconfigured)?;
+        let LimitCall { published, context, .. } = call;
         set_principal(call.principal, published, &mut bag);
         pipeline::preprocess(published, &mut bag, context).await?;
         let outcome = pipeline::allocate(published, &bag, quota, context).await;
