@@ -98,7 +98,7 @@ spec: {compiledTemplate: quota, params: {dimensions: {of: '\"all\"'}}}
 ";
     const REQUESTS: &str = "kind: attributemanifest
 metadata: {name: requests, namespace: istio-system}
-spec: {attributes: {request.method: {valueType: STRING}}}
+spec: {attributes: {request.headers: {valueType: STRING_MAP}}}
 ";
     const COUNT: &str = "kind: rule
 metadata: {name: count, namespace: istio-system}
@@ -117,8 +117,11 @@ spec: {ratelimit: {quotas: [{domain: shop, quota: calls}]}}
     stage.start(&files);
     assert_eq!(stage.published().diagnostics, []);
     let why = "count.rule.istio-system: default.envoybridge.istio-system names its quota";
-    // No descriptor has a method: nothing would be charged.
-    files.put("/conf/count.yaml", COUNT.replace("spec: {", "spec: {match: 'request.method == \"GET\"', "));
+    // No descriptor has headers: nothing would be charged.
+    files.put(
+        "/conf/count.yaml",
+        COUNT.replace("spec: {", "spec: {match: 'request.headers[\"x-plan\"] == \"free\"', "),
+    );
     stage.change(&files);
     assert_eq!(stage.kept(), [why]);
     files.put("/conf/count.yaml", COUNT);

@@ -143,7 +143,7 @@ spec: {compiledAdapter: rbac}
 /// A quota of descriptors, which have no user.
 const UNCHARGEABLE: &str = "kind: attributemanifest
 metadata: {name: requests, namespace: istio-system}
-spec: {attributes: {request.method: {valueType: STRING}}}
+spec: {attributes: {request.headers: {valueType: STRING_MAP}}}
 ---
 kind: handler
 metadata: {name: memory, namespace: istio-system}
@@ -155,7 +155,7 @@ spec: {compiledTemplate: quota, params: {dimensions: {}}}
 ---
 kind: rule
 metadata: {name: calls, namespace: istio-system}
-spec: {match: (request.method | \"\") != \"\", actions: [{handler: memory, instances: [calls]}]}
+spec: {match: '(request.headers[\"x-plan\"] | \"\") != \"\"', actions: [{handler: memory, instances: [calls]}]}
 ---
 kind: envoybridge
 metadata: {name: default, namespace: istio-system}

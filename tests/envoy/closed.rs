@@ -274,6 +274,12 @@ spec: {actions: [{handler: gate, instances: [who]}]}
     }
 }
 
+/// Descriptors have its default.
+const MAPPING: &str = "kind: attributemapping
+metadata: {name: tenant, namespace: istio-system}
+spec: {mappings: [{attribute: request.tenant, from: {requestHeader: x-tenant}, default: unknown}]}
+";
+
 /// A rule over what descriptors do not have would never charge the quota: the warning of a dimension, as an error.
 #[test]
 fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
@@ -286,9 +292,13 @@ fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
             "  attributes:\n",
             "  attributes:\n    context.reporter.kind: {valueType: STRING}\n    context.protocol: {valueType: STRING}\n    \
              context.reporter.principal: {valueType: STRING}\n    request.user: {valueType: STRING}\n    \
-             source.ip: {valueType: IP_ADDRESS}\n    destination.service.name: {valueType: STRING}\n",
+             source.ip: {valueType: IP_ADDRESS}\n    destination.service.name: {valueType: STRING}\n    \
+             request.tenant: {valueType: STRING}\n",
         );
-        let text = format!("{manifest}{rule}{}", bridge(&format!("{{ratelimit: {{{quotas}}}{rest}}}")));
+        let text = format!(
+            "{manifest}{rule}---\n{MAPPING}{}",
+            bridge(&format!("{{ratelimit: {{{quotas}}}{rest}}}"))
+        );
         let is_told = |told: &String| told.starts_with("error") || told.contains("[quota-unchargeable]");
         validated(&text, &[]).into_iter().filter(is_told).collect::<Vec<String>>()
     };
@@ -298,13 +308,11 @@ fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
         found
     };
     for condition in [
-        "request.method == \"GET\"",
-        "request.url_path.startsWith(\"/api\")",
-        "context.reporter.kind == \"inbound\"",
+        "request.auth.claims[\"plan\"] == \"free\"",
         "context.protocol == \"http\"",
         "(request.headers[\"x-user\"] | \"\") != \"\"",
         "(destination.namespace | \"\") == \"shop\"",
-        "ratelimit.descriptor[\"k\"] == \"v\" && request.method == \"GET\"",
+        "ratelimit.descriptor[\"k\"] == \"v\" && request.headers[\"x-user\"] == \"bot\"",
     ] {
         let found = told(condition, "k: \"*\"", "");
         assert_eq!(found.len(), 1, "{condition}: {found:?}");
@@ -318,13 +326,19 @@ fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
         ("request.user == \"bot\"", true),
         ("ratelimit.domain == \"d\" && request.user == \"bot\"", true),
         ("source.namespace == \"shop\"", true),
+        ("request.method == \"GET\"", true),
+        ("request.url_path.startsWith(\"/api\")", true),
+        ("context.reporter.kind == \"inbound\"", true),
+        ("request.tenant == \"unknown\"", false),
     ] {
         let found = all(condition, "k: \"*\"", "");
         assert_eq!(found.len(), usize::from(is_warned), "{condition}: {found:?}");
         assert!(found.iter().all(|told| told.starts_with("warning[quota-unchargeable]")), "{found:?}");
     }
-    let certain = all("request.user == \"bot\" && request.method == \"GET\"", "k: \"*\"", "");
-    assert!(certain.len() == 1 && certain[0].contains("`request.method`"), "{certain:?}");
+    let any = all("request.method == \"POST\"", "", "");
+    assert!(any.len() == 1 && any[0].starts_with("warning[quota-unchargeable]"), "{any:?}");
+    let certain = all("request.user == \"bot\" && request.headers[\"x-user\"] == \"bot\"", "k: \"*\"", "");
+    assert!(certain.len() == 1 && certain[0].contains("`request.headers`"), "{certain:?}");
     let shop = ", defaultNamespace: shop";
     for (condition, entry, rest) in [
         ("ratelimit.descriptor[\"k\"] == \"v\"", "k: \"*\"", ""),

@@ -2,9 +2,9 @@
 
 use super::settings::{QuotaRule, StringMatch};
 use super::written::each_field;
-use super::{EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
+use super::{CompiledMapping, EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
 use crate::known::known_types;
-use mixer_attribute::CALLER_PRINCIPAL;
+use mixer_attribute::{CALLER_PRINCIPAL, ValueType};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{
     self, ChargedAttribute, ClauseTest, ConstantDimension, IncompleteAttribute, QuotaNamespaces,
@@ -177,18 +177,22 @@ pub(super) fn charged_attribute<'c>(
     if name == CALLER_PRINCIPAL || converted.any(|prefix| name.starts_with(prefix)) {
         return ChargedAttribute::Any;
     }
+    // A mapping sets its default for what it does not find in a descriptor.
+    let has_default = |mapping: &CompiledMapping| *mapping.attribute == *name && mapping.default.is_some();
+    if config.mappings.iter().any(has_default) {
+        return ChargedAttribute::Any;
+    }
     match name {
         "context.protocol" => ChargedAttribute::Text(DESCRIPTOR_PROTOCOL),
         _ if selects && !namespace.is_empty() => ChargedAttribute::Text(namespace),
-        _ if selects || is_of_http(name) => ChargedAttribute::Absent,
+        _ if selects || is_map(name) => ChargedAttribute::Absent,
         _ => ChargedAttribute::Unnamed,
     }
 }
 
-/// Whether an attribute is one that proxies set for HTTP requests and connections. Others are the names of whoever writes descriptors.
-fn is_of_http(name: &str) -> bool {
-    let mut prefixes = ["check.", "connection.", "context.", "request.", "response."].into_iter();
-    prefixes.any(|prefix| name.starts_with(prefix)) && known_types().iter().any(|(known, _)| *known == name)
+/// Whether an attribute is a map, which no entry of a descriptor sets: its value is a text.
+fn is_map(name: &str) -> bool {
+    known_types().iter().any(|(known, value_type)| *known == name && *value_type == ValueType::StringMap)
 }
 
 /// What checks lack unless Envoy sends bodies.
