@@ -97,7 +97,8 @@ fn evaluate(program: &Program, bytes: &[u8], well_typed: bool) {
     }
     let references: Vec<(u32, Option<Vec<u8>>)> =
         bag.references().iter().map(|r| (r.slot.0, r.key.map(<[u8]>::to_vec))).collect();
-    if let Some(reads) = program.slots() {
+    if program.language() == Language::Cexl {
+        let reads = program.reads();
         for (slot, _) in &references {
             assert!(reads.iter().any(|read| read.slot.0 == *slot), "{text:?} reads what it does not say");
         }

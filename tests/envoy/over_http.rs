@@ -230,6 +230,68 @@ fn the_headers_that_envoy_must_list_are_told_once() {
     assert_eq!(endpoint._server.log().matches(told).count(), 1);
 }
 
+/// What the vocabulary of the tests of headers has besides.
+const HEADERS: &str = "---\napiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: more, namespace: istio-system}\n\
+                       spec: {attributes: {request.headers: {valueType: STRING_MAP}, request.useragent: {valueType: STRING}}}\n";
+
+/// A rule is the same over gRPC, where the request line is among the headers.
+#[test]
+fn headers_have_the_request_line() {
+    let deny =
+        |name: &str, condition: &str| rule(name, "denier", "{status: {code: 7}}", &format!("'{condition}'"));
+    let policy = [
+        deny("path", "request.headers[\":path\"] == \"/admin?a=b\""),
+        deny("method", "request.headers[\":method\"] == \"DELETE\""),
+        deny(
+            "host",
+            "match(request.headers[\":authority\"], \"127.0.0.1:*\") && request.url_path == \"/host\"",
+        ),
+        deny("scheme", "request.headers[\":scheme\"] == \"https\""),
+    ];
+    let endpoint = Endpoint::start(&format!("{HEADERS}{}", policy.concat()), &[]);
+    let https = [("x-forwarded-proto", "https")];
+    for (method, path, headers, status) in [
+        ("GET", "/check/", &[][..], 200),
+        ("GET", "/check/admin", &[], 200),
+        ("GET", "/check/admin?a=b", &[], 403),
+        ("DELETE", "/check/", &[], 403),
+        ("GET", "/check/host", &[], 403),
+        ("GET", "/check/", &https, 403),
+    ] {
+        assert_eq!(endpoint.ask(method, path, headers).0, status, "{method} {path} {headers:?}");
+    }
+    assert!(!endpoint._server.log().contains(":path"), "no list brings it");
+    endpoint._server.wait_for_log("rules read x-forwarded-proto (allowed_headers)");
+}
+
+/// Clauses of quotas, maps as a whole, and the length of a body that Envoy does not send.
+#[test]
+fn all_that_rules_lack_over_http_is_told() {
+    let quota = "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: memory, namespace: istio-system}\n\
+                 spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 100, validDuration: 60s}]}}\n\
+                 ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: calls, namespace: istio-system}\n\
+                 spec: {compiledTemplate: quota, params: {dimensions: {}}}\n\
+                 ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: calls, namespace: istio-system}\n\
+                 spec: {actions: [{handler: memory, instances: [calls]}]}\n";
+    let bot = "match: [{clause: {request.useragent: {prefix: bot}}}]";
+    let settings = settings(&format!("{{quotaSpec: [{{rules: [{{{bot}, quotas: [{{quota: calls}}]}}]}}]}}"));
+    let deny = |condition: &str| rule("deny", "denier", "{status: {code: 7}}", condition);
+    let long = deny("'request.headers[\"content-length\"] == \"9\"'");
+    let any = deny("'(request.headers[request.url_path] | \"\") == \"mallory\"'");
+    for (policy, told) in [
+        (
+            format!("{quota}{settings}"),
+            "the headers that ext_authz lists: rules read user-agent (allowed_headers)",
+        ),
+        (long, "rules read content-length, which is that of the body that Envoy sends"),
+        (any, "rules read all headers (allowed_headers)"),
+    ] {
+        let endpoint = Endpoint::start(&format!("{HEADERS}{policy}"), &[]);
+        assert_eq!(endpoint.get("/check/", &[]).0, 200);
+        endpoint._server.wait_for_log(told);
+    }
+}
+
 /// Envoy sends the bytes of a body, no text.
 #[test]
 fn bodies_are_matched_as_text() {

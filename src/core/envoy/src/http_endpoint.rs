@@ -264,7 +264,8 @@ fn source_ip(headers: &HeaderMap, from: &HttpSourceIp) -> Option<IpAddr> {
     std::str::from_utf8(address).ok()?.trim().parse().ok()
 }
 
-/// The CheckRequest that Envoy would send over gRPC.
+/// The CheckRequest that Envoy would send over gRPC, whose headers have those of HTTP/2 with a colon. `host`, which it leaves out there, stays:
+/// rules may refuse by it.
 fn check_request(
     method: &Method,
     path: &str,
@@ -272,7 +273,7 @@ fn check_request(
     source: Option<IpAddr>,
     body: &Bytes,
 ) -> CheckRequest {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut all = std::collections::BTreeMap::<String, String>::new();
     for (name, value) in headers {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -283,11 +284,15 @@ fn check_request(
             })
             .or_insert_with(|| value.into_owned());
     }
-    let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (method, host) = (method.as_str(), text("host"));
+    let scheme = Some(text("x-forwarded-proto")).filter(|scheme| !scheme.is_empty()).unwrap_or("http");
+    // No header that a client sends has such a name.
+    let pseudo = [(":authority", host), (":method", method), (":path", path), (":scheme", scheme)];
+    all.extend(pseudo.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let http = attribute_context::HttpRequest {
-        method: method.as_str().to_owned(),
+        method: method.to_owned(),
         path: path.to_owned(),
-        host: text(header::HOST).to_owned(),
+        host: host.to_owned(),
         scheme: scheme.to_owned(),
         headers: all,
         size: i64::try_from(body.len()).unwrap_or(i64::MAX),
@@ -307,9 +312,10 @@ fn check_request(
     }
 }
 
-/// Bytes of a path and of headers.
+/// Bytes of a path and of headers; what a CheckRequest has as a header with a colon, too, counts twice.
 fn length_of(path: &str, headers: &HeaderMap) -> usize {
-    path.len() + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
+    let twice = path.len() + headers.get(header::HOST).map_or(0, HeaderValue::len);
+    path.len() + twice + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
 }
 
 fn to_http(check: HttpCheckResponse) -> HttpResponse {

@@ -133,6 +133,11 @@ impl CelProgram {
         analysis::attributes(&self.plan).collect()
     }
 
+    /// The attributes and entries of maps whose values the expression may read.
+    pub(super) fn reads(&self) -> Vec<Read<'_>> {
+        analysis::reads(&self.plan)
+    }
+
     /// The entries of maps that the expression reads by a constant key.
     pub(super) fn entries(&self) -> Vec<Read<'_>> {
         analysis::entries(&self.plan).collect()

@@ -86,11 +86,12 @@ impl Program {
         }
     }
 
-    /// Every attribute, and every constant key of a map, that evaluation may read, sorted; `None` for CEL programs.
-    pub fn slots(&self) -> Option<Vec<Read<'_>>> {
+    /// Every attribute, and every constant key of a map, whose value evaluation may read, sorted. A map that is also read as a whole, or by a
+    /// key that is no constant, is there without a key as well.
+    pub fn reads(&self) -> Vec<Read<'_>> {
         match &self.engine {
-            Engine::Classic(program) => Some(program.reads()),
-            Engine::Cel(_) => None,
+            Engine::Classic(program) => program.reads(),
+            Engine::Cel(program) => program.reads(),
         }
     }
 

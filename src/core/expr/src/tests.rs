@@ -243,7 +243,7 @@ fn conditions_have_conjuncts() {
         ]
     );
     assert_eq!(
-        program.slots().unwrap(),
+        program.reads(),
         [
             Read { slot: slot("b1"), key: None },
             Read { slot: slot("i1"), key: None },
@@ -252,6 +252,20 @@ fn conditions_have_conjuncts() {
             Read { slot: slot("s2"), key: None },
         ]
     );
+    let (headers, key) = (slot("request.headers"), Some(&b"k"[..]));
+    let (whole, entry) = (Read { slot: headers, key: None }, Read { slot: headers, key });
+    let by_attribute = Read { slot: slot("s1"), key: None };
+    for (language, text, reads) in [
+        (Language::Cel, r#"request.headers["k"] == "v""#, vec![entry]),
+        (Language::Cel, r#""k" in request.headers && request.headers.k == "v""#, vec![entry]),
+        (Language::Cel, r#"request.headers["k"] == request.headers[s1]"#, vec![whole, entry, by_attribute]),
+        (Language::Compat, r#"(request.headers["k"] | "v") == s1"#, vec![entry, by_attribute]),
+        (Language::Cexl, r#"(request.headers[s1] | "v") == "v""#, vec![whole, by_attribute]),
+        (Language::Cexl, "request.headers | emptyStringMap()", vec![whole]),
+        (Language::Cel, "request.headers", vec![whole]),
+    ] {
+        assert_eq!(compile(language, text, &scope).unwrap().reads(), reads, "{text}");
+    }
     for (text, conjunct) in [
         ("s1 == \"a\" || b1", Conjunct::Other),
         ("(s1 | \"x\") == \"a\"", Conjunct::Other),

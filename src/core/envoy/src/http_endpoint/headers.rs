@@ -5,16 +5,20 @@ use std::collections::BTreeSet;
 
 use crate::config::{EnvoyConfig, HttpSourceIp, MappedFrom, OriginIp};
 use mixer_engine::snapshot::{Condition, HeaderOperationKind, Snapshot, SnapshotId};
+use mixer_engine::template::Variety;
 
 /// What Envoy sends without `allowed_headers`.
-const ALWAYS_SENT: [&str; 3] = ["authorization", "content-length", "host"];
+const ALWAYS_SENT: [&str; 2] = ["authorization", "host"];
+
+/// The header with the scheme.
+const SCHEME: &str = "x-forwarded-proto";
 
 /// The attributes that are made of a header, with its name.
 const MADE_OF: [(&str, &str); 5] = [
     ("context.protocol", "content-type"),
     ("request.id", "x-request-id"),
     ("request.referer", "referer"),
-    ("request.scheme", "x-forwarded-proto"),
+    ("request.scheme", SCHEME),
     ("request.useragent", "user-agent"),
 ];
 
@@ -44,6 +48,10 @@ impl HeaderAdvice {
 struct NeededHeaders {
     /// Headers of the request that rules read.
     read: BTreeSet<String>,
+    /// Whether rules read all headers of the request.
+    reads_all: bool,
+    /// Whether rules read the length of the body.
+    reads_length: bool,
     /// Headers of the request that rules set.
     set: BTreeSet<String>,
 }
@@ -51,34 +59,36 @@ struct NeededHeaders {
 impl NeededHeaders {
     fn of(snapshot: &Snapshot, config: &EnvoyConfig) -> Self {
         let mut needed = Self::default();
+        let name_of = |slot| snapshot.vocabulary.name(slot);
         for rule in snapshot.rules.iter().filter(|rule| !rule.dry_run) {
             let condition = match &rule.condition {
                 Condition::When(program) => Some(program),
                 _ => None,
             };
             let instances = rule.actions.iter().flat_map(|action| &action.instances);
+            // Reports are of access logs.
+            let instances = instances.filter(|instance| instance.template().variety != Variety::Report);
             let values = instances.flat_map(|instance| instance.programs.iter().flatten());
             let headers = rule.request_headers.iter().chain(&rule.response_headers);
             let headers = headers.filter_map(|operation| operation.value.as_ref());
             for program in condition.into_iter().chain(values).chain(headers) {
-                let entries = program.entries().into_iter();
-                let headers = entries.filter(|read| snapshot.vocabulary.name(read.slot) == "request.headers");
-                needed.read.extend(
-                    headers.filter_map(|read| read.key).map(|key| String::from_utf8_lossy(key).into_owned()),
-                );
-                for slot in program.attributes() {
-                    let name = snapshot.vocabulary.name(slot);
-                    let made_of = MADE_OF.iter().filter(|(attribute, _)| *attribute == name);
-                    needed.read.extend(made_of.map(|(_, header)| (*header).to_owned()));
+                for read in program.reads().iter().filter(|read| name_of(read.slot) == "request.headers") {
+                    match read.key {
+                        Some(key) => needed.header(&String::from_utf8_lossy(key)),
+                        None => needed.reads_all = true,
+                    }
                 }
+                program.attributes().into_iter().for_each(|slot| needed.attribute(name_of(slot)));
             }
             let sets = rule.request_headers.iter().filter(|o| o.kind != HeaderOperationKind::Remove);
             needed.set.extend(sets.map(|operation| operation.name.to_ascii_lowercase()));
         }
+        let tests = config.check_quotas.iter().flat_map(|quota| &quota.matches).flatten();
+        tests.for_each(|(slot, _)| needed.attribute(name_of(*slot)));
         for mapping in &config.mappings {
             match &mapping.source {
-                MappedFrom::RequestHeader(name) => drop(needed.read.insert(name.to_string())),
-                MappedFrom::Cookie(_) => drop(needed.read.insert("cookie".to_owned())),
+                MappedFrom::RequestHeader(name) => needed.header(name),
+                MappedFrom::Cookie(_) => needed.header("cookie"),
                 _ => {}
             }
         }
@@ -92,14 +102,32 @@ impl NeededHeaders {
             OriginIp::ExternalAddress => Some("x-envoy-external-address"),
             OriginIp::ForwardedFor(_) => Some("x-forwarded-for"),
         };
-        needed.read.extend(source.into_iter().chain(origin).map(str::to_owned));
-        needed.read.retain(|name| !ALWAYS_SENT.contains(&name.as_str()));
+        source.into_iter().chain(origin).for_each(|name| needed.header(name));
+        // It is that of the whole body then, unless Envoy truncates it.
+        needed.reads_length &= !config.settings.check.include_body;
         needed.set.retain(|name| !name.starts_with(':'));
         needed
     }
 
+    /// Notes a header that is read.
+    fn header(&mut self, name: &str) {
+        match name {
+            // All others with a colon are made of the request line.
+            ":scheme" => self.header(SCHEME),
+            "content-length" => self.reads_length = true,
+            _ if name.starts_with(':') || ALWAYS_SENT.contains(&name) => {}
+            _ => drop(self.read.insert(name.to_owned())),
+        }
+    }
+
+    /// Notes the headers of which an attribute is made that is read.
+    fn attribute(&mut self, name: &str) {
+        let made_of = MADE_OF.iter().filter(|(attribute, _)| *attribute == name);
+        made_of.for_each(|(_, header)| self.header(header));
+    }
+
     fn is_empty(&self) -> bool {
-        self.read.is_empty() && self.set.is_empty()
+        *self == Self::default()
     }
 }
 
@@ -107,16 +135,23 @@ impl std::fmt::Display for NeededHeaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let listed =
             |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        if !self.read.is_empty() {
-            write!(f, "rules read {} (allowed_headers)", listed(&self.read))?;
-        }
-        if !self.read.is_empty() && !self.set.is_empty() {
-            f.write_str("; ")?;
+        let mut told = Vec::new();
+        if self.reads_all {
+            told.push("rules read all headers (allowed_headers)".to_owned());
+        } else if !self.read.is_empty() {
+            told.push(format!("rules read {} (allowed_headers)", listed(&self.read)));
         }
         if !self.set.is_empty() {
             let names = listed(&self.set);
-            write!(f, "rules set {names} (allowed_upstream_headers of authorization_response)")?;
+            told.push(format!("rules set {names} (allowed_upstream_headers of authorization_response)"));
         }
-        Ok(())
+        if self.reads_length {
+            told.push(
+                "rules read content-length, which is that of the body that Envoy sends with the check (with_request_body, and \
+                 `check: {includeBody: true}`)"
+                    .to_owned(),
+            );
+        }
+        f.write_str(&told.join("; "))
     }
 }

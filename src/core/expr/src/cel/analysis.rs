@@ -281,6 +281,23 @@ pub(super) fn entries(plan: &Plan) -> impl Iterator<Item = Read<'_>> {
     plan.ops().filter_map(|op| entry(plan, op).or_else(|| tested_entry(plan, op)))
 }
 
+/// The attributes and entries of maps whose values an expression may read, sorted.
+pub(super) fn reads(plan: &Plan) -> Vec<Read<'_>> {
+    let mut reads: Vec<Read<'_>> = entries(plan).collect();
+    // Each of them refers to one operation that reads the map.
+    let mut maps: Vec<SlotId> = reads.iter().map(|read| read.slot).collect();
+    for op in plan.ops() {
+        let Op::Attribute(slot, _) = op else { continue };
+        match maps.iter().position(|map| map == slot) {
+            Some(at) => drop(maps.swap_remove(at)),
+            None => reads.push(Read { slot: *slot, key: None }),
+        }
+    }
+    reads.sort_unstable();
+    reads.dedup();
+    reads
+}
+
 /// A constant text.
 fn text(plan: &Plan, id: OpId) -> Option<&[u8]> {
     match plan.op(id) {
