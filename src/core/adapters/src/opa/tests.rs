@@ -14,6 +14,7 @@ use mixer_engine::template;
 mod data;
 mod load;
 mod names;
+mod policies;
 
 /// An instance with user, method, path and a property `size`.
 fn bound() -> BoundInstance {

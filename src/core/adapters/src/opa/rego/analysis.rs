@@ -580,13 +580,20 @@ impl<'m> Visit<'_, 'm> {
         let span = start(function);
         let parts = parts(function);
         let name = parts.join(".");
-        let defined = self.scope.resolve(&parts).and_then(|path| self.analysis.paths.get(&path).copied());
-        if let Some(called) = defined {
+        if let Some(called) = self.analysis.paths.get(&self.scope.called(&parts)).copied() {
             let used = self.used(is_statement);
             if let Some(node) = self.analysis.nodes.get_mut(self.at) {
                 node.calls.push(called);
                 node.needs.push(called);
                 node.uses.push(Use { node: called, ..used });
+            }
+            return;
+        }
+        let imported = self.scope.resolve(&parts).filter(|path| self.analysis.paths.contains_key(path));
+        if let Some(path) = imported {
+            if self.analysis.describes_more() {
+                let text = format!("function {name} is imported: the engine finds it by its whole path only");
+                self.analysis.push(self.module, span, &text, Some(format!("write `{path}(…)`")));
             }
             return;
         }

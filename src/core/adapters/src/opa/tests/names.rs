@@ -12,14 +12,14 @@ fn gate(rules: &str) -> Params {
     }
 }
 
-fn found(params: &Params, instances: &[BoundInstance]) -> Vec<Diagnostic> {
+pub(super) fn found(params: &Params, instances: &[BoundInstance]) -> Vec<Diagnostic> {
     let mut found = Diagnostics::new();
     Opa::validate(params, instances, &mut found);
     found.into_iter().collect()
 }
 
 /// An instance whose leaves are these.
-fn with_leaves(leaves: &[(&'static str, Option<&str>, ValueType)]) -> BoundInstance {
+pub(super) fn with_leaves(leaves: &[(&'static str, Option<&str>, ValueType)]) -> BoundInstance {
     let leaf = |(field, key, value_type): &(&'static str, Option<&str>, ValueType)| Leaf {
         field,
         key: key.map(Into::into),

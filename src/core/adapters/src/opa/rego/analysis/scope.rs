@@ -42,6 +42,12 @@ impl<'m> Scope<'m> {
         Some(std::iter::once(base.as_str()).chain(rest.iter().copied()).collect::<Vec<_>>().join("."))
     }
 
+    /// The path of the function that the engine calls by a name: unlike OPA, it follows no import.
+    pub(super) fn called(&self, parts: &[&str]) -> String {
+        let name = parts.join(".");
+        if parts.first() == Some(&"data") { name } else { format!("{}.{name}", self.package) }
+    }
+
     /// The path of a name in `input` or `data`. `None`: it is a rule of the package with another value than a part of a document, or what
     /// a local name stands for is not known.
     pub(super) fn document<'p>(
