@@ -198,6 +198,9 @@ impl<'c> Comparison<'c> {
 
     /// A star that stands for itself.
     fn star(&self) -> Option<Finding> {
+        if self.is_default() {
+            return None;
+        }
         let pattern = wildcard::pattern(self.kind, &self.constant)?;
         let constant = &*self.constant;
         let meant = wildcard::written(self.notation, &self.subject, &pattern);
@@ -224,15 +227,20 @@ impl<'c> Comparison<'c> {
         Some(Finding { code: "match-star", message, hint })
     }
 
+    /// Whether the default of the attribute passes: the text is tested for it.
+    fn is_default(&self) -> bool {
+        let [Operand { default: Some(default), .. }] = &*self.operands else { return false };
+        let default = if self.is_lower { default.to_ascii_lowercase() } else { default.to_string() };
+        let (part, constant) = self.compared();
+        part.is(&default, constant)
+    }
+
     /// A constant that no request has.
     fn never(&self) -> Option<Finding> {
-        let (part, constant) = self.compared();
-        if let [Operand { default: Some(default), .. }] = &*self.operands {
-            let default = if self.is_lower { default.to_ascii_lowercase() } else { default.to_string() };
-            if part.is(&default, constant) {
-                return None;
-            }
+        if self.is_default() {
+            return None;
         }
+        let (part, constant) = self.compared();
         let is_pattern = matches!(self.kind, TextTestKind::Regex { .. });
         let has_capital = constant.bytes().any(|byte| byte.is_ascii_uppercase());
         let why_not = if self.is_lower && has_capital && !is_pattern {

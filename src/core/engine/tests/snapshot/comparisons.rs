@@ -212,6 +212,7 @@ fn what_a_request_may_have_is_not_reported() {
         r#""admin".matches(request.url_path)"#,
         r#"request.url_path == """#,
         r#"(request.method | "none") == "none""#,
+        r#"(source.namespace | "*") == "*""#,
         r#"(request.method | "get") == "get""#,
         r#"(context.reporter.kind | "unknown") == "unknown""#,
         r#"toLower(request.method) == "get""#,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
+use regex_syntax::hir::{Class, Hir, HirKind};
 use rustc_hash::FxHashMap;
 
 use super::super::EvalError;
@@ -89,9 +90,8 @@ impl Regex {
         let pattern = self.inner.as_str().trim_end_matches(')');
         let before = pattern.strip_suffix('$').or_else(|| pattern.strip_suffix("\\z"));
         let before = before.map(|before| before.trim_end_matches(')'));
-        before.is_some_and(|before| {
-            !before.ends_with(".*") && !before.ends_with(".+") && !before.contains("\\x{3f}")
-        })
+        before.is_some_and(|before| !before.contains("\\x{3f}"))
+            && !regex_syntax::parse(self.inner.as_str()).is_ok_and(|pattern| ends_with_any_text(&pattern))
     }
 
     /// The text with which every match begins, at the start of the subject; empty if there is none, or it is unknown.
@@ -215,6 +215,34 @@ pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Re
             None => Ok(false),
         }
     })
+}
+
+/// Whether a pattern ends with any number of characters, among which may be a question mark.
+fn ends_with_any_text(pattern: &Hir) -> bool {
+    match pattern.kind() {
+        HirKind::Capture(capture) => ends_with_any_text(&capture.sub),
+        HirKind::Concat(parts) => {
+            let is_text = |part: &&Hir| !matches!(part.kind(), HirKind::Look(_) | HirKind::Empty);
+            parts.iter().rfind(is_text).is_some_and(ends_with_any_text)
+        }
+        HirKind::Alternation(choices) => choices.iter().any(ends_with_any_text),
+        HirKind::Repetition(repetition) => repetition.max.is_none() && takes_question_mark(&repetition.sub),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => false,
+    }
+}
+
+fn takes_question_mark(pattern: &Hir) -> bool {
+    match pattern.kind() {
+        HirKind::Capture(capture) => takes_question_mark(&capture.sub),
+        HirKind::Alternation(choices) => choices.iter().any(takes_question_mark),
+        HirKind::Class(Class::Unicode(class)) => {
+            class.iter().any(|range| (range.start()..=range.end()).contains(&'?'))
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            class.iter().any(|range| (range.start()..=range.end()).contains(&b'?'))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
