@@ -1,15 +1,16 @@
 //! Templates of Go's `text/template`: names of metrics and texts that are made from the values of an instance.
 //!
 //! What Istio's documentation uses is supported: fields of the data (`{{.key}}`), literals, pipelines, parentheses, `if`, `with`, `range`,
-//! comments, trim markers, and the functions `and`, `or`, `not`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `index`, `len`, `print`, `printf`,
-//! `println`. Variables, named templates and methods are errors when the template is parsed.
+//! comments, trim markers, the functions `and`, `or`, `not`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `index`, `len`, `print`, `printf`,
+//! `println`, and the method `Format` of times. Variables, named templates and other methods are errors when the template is parsed.
 //!
 //! ```ignore
 //! let template = GoTemplate::parse("hits", "{{.service}}.{{or .code 0}}")?;
-//! template.execute(&|key| values.get(key), |_| {}, &mut out)?;
+//! template.execute(&|key| values.get(key), Printing::Plain, &mut out)?;
 //! ```
 
 mod exec;
+mod layout;
 mod lexer;
 mod parser;
 
@@ -91,6 +92,8 @@ enum Function {
     Print,
     Printf,
     Println,
+    /// The method of times, whose first argument is the time.
+    Format,
 }
 
 impl Function {
@@ -116,8 +119,27 @@ impl Function {
     }
 
     fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+        Self::ALL.iter().find(|(_, function)| *function == self).map_or(FORMAT, |(name, _)| name)
     }
+}
+
+/// The name of the method of times.
+const FORMAT: &str = "Format";
+
+/// How values are printed.
+#[derive(Clone, Copy)]
+#[cfg_attr(
+    not(any(feature = "adapter-solarwinds", test)),
+    expect(dead_code, reason = "each adapter uses one of them")
+)]
+pub(crate) enum Printing {
+    /// As `text/template`: what is absent as `<no value>`. The function changes each text in the place of an action, and nothing that the
+    /// template has itself.
+    Text(fn(&mut [u8])),
+    /// As `html/template`, but without its escapes: what is absent as nothing.
+    Plain,
+    /// As `html/template` in the text of an element.
+    Html,
 }
 
 impl GoTemplate {
@@ -128,17 +150,16 @@ impl GoTemplate {
             .map_err(|(line, why)| format!("template: {name}:{line}: {why}"))
     }
 
-    /// Appends the text for the data, a map from keys to values. A value that is absent is printed as `<no value>`. `escape` changes each
-    /// text in the place of an action, and nothing that the template has itself.
+    /// Appends the text for the data, a map from keys to values.
     ///
-    /// Errors: a function that does not take its arguments; what was appended is to be discarded.
+    /// Errors: a function that does not take its arguments; what is before it was appended.
     pub(crate) fn execute<'v>(
         &self,
         data: &dyn Fn(&str) -> Option<Value<'v>>,
-        escape: fn(&mut [u8]),
+        printing: Printing,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        exec::execute(&self.nodes, data, escape, out)
+        exec::execute(&self.nodes, data, printing, out)
     }
 }
 

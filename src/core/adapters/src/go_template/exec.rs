@@ -8,7 +8,8 @@ use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::decimal;
 
-use super::{Branch, Command, Function, Literal, Node, Operand, Pipeline};
+use super::layout::push_formatted;
+use super::{Branch, Command, Function, Literal, Node, Operand, Pipeline, Printing};
 
 /// The data of a template: a value for a key.
 type Data<'d, 'v> = &'d dyn Fn(&str) -> Option<Value<'v>>;
@@ -30,18 +31,17 @@ enum Item<'t, 'v> {
 
 struct Executor<'d, 'v> {
     data: Data<'d, 'v>,
-    /// Changes what an action printed.
-    escape: fn(&mut [u8]),
+    printing: Printing,
 }
 
 /// Appends the text of all nodes. Errors: a function that does not take its arguments.
 pub(super) fn execute<'v>(
     nodes: &[Node],
     data: Data<'_, 'v>,
-    escape: fn(&mut [u8]),
+    printing: Printing,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
-    Executor { data, escape }.nodes(nodes, &Item::Data, out)
+    Executor { data, printing }.nodes(nodes, &Item::Data, out)
 }
 
 impl<'v> Executor<'_, 'v> {
@@ -51,12 +51,8 @@ impl<'v> Executor<'_, 'v> {
     {
         for node in nodes {
             match node {
-                Node::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Node::Print(pipeline) => {
-                    let before = out.len();
-                    push(out, &self.pipeline(pipeline, dot)?);
-                    (self.escape)(out.get_mut(before..).unwrap_or_default());
-                }
+                Node::Text(text) => self.push_text(out, text),
+                Node::Print(pipeline) => self.print(out, &self.pipeline(pipeline, dot)?),
                 Node::If(branch) => {
                     let chosen = self.chosen(branch, &self.pipeline(&branch.subject, dot)?);
                     self.nodes(chosen, dot, out)?;
@@ -71,6 +67,41 @@ impl<'v> Executor<'_, 'v> {
             }
         }
         Ok(())
+    }
+
+    /// Appends a text of the template.
+    fn push_text(&self, out: &mut Vec<u8>, text: &str) {
+        let Printing::Html = self.printing else {
+            out.extend_from_slice(text.as_bytes());
+            return;
+        };
+        // A `<` that begins no tag is text.
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('<') {
+            out.extend_from_slice(before.as_bytes());
+            let is_tag = after.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!'));
+            out.extend_from_slice(if is_tag { b"<" } else { b"&lt;" });
+            rest = after;
+        }
+        out.extend_from_slice(rest.as_bytes());
+    }
+
+    /// Appends a value in the place of an action.
+    fn print(&self, out: &mut Vec<u8>, item: &Item<'_, 'v>) {
+        let before = out.len();
+        match self.printing {
+            Printing::Text(escape) => {
+                push(out, item);
+                escape(out.get_mut(before..).unwrap_or_default());
+            }
+            Printing::Plain | Printing::Html if matches!(item, Item::Absent) => {}
+            Printing::Plain => push(out, item),
+            Printing::Html => {
+                push(out, item);
+                let plain = out.split_off(before);
+                push_html(out, &plain);
+            }
+        }
     }
 
     fn chosen<'t>(&self, branch: &'t Branch, subject: &Item<'_, 'v>) -> &'t [Node] {
@@ -268,6 +299,17 @@ impl<'v> Executor<'_, 'v> {
                 };
                 Ok(Item::Text(Cow::Owned(formatted(format, rest))))
             }
+            Function::Format => match arguments.as_slice() {
+                [Item::Value(Value::Timestamp(time)), Item::Text(layout)] => {
+                    let mut text = Vec::new();
+                    push_formatted(&mut text, *time, &String::from_utf8_lossy(layout));
+                    Ok(Item::Text(Cow::Owned(text)))
+                }
+                [Item::Value(Value::Timestamp(_)), _] => {
+                    Err("wrong type for value; expected string".to_owned())
+                }
+                _ => Err("Format is a method of times with one argument".to_owned()),
+            },
         }
     }
 
@@ -334,6 +376,22 @@ fn compared(a: &Item<'_, '_>, b: &Item<'_, '_>) -> Result<Option<Ordering>, Stri
         (Item::Int(a), Item::Value(Value::Duration(b))) => Ok(Some(a.cmp(&b.nanos))),
         (Item::Absent, _) | (_, Item::Absent) => Err("invalid type for comparison".to_owned()),
         _ => Err("incompatible types for comparison".to_owned()),
+    }
+}
+
+/// Appends text as Go escapes it in the text of an element.
+fn push_html(out: &mut Vec<u8>, text: &[u8]) {
+    for byte in text {
+        match byte {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&#34;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            b'+' => out.extend_from_slice(b"&#43;"),
+            0 => out.extend_from_slice("\u{fffd}".as_bytes()),
+            other => out.push(*other),
+        }
     }
 }
 

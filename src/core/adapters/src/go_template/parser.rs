@@ -1,7 +1,7 @@
 //! Tokens to nodes.
 
 use super::lexer::{Failure, Kind, Token, tokens};
-use super::{Branch, Command, Function, Literal, MAX_DEPTH, Node, Operand, Pipeline};
+use super::{Branch, Command, FORMAT, Function, Literal, MAX_DEPTH, Node, Operand, Pipeline};
 
 /// The nodes of a template. Errors: the line, and what is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Vec<Node>, Failure> {
@@ -146,6 +146,7 @@ impl Parser {
                     "empty command".to_owned()
                 });
             }
+            let operands = with_method(operands, !commands.is_empty());
             self.check(&operands, !commands.is_empty())?;
             commands.push(Command { operands });
             if is_last {
@@ -164,7 +165,9 @@ impl Parser {
                 self.failed("nil is not a command")
             }
             _ if is_piped => self.failed("non executable command in pipeline"),
-            _ if !rest.is_empty() => self.failed("only functions have arguments: methods are not supported"),
+            _ if !rest.is_empty() => {
+                self.failed("only functions and the method Format of times have arguments")
+            }
             _ => Ok(()),
         }
     }
@@ -234,6 +237,20 @@ impl Parser {
             (None, None) => self.failed(format!("bad number syntax: {text:?}")),
         }
     }
+}
+
+/// `.time.Format LAYOUT` as a function of a time and a layout, which may also be the result of the command before.
+fn with_method(mut operands: Vec<Operand>, is_piped: bool) -> Vec<Operand> {
+    let has_layout = operands.len() + usize::from(is_piped) == 2;
+    let path = match operands.first_mut() {
+        Some(Operand::Field(path) | Operand::Root(path) | Operand::Pipeline(_, path)) => path,
+        _ => return operands,
+    };
+    if has_layout && path.last().is_some_and(|name| name == FORMAT) {
+        path.pop();
+        operands.insert(0, Operand::Function(Function::Format));
+    }
+    operands
 }
 
 /// A token in an error.

@@ -1,5 +1,5 @@
 use super::*;
-use mixer_attribute::{SignedDuration, StringMap};
+use mixer_attribute::{SignedDuration, StringMap, Timestamp};
 
 fn value(key: &str) -> Option<Value<'static>> {
     static ENTRIES: &[(&[u8], &[u8])] = &[(b"b", b"2"), (b"a", b"1")];
@@ -14,17 +14,51 @@ fn value(key: &str) -> Option<Value<'static>> {
         "on" => Value::Bool(true),
         "ip" => Value::Bytes(&[10, 0, 0, 1]),
         "took" => Value::Duration(SignedDuration::from_millis(1500)),
+        "time" => Value::Timestamp(Timestamp { seconds: 1_551_434_407, nanos: 80_000_000 }),
+        "html" => Value::String(b"<a href='x'>\"1+1\" & 2</a>"),
         "labels" => Value::StringMap(&MAP),
         "a.b" => Value::String(b"dotted"),
         _ => return None,
     })
 }
 
-fn executed(text: &str) -> Result<String, String> {
+fn printed(text: &str, printing: Printing) -> Result<String, String> {
     let template = GoTemplate::parse("m", text)?;
     let mut out = Vec::new();
-    template.execute(&value, |_| {}, &mut out)?;
+    template.execute(&value, printing, &mut out)?;
     Ok(String::from_utf8(out).unwrap())
+}
+
+fn executed(text: &str) -> Result<String, String> {
+    printed(text, Printing::Text(|_| {}))
+}
+
+#[test]
+fn what_is_printed_is_escaped_as_asked() {
+    for (printing, text) in [
+        (Printing::Text(<[u8]>::make_ascii_uppercase), "a<b><A HREF='X'>\"1+1\" & 2</A> < <NO VALUE>"),
+        (Printing::Plain, "a<b><a href='x'>\"1+1\" & 2</a> < "),
+        (Printing::Html, "a<b>&lt;a href=&#39;x&#39;&gt;&#34;1&#43;1&#34; &amp; 2&lt;/a&gt; &lt; "),
+    ] {
+        assert_eq!(printed("a<b>{{.html}} < {{.none}}", printing).as_deref(), Ok(text));
+    }
+}
+
+#[test]
+fn times_have_a_method() {
+    for (template, text) in [
+        ("{{.time.Format \"2006-01-02T15:04:05Z07:00\"}}", "2019-03-01T10:00:07Z"),
+        ("{{or (.time.Format \"15:04\") \"-\"}}", "10:00"),
+        ("{{\"Jan _2\" | .time.Format}}", "Mar  1"),
+        ("{{with .time}}{{.Format \"2006\"}}{{end}}{{(.time).Format `06`}}", "201919"),
+    ] {
+        assert_eq!(executed(template).as_deref(), Ok(text), "{template}");
+    }
+    for template in
+        ["{{.time.Format}}", "{{.time.Format 1}}", "{{.svc.Format \"2006\"}}", "{{.none.Format \"2006\"}}"]
+    {
+        assert!(executed(template).is_err(), "{template}: {:?}", executed(template));
+    }
 }
 
 #[test]
@@ -77,7 +111,7 @@ fn what_is_not_a_template_is_named() {
         ("{{end}}", "template: m:1: unexpected {{end}}"),
         ("{{nosuch .a}}", "template: m:1: function \"nosuch\" not defined"),
         ("{{$x := 1}}", "template: m:1: variables are not supported"),
-        ("{{.a \"b\"}}", "template: m:1: only functions have arguments: methods are not supported"),
+        ("{{.a \"b\"}}", "template: m:1: only functions and the method Format of times have arguments"),
         ("{{template \"t\"}}", "template: m:1: {{template}} is not supported"),
         ("{{/* a", "template: m:1: unclosed comment"),
         ("{{ /* a */}}", "template: m:1: unexpected '/' in command"),

@@ -16,7 +16,7 @@ use mixer_engine::adapter::{
 
 use super::{MetricType, Params};
 use crate::datagrams::{DatagramOptions, Datagrams, Packing};
-use crate::go_template::GoTemplate;
+use crate::go_template::{GoTemplate, Printing};
 use crate::lines::Lines;
 
 /// The flush duration that 0 stands for.
@@ -174,7 +174,7 @@ impl Metric {
             instance.value(*at)
         };
         if let Some(template) = &self.name {
-            if template.execute(&value, one_part, out).is_ok() {
+            if template.execute(&value, Printing::Text(one_part), out).is_ok() {
                 one_name(out.get_mut(before..).unwrap_or_default());
                 return;
             }

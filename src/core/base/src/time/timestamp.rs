@@ -99,6 +99,11 @@ impl Timestamp {
         Ok(Self { seconds: days * DAY + hour * 3600 + minute * 60 + second - offset, nanos })
     }
 
+    /// Year, month and day in UTC.
+    pub fn date(self) -> (i64, i64, i64) {
+        civil_from_days(self.seconds.div_euclid(DAY))
+    }
+
     /// `2018-01-01T00:00:00.000001Z`: always six decimals, truncated. The form of every time that the product prints, unless Istio's formats
     /// or the value of an attribute say otherwise.
     pub fn rfc3339_micros(self) -> TimestampText {
@@ -144,7 +149,7 @@ pub struct TimestampText {
 impl fmt::Display for TimestampText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Timestamp { seconds, nanos } = self.timestamp;
-        let (year, month, day) = civil_from_days(seconds.div_euclid(DAY));
+        let (year, month, day) = self.timestamp.date();
         let of_day = seconds.rem_euclid(DAY);
         let mut text = Ascii::default();
         if (0..=9999).contains(&year) {
