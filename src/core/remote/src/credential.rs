@@ -1,4 +1,4 @@
-//! Secrets from files and environment variables.
+//! Secrets from files, environment variables and configuration.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A secret, such as a password or a token, from a file or an environment variable. A file that is replaced or changed is read again.
+/// A secret, such as a password or a token, from a file, an environment variable or a configuration. A file that is replaced or changed is
+/// read again.
 ///
 /// White space at the end, such as a line feed, is no part of it.
 pub struct Credential {
@@ -46,6 +47,7 @@ pub struct Credential {
 enum Source {
     File(PathBuf),
     Environment(String),
+    Configuration,
 }
 
 struct Known {
@@ -67,6 +69,7 @@ impl fmt::Display for Source {
         match self {
             Source::File(path) => write!(f, "file `{}`", path.display()),
             Source::Environment(name) => write!(f, "environment variable `{name}`"),
+            Source::Configuration => f.write_str("configuration"),
         }
     }
 }
@@ -80,6 +83,12 @@ impl Credential {
     /// A credential in an environment variable. Errors: it is not set, is empty, or is not UTF-8.
     pub fn from_environment(name: impl Into<String>) -> Result<Self, CredentialError> {
         Self::of(Source::Environment(name.into()))
+    }
+
+    /// A credential that a configuration holds itself.
+    pub fn from_configuration(secret: &str) -> Self {
+        let known = Known { secret: Secret(secret.into()), stamp: None, is_stale: false };
+        Self { source: Source::Configuration, known: Mutex::new(known) }
     }
 
     fn of(source: Source) -> Result<Self, CredentialError> {
@@ -119,6 +128,7 @@ impl Source {
                 (text, Some(FileStamp::of(&metadata)))
             }
             Source::Environment(name) => (std::env::var(name).map_err(|error| failed(&error))?, None),
+            Source::Configuration => return Err(failed(&"it is not read again")),
         };
         let text = text.trim_end();
         if text.is_empty() {
@@ -159,6 +169,10 @@ mod tests {
         let path = directory.path().join("token");
         std::fs::write(&path, "hunter2").unwrap();
         let credential = Credential::from_file(&path).unwrap();
+        let shown = format!("{credential:?} {:?}", credential.secret());
+        assert!(!shown.contains("hunter2") && shown.ends_with("***"), "{shown}");
+        let credential = Credential::from_configuration("hunter2");
+        assert_eq!(credential.secret().expose(), "hunter2");
         let shown = format!("{credential:?} {:?}", credential.secret());
         assert!(!shown.contains("hunter2") && shown.ends_with("***"), "{shown}");
     }

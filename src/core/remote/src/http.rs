@@ -1,11 +1,12 @@
-//! POST requests to a backend.
+//! POST and PUT requests to a backend.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use reqwest::Url;
 
@@ -40,6 +41,8 @@ pub struct HttpOptions {
     /// Whether connections are HTTP/2 from their first byte, as gRPC needs it. By default TLS negotiates the version, and plain text is
     /// HTTP/1.1.
     pub http2_only: bool,
+    /// The Unix socket of the backend, which gets all requests, whatever the host of the URL is, without a proxy.
+    pub unix_socket: Option<PathBuf>,
 }
 
 impl fmt::Debug for HttpOptions {
@@ -61,6 +64,7 @@ impl HttpOptions {
             authentication: Authentication::None,
             headers: HeaderMap::new(),
             http2_only: false,
+            unix_socket: None,
         }
     }
 }
@@ -148,7 +152,7 @@ impl Reply {
     }
 }
 
-/// A backend that takes POST requests. Connections are kept between requests, until their certificates are replaced.
+/// A backend that takes POST and PUT requests. Connections are kept between requests, until their certificates are replaced.
 pub struct HttpTarget {
     client: Mutex<Client>,
     url: Url,
@@ -171,6 +175,7 @@ struct Recipe {
     is_direct: bool,
     headers: HeaderMap,
     http2_only: bool,
+    unix_socket: Option<PathBuf>,
 }
 
 impl Recipe {
@@ -186,6 +191,9 @@ impl Recipe {
         }
         if self.http2_only {
             builder = builder.http2_prior_knowledge();
+        }
+        if let Some(socket) = &self.unix_socket {
+            builder = builder.unix_socket(socket.as_path());
         }
         if let Some(proxy) = &self.proxy {
             builder = builder.proxy(proxy.clone());
@@ -251,9 +259,10 @@ impl HttpTarget {
             timeout: options.timeout,
             connect_timeout: options.connect_timeout,
             proxy,
-            is_direct: options.proxy == ProxySetting::Direct,
+            is_direct: options.proxy == ProxySetting::Direct || options.unix_socket.is_some(),
             headers: options.headers,
             http2_only: options.http2_only,
+            unix_socket: options.unix_socket,
         };
         let current = recipe.build(tls.as_ref())?;
         let client = Mutex::new(Client { current, tls, recipe });
@@ -262,10 +271,19 @@ impl HttpTarget {
         Ok(target)
     }
 
-    /// Sends a request and reads the answer. `headers` has at least its content type.
+    /// Sends a POST request and reads the answer. `headers` has at least its content type.
     pub async fn post(&self, headers: &HeaderMap, body: Bytes) -> Reply {
+        self.send(Method::POST, headers, body).await
+    }
+
+    /// The same with PUT.
+    pub async fn put(&self, headers: &HeaderMap, body: Bytes) -> Reply {
+        self.send(Method::PUT, headers, body).await
+    }
+
+    async fn send(&self, method: Method, headers: &HeaderMap, body: Bytes) -> Reply {
         let client = self.client.lock().current();
-        let mut request = client.post(self.url.clone()).headers(headers.clone()).body(body);
+        let mut request = client.request(method, self.url.clone()).headers(headers.clone()).body(body);
         match self.authentication.header() {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),

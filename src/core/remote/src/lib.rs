@@ -2,12 +2,12 @@
 //!
 //! | type | subject |
 //! | --- | --- |
-//! | [`HttpTarget`] | POST requests over HTTP/1.1 and HTTP/2 |
+//! | [`HttpTarget`] | POST and PUT requests over HTTP/1.1 and HTTP/2, also over a Unix socket |
 //! | [`GrpcTarget`] | unary calls of gRPC |
 //! | [`StreamTarget`] | bytes over TCP, also with TLS |
 //! | [`DatagramTarget`] | datagrams over UDP |
 //! | [`Answer`] | whether what was sent is delivered, to be tried again, or refused |
-//! | [`Credential`] | a secret from a file or an environment variable |
+//! | [`Credential`] | a secret from a file, an environment variable or a configuration |
 //!
 //! Every wait has a limit, every answer is bounded, and no error shows a credential. A sink passes an answer on to its delivery, which
 //! decides on retries:

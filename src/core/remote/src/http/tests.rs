@@ -239,3 +239,25 @@ async fn a_delivery_sends_a_batch_until_the_backend_takes_it() {
     assert_eq!((status.delivered, status.failed), (2, 2));
     assert_eq!(delivery.trouble().as_deref(), Some("HTTP status 400 Bad Request"));
 }
+
+#[tokio::test]
+async fn a_unix_socket_gets_all_requests() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("agent.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let target = HttpTarget::new(HttpOptions { unix_socket: Some(path), ..options(1) }).unwrap();
+    let serving = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"[1]") {
+            assert!(stream.read_buf(&mut request).await.unwrap() > 0);
+        }
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        String::from_utf8(request).unwrap()
+    };
+    let headers = headers();
+    let (reply, request) = tokio::join!(target.put(&headers, Bytes::from_static(b"[1]")), serving);
+    assert_eq!((reply.answer, reply.status), (Answer::Delivered, Some(StatusCode::NO_CONTENT)));
+    assert!(request.starts_with("PUT /api?x=1 HTTP/1.1\r\n"), "{request}");
+}
