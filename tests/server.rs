@@ -61,6 +61,8 @@ mod sockets;
 mod supervision;
 #[path = "server/tracing.rs"]
 mod tracing;
+#[path = "server/vendors.rs"]
+mod vendors;
 
 use std::path::Path;
 

@@ -8,6 +8,8 @@ mod compare;
 mod quotas;
 #[path = "adapters_remote/sinks.rs"]
 mod sinks;
+#[path = "adapters_remote/vendors.rs"]
+mod vendors;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,8 @@ use crate::support::{DEADLINE, Server, programs, wait_for};
 use sinks::Sink;
 
 /// The adapters that exist.
-const ADAPTERS: &[&str] = &["dogstatsd", "fluentd", "redisquota", "statsd", "zipkin"];
+const ADAPTERS: &[&str] =
+    &["circonus", "dogstatsd", "fluentd", "redisquota", "signalfx", "solarwinds", "statsd", "zipkin"];
 
 /// What this product does instead of what the case recorded from Istio Mixer, as the sinks' expectations.
 fn deviation(id: &str) -> Option<Value> {
@@ -36,6 +39,16 @@ fn deviation(id: &str) -> Option<Value> {
             let message = json!(["l.instance.istio-system", 1_546_300_800, record, null]);
             Some(json!({ "sink": { "connections": [[message]] } }))
         }
+        "solarwinds/papertrail-default-template" => Some(json!({ "papertrail": { "datagrams": [
+            vendors::syslog("0.0.0.0 - - [$now] \"- - -\" - -"),
+            vendors::syslog("10.0.0.1 - bob & \"al\" [$now] \"- /a?x=<1> -\" 200 -"),
+        ] } })),
+        "solarwinds/papertrail-newline" => {
+            Some(json!({ "papertrail": { "datagrams": [vendors::syslog("one\\ntwo end")] } }))
+        }
+        // It goes on.
+        "signalfx/metrics-stop-after-failed-post" => Some(json!({ "ingest": { "least_requests": 3 } })),
+        "signalfx/only-first-span-of-a-report" => Some(vendors::all_spans()),
         "zipkin/negative-duration-blocks-export" => {
             let annotation = |timestamp: u64, value: &str| json!({ "timestamp": timestamp, "value": value });
             let span = json!({ "timestamp": 1_551_434_400_000_000_u64, "duration": 1_234_568,
@@ -100,7 +113,7 @@ fn play(id: &str, path: &Path) -> Result<(), String> {
     };
     let mut sinks = BTreeMap::new();
     for (name, settings) in case.get("sinks").and_then(Value::as_object).into_iter().flatten() {
-        sinks.insert(name.clone(), Sink::open(settings)?);
+        sinks.insert(name.clone(), Sink::open(settings, vendors::answers(id, settings))?);
     }
     let config = case.get("config").and_then(Value::as_str).ok_or("no configuration is named")?;
     let mut text = read(&path.with_file_name(config))?;
@@ -109,6 +122,10 @@ fn play(id: &str, path: &Path) -> Result<(), String> {
         text = text.replace(&format!("@@{name}.port@@"), &sink.port.to_string());
     }
     let directory = tempfile::Builder::new().prefix("mixer-remote").tempdir().map_err(|e| e.to_string())?;
+    let files = tempfile::tempdir().map_err(|e| e.to_string())?;
+    if !programs().foreign_server {
+        text = vendors::redirected(text, &sinks, files.path())?;
+    }
     std::fs::write(directory.path().join("config.yaml"), text).map_err(|e| e.to_string())?;
     let server = Server::on(directory.path()).try_start()?;
     let mut client = Client::new(&server.address())?;

@@ -17,6 +17,7 @@ use crate::senders::{count, handler, report, start};
 use crate::support::rpc::{Client, mixer};
 use crate::support::{DEADLINE, free_port, wait_for};
 use crate::tracing::Collector;
+use crate::vendors::{SECRET, plain};
 
 /// Reported entries, fifty a call.
 const ENTRIES: i64 = 1000;
@@ -157,6 +158,11 @@ spec:
     startTime: timestamp("2019-03-01T10:00:00Z")
     endTime: timestamp("2019-03-01T10:00:01Z")
     spanTags: {number: request.size | 0}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: number, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: request.size | 0}}
 "#;
 
 /// How items are sent.
@@ -165,6 +171,10 @@ enum Sent {
     Grpc,
     Http,
     Zipkin,
+    AppOptics,
+    /// Added up before it is sent, as with the next one.
+    Circonus,
+    SignalFx,
 }
 
 impl Sent {
@@ -193,6 +203,27 @@ impl Sent {
                 );
                 handler(&name, "span", "zipkin", &params)
             }
+            Sent::AppOptics => {
+                let params = format!(
+                    "appopticsAccessToken: {SECRET}, appopticsUrl: '{scheme}://localhost:{port}/front-{name}/v1/measurements', \
+                     queueKilobytes: 64, caFile: '{root}', metrics: {{number.instance.istio-system: {{}}}}"
+                );
+                handler(&name, "number", "solarwinds", &params)
+            }
+            Sent::Circonus => {
+                let params = format!(
+                    "submissionUrl: '{scheme}://localhost:{port}/front-{name}/module/httptrap/check/{SECRET}', caFile: '{root}', \
+                     submissionInterval: 1s, metrics: [{{name: hits.instance.istio-system, type: COUNTER}}]"
+                );
+                handler(&name, "hits", "circonus", &params)
+            }
+            Sent::SignalFx => {
+                let params = format!(
+                    "accessToken: {SECRET}, ingestUrl: '{scheme}://localhost:{port}/front-{name}', caFile: '{root}', \
+                     queueKilobytes: 64, datapointInterval: 1s, metrics: [{{name: hits.instance.istio-system, type: COUNTER}}]"
+                );
+                handler(&name, "hits", "signalfx", &params)
+            }
         }
     }
 
@@ -205,8 +236,39 @@ impl Sent {
             let spans = of_handler.flat_map(|request| request["spans"].as_array().unwrap());
             return spans.map(|span| text(&span["tags"]["number"])).collect();
         }
+        if self == Sent::AppOptics {
+            let items = Self::items_of(&all, name);
+            return items.map(|item| item["value"].to_string()).collect();
+        }
         let records = items(&all, "logs").into_iter().filter(|(resource, _)| resource["front"] == name);
         records.map(|(_, record)| text(&attributes(&record)["number"])).collect()
+    }
+}
+
+impl Sent {
+    /// The items of all requests over a front.
+    fn items_of(all: &[serde_json::Value], name: &str) -> impl Iterator<Item = serde_json::Value> {
+        let start = format!("/front-{name}/");
+        let of_front =
+            all.iter().filter(move |request| request["path"].as_str().unwrap().starts_with(&start));
+        of_front
+            .flat_map(|request| request["items"].as_array().unwrap().clone())
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// The sum of what was added up for a front.
+    fn total(self, collector: &Collector, name: &str) -> u64 {
+        let all = requests(collector, "taken");
+        let items = Self::items_of(&all, name);
+        match self {
+            Sent::Circonus => items.map(|item| item["_value"].as_u64().unwrap()).sum(),
+            // It is cumulative.
+            _ => items
+                .map(|item| item["value"]["intValue"].as_str().unwrap().parse().unwrap())
+                .max()
+                .unwrap_or(0),
+        }
     }
 }
 
@@ -251,6 +313,18 @@ fn outages_end(sent: Sent, collector: &Collector, port: u16) {
     fronts.iter().for_each(|front| front.mend(port));
     for front in &fronts {
         let name = front.fault.name();
+        if matches!(sent, Sent::Circonus | Sent::SignalFx) {
+            let arrived = wait_for(4 * DEADLINE, || {
+                assert_accounts(&of(&server, &name));
+                (sent.total(collector, &name) == ENTRIES as u64).then_some(())
+            });
+            let total = sent.total(collector, &name);
+            assert!(arrived.is_some(), "{name}: {total}: {}\n{}", of(&server, &name), server.log());
+            assert!(
+                front.fault == Fault::IsSlow || tells(&server, &name, "the backend takes everything again")
+            );
+            continue;
+        }
         let settled = wait_for(4 * DEADLINE, || {
             let delivery = of(&server, &name);
             assert_accounts(&delivery);
@@ -288,4 +362,14 @@ fn outages_of_a_collector_over_http_end_without_a_restart() {
 fn outages_of_zipkin_end_without_a_restart() {
     let ports = [free_port(), free_port()];
     outages_end(Sent::Zipkin, &strict(ports, &[]), ports[1]);
+}
+
+#[test]
+fn outages_of_paid_services_end_without_a_restart() {
+    for (sent, name) in
+        [(Sent::AppOptics, "appoptics"), (Sent::Circonus, "circonus"), (Sent::SignalFx, "signalfx")]
+    {
+        let collector = plain(name);
+        outages_end(sent, &collector, collector.port);
+    }
 }

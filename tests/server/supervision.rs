@@ -119,6 +119,21 @@ metadata: {name: otlp, namespace: istio-system}
 spec: {compiledAdapter: otlp, params: {endpoint: 'http://localhost:1', exportInterval: 50ms, metrics: {calls.instance.istio-system: {kind: COUNTER}}}}
 ---
 apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: circonus, namespace: istio-system}
+spec: {compiledAdapter: circonus, params: {submissionUrl: 'http://localhost:1/', submissionInterval: 1s, metrics: [{name: calls.instance.istio-system, type: COUNTER}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: signalfx, namespace: istio-system}
+spec: {compiledAdapter: signalfx, params: {ingestUrl: 'http://localhost:1', accessToken: t, datapointInterval: 1s, tracingBufferSize: 100000, metrics: [{name: calls.instance.istio-system, type: COUNTER}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: solarwinds, namespace: istio-system}
+spec: {compiledAdapter: solarwinds, params: {papertrailAddress: 'localhost:1', logs: {sent.instance.istio-system: {}}, appopticsAccessToken: t, appopticsUrl: 'http://localhost:1/', metrics: {calls.instance.istio-system: {}}}}
+---
+apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: span, namespace: istio-system}
 spec: {compiledTemplate: tracespan, params: {traceId: '\"463ac35c9f6413ad\"', spanId: '\"a2fb4a1d1a96d312\"', startTime: 'timestamp(\"2019-03-01T10:00:00Z\")', endTime: 'timestamp(\"2019-03-01T10:00:01Z\")'}}
@@ -138,6 +153,9 @@ spec:
   - {handler: fluentd, instances: [sent]}
   - {handler: zipkin, instances: [span]}
   - {handler: otlp, instances: [calls, sent, span]}
+  - {handler: circonus, instances: [calls]}
+  - {handler: signalfx, instances: [calls, span]}
+  - {handler: solarwinds, instances: [calls, sent]}
 ";
 
 /// The rows of the table of tasks: name and what follows a failure.

@@ -3,13 +3,20 @@
 use serde_json::{Value, json};
 
 use super::sinks::{Content, Request, Sink};
+use super::vendors;
 use crate::support::{DEADLINE, Server, msgpack, wait_for};
 
 /// How many datagrams, messages or spans are expected of a sink.
 pub(super) fn expected(expect: &Value, sink: &str) -> usize {
     let list = |key: &str| expect.get(sink)?.get(key)?.as_array();
     if let Some(requests) = list("requests") {
-        return requests.iter().filter_map(|request| request.get("json")?.as_array()).map(Vec::len).sum();
+        let entries = |request: &Value| request.get("json").and_then(Value::as_array).map_or(1, Vec::len);
+        return requests.iter().map(entries).sum();
+    }
+    for key in ["request_count", "least_requests"] {
+        if let Some(count) = expect.get(sink).and_then(|expect| expect.get(key)?.as_u64()) {
+            return count as usize;
+        }
     }
     let connections =
         list("connections").map(|all| all.iter().filter_map(Value::as_array).map(Vec::len).sum());
@@ -21,6 +28,9 @@ pub(super) fn received(sink: &Sink, expect: &Value) -> Result<(), String> {
     let found = match sink.content() {
         Content::Datagrams(datagrams) => {
             let expected = expect.get("datagrams").and_then(Value::as_array);
+            if expected.is_some_and(|all| all.iter().any(Value::is_object)) {
+                return vendors::same_messages(&datagrams.lock(), expected.map_or(&[], Vec::as_slice));
+            }
             let has_tags = expected.is_some_and(|all| all.iter().any(Value::is_array));
             let shown = |datagram: &Vec<u8>| {
                 let text = String::from_utf8_lossy(datagram).into_owned();
@@ -34,10 +44,34 @@ pub(super) fn received(sink: &Sink, expect: &Value) -> Result<(), String> {
             json!({ "connections": all? })
         }
         Content::Requests(requests) => {
+            let count = requests.lock().len() as u64;
+            if let Some(least) = expect.get("least_requests").and_then(Value::as_u64) {
+                return if count >= least { Ok(()) } else { Err(format!("{count} requests, want {least}")) };
+            }
+            if let Some(expected) = expect.get("request_count").and_then(Value::as_u64) {
+                return if count == expected {
+                    Ok(())
+                } else {
+                    Err(format!("{count} requests, want {expected}"))
+                };
+            }
             let expected = expect.get("requests").and_then(Value::as_array).and_then(|all| all.first());
-            json!({ "requests": joined(&requests.lock(), expected.and_then(|first| first.get("headers"))) })
+            let mut found = joined(&requests.lock(), expected.and_then(|first| first.get("headers")));
+            if expected.is_some_and(|first| first.get("datapoints").is_some()) {
+                // Later ones repeat what is cumulative.
+                found.truncate(1);
+                return vendors::same_datapoints(found.first(), expected);
+            }
+            json!({ "requests": found })
         }
     };
+    if let (Some(found), Some(expected)) = (found.get("requests"), expect.get("requests")) {
+        return if vendors::is_like(found, expected) {
+            Ok(())
+        } else {
+            Err(format!("received {found}, want {expected}"))
+        };
+    }
     if found == *expect { Ok(()) } else { Err(format!("received {found}, want {expect}")) }
 }
 
@@ -50,8 +84,12 @@ fn joined(requests: &[Request], headers: Option<&Value>) -> Vec<Value> {
         let shown: serde_json::Map<String, Value> = names
             .filter_map(|name| Some((name.clone(), request.headers.get(name)?.as_str().into())))
             .collect();
-        let Request { method, path, json, .. } = request;
-        let next = json!({ "method": method, "path": path, "headers": shown, "json": json });
+        let Request { method, path, json, datapoints, .. } = request;
+        let mut next = json!({ "method": method, "path": path, "headers": shown, "json": json });
+        if let (Some(datapoints), Some(next)) = (datapoints, next.as_object_mut()) {
+            next.remove("json");
+            next.insert("datapoints".to_owned(), datapoints.clone());
+        }
         let is_same =
             |last: &Value| ["method", "path", "headers"].iter().all(|key| last.get(key) == next.get(key));
         let last = joined.last_mut().filter(|last| is_same(last));

@@ -1,4 +1,4 @@
-//! Scheme and host of a URL, with the error texts of Go's `net/url`, which Istio Mixer's validation shows.
+//! URLs in parameters, with the error texts of Go's `net/url`, which Istio Mixer's validation shows.
 //!
 //! Laxer than `net/url`: user information, escapes in the fragment, the bytes that escapes in the host stand for, and what follows
 //! one of `<>"` in the host are not checked. Stricter: escapes in `scheme:opaque` and control characters in the fragment are
@@ -7,13 +7,30 @@
 use std::str;
 
 use mixer_base::quote::quoted;
-use mixer_base::url::{UrlError, UrlRef, check_control, check_port, decode};
+use mixer_base::url::{UrlError, UrlRef, check_control, check_port, decode, scheme_end};
 
 /// Scheme and host (port included) of `text`; either may be empty.
 ///
 /// Errors: `parse "<text>": <why>`.
-pub(super) fn scheme_and_host(text: &str) -> Result<(String, &str), String> {
+pub(crate) fn scheme_and_host(text: &str) -> Result<(String, &str), String> {
     parts(text).map_err(|error| format!("parse {}: {error}", quoted(text)))
+}
+
+/// Whether `text` is the URI of a request: an absolute URL or a path.
+///
+/// Errors: `parse "<text>": <why>`.
+pub(crate) fn check_request_uri(text: &str) -> Result<(), String> {
+    let failed = |why: &dyn std::fmt::Display| Err(format!("parse {}: {why}", quoted(text)));
+    if let Err(error) = check_control(text.as_bytes()) {
+        return failed(&error);
+    }
+    match scheme_end(text.as_bytes()) {
+        Err(error) => failed(&error),
+        Ok(_) if text.is_empty() => failed(&"empty url"),
+        Ok(None) if text == "*" => Ok(()),
+        Ok(None) if !text.starts_with('/') => failed(&"invalid URI for request"),
+        Ok(_) => scheme_and_host(text).map(drop),
+    }
 }
 
 fn parts(text: &str) -> Result<(String, &str), UrlError<'_>> {
@@ -49,7 +66,25 @@ fn check_escapes(text: &[u8]) -> Result<(), UrlError<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::scheme_and_host;
+    use super::{check_request_uri, scheme_and_host};
+
+    #[test]
+    fn uris_of_requests_have_a_scheme_or_a_root() {
+        for valid in ["http://h/p", "/p", "*", "http+unix:///run/a.sock/write/x", "mailto:x"] {
+            assert_eq!(check_request_uri(valid), Ok(()), "{valid}");
+        }
+        for (invalid, why) in [
+            ("", "empty url"),
+            ("nota url", "invalid URI for request"),
+            ("a b:c", "invalid URI for request"),
+            (":x", "missing protocol scheme"),
+            ("http://h:x/", "invalid port \":x\" after host"),
+            ("http://h/\n", "net/url: invalid control character in URL"),
+        ] {
+            let expected = format!("parse {invalid:?}: {why}");
+            assert_eq!(check_request_uri(invalid), Err(expected));
+        }
+    }
 
     #[test]
     fn scheme_and_host_are_found() {

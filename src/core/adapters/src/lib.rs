@@ -7,6 +7,7 @@ mod any;
 mod authorization;
 mod bypass;
 mod causes;
+mod circonus;
 mod cut;
 #[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
 mod datagrams;
@@ -16,8 +17,12 @@ mod dogstatsd;
 mod drill;
 mod files;
 mod fluentd;
-#[cfg_attr(not(feature = "adapter-statsd"), expect(dead_code, reason = "templates are only checked"))]
+#[cfg_attr(
+    not(any(feature = "adapter-solarwinds", feature = "adapter-statsd")),
+    expect(dead_code, reason = "templates are only checked")
+)]
 mod go_template;
+mod go_url;
 mod lines;
 mod list;
 mod memquota;
@@ -26,9 +31,12 @@ mod opa;
 mod options;
 mod otlp;
 #[cfg(any(
+    feature = "adapter-circonus",
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
     feature = "adapter-otlp",
+    feature = "adapter-signalfx",
+    feature = "adapter-solarwinds",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 ))]
@@ -37,11 +45,13 @@ mod overrides;
 pub mod prometheus;
 mod rbac;
 mod redisquota;
+mod signalfx;
+mod solarwinds;
 mod statsd;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
-#[cfg(any(feature = "adapter-otlp", feature = "adapter-zipkin"))]
+#[cfg(any(feature = "adapter-otlp", feature = "adapter-signalfx", feature = "adapter-zipkin"))]
 mod tracespan;
 mod url;
 mod version;
@@ -54,6 +64,7 @@ pub use rbac::RbacKinds;
 /// Every adapter, in name order.
 pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<bypass::Bypass>::new(),
+    &Erase::<circonus::Circonus>::new(),
     &Erase::<denier::Denier>::new(),
     &Erase::<dogstatsd::DogStatsd>::new(),
     &Erase::<drill::Drill>::new(),
@@ -66,6 +77,8 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<prometheus::Prometheus>::new(),
     &Erase::<rbac::Rbac>::new(),
     &Erase::<redisquota::RedisQuota>::new(),
+    &Erase::<signalfx::SignalFx>::new(),
+    &Erase::<solarwinds::Solarwinds>::new(),
     &Erase::<statsd::Statsd>::new(),
     &Erase::<stdio::Stdio>::new(),
     &Erase::<zipkin::Zipkin>::new(),
@@ -73,9 +86,12 @@ pub const INVENTORY: Inventory = Inventory::new(&[
 
 /// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
 #[cfg(not(all(
+    feature = "adapter-circonus",
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
     feature = "adapter-otlp",
+    feature = "adapter-signalfx",
+    feature = "adapter-solarwinds",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 )))]
@@ -110,11 +126,14 @@ mod tests {
     /// Whether an adapter is in this build.
     fn is_built(adapter: &str) -> bool {
         match adapter {
+            "circonus" => cfg!(feature = "adapter-circonus"),
             "dogstatsd" => cfg!(feature = "adapter-dogstatsd"),
             "fluentd" => cfg!(feature = "adapter-fluentd"),
             "opa" => cfg!(feature = "adapter-opa"),
             "otlp" => cfg!(feature = "adapter-otlp"),
             "redisquota" => cfg!(feature = "adapter-redisquota"),
+            "signalfx" => cfg!(feature = "adapter-signalfx"),
+            "solarwinds" => cfg!(feature = "adapter-solarwinds"),
             "statsd" => cfg!(feature = "adapter-statsd"),
             "zipkin" => cfg!(feature = "adapter-zipkin"),
             _ => true,
@@ -144,6 +163,7 @@ mod tests {
             let is_opa = adapter.info().name == "opa";
             let text = match adapter.info().name {
                 "opa" => "failClose: true",
+                "circonus" => "submissionUrl: 'http://localhost:1/'",
                 // Nobody is there.
                 "redisquota" => "redisServerUrl: 'localhost:1'",
                 _ => "{}",

@@ -14,7 +14,6 @@ mod inheritance;
 mod openness;
 mod provider;
 mod text;
-mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -312,7 +311,7 @@ fn denies_nobody(params: &Params) -> Option<(Severity, &'static str)> {
 /// Checks the fields of the provider.
 fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
     if !params.provider_url.is_empty() {
-        match url::scheme_and_host(&params.provider_url) {
+        match crate::go_url::scheme_and_host(&params.provider_url) {
             Err(error) => problem("providerUrl", error),
             Ok((scheme, host)) if scheme.is_empty() || host.is_empty() => {
                 problem("providerUrl", "URL scheme and host cannot be empty".to_owned());

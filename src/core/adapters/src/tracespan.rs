@@ -164,6 +164,14 @@ impl SpanTemplate {
     }
 }
 
+/// Whether a trace is among the part of all traces that is sent. compat(1.3): the high half of its id decides, so that traces with short ids
+/// are always sampled; pinned by adapters-remote/zipkin.
+#[cfg(any(feature = "adapter-signalfx", feature = "adapter-zipkin"))]
+pub(crate) fn is_sampled(trace_id: u128, part: f64) -> bool {
+    let high = (trace_id >> 64) as u64;
+    part >= 1.0 || high >> 1 < (part * (1_u64 << 63) as f64) as u64
+}
+
 /// An id in hexadecimal digits.
 pub(crate) enum Id {
     Number(u128),

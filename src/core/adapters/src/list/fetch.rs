@@ -8,9 +8,10 @@ use flate2::read::MultiGzDecoder;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
 use super::content::{self, BYTE_ORDER_MARK};
-use super::{EntryType, Params, url};
+use super::{EntryType, Params};
 use crate::causes::with_causes;
 use crate::files::{SettledFile, Unread};
+use crate::go_url;
 use mixer_base::quote::quoted;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
@@ -159,7 +160,7 @@ impl Fetcher {
 
     async fn get(&mut self, url: &str) -> Result<Vec<u8>, String> {
         let failed = |cause: String| format!("could not fetch list from {url}: {cause}");
-        let (scheme, host) = url::scheme_and_host(url).map_err(failed)?;
+        let (scheme, host) = go_url::scheme_and_host(url).map_err(failed)?;
         if scheme != "http" && scheme != "https" {
             return Err(failed(format!("Get \"{url}\": unsupported protocol scheme \"{scheme}\"")));
         }

@@ -11,7 +11,7 @@ use mixer_attribute::text::go_text;
 use mixer_base::decimal;
 use mixer_engine::adapter::{BoundInstance, Instance};
 
-use crate::tracespan::{Outcome, Party, SpanTemplate};
+use crate::tracespan::{Outcome, Party, SpanTemplate, is_sampled};
 
 /// The name of an endpoint without one.
 const UNNAMED: &str = "default";
@@ -71,7 +71,7 @@ impl JsonTemplate {
 
     /// The JSON of an instance.
     pub(super) fn span(&self, instance: &Instance<'_>) -> Outcome<Box<[u8]>> {
-        let span = match self.span.read(instance, |trace_id| self.samples(trace_id)) {
+        let span = match self.span.read(instance, |trace_id| is_sampled(trace_id, self.sampling)) {
             Outcome::Span(span) => span,
             Outcome::None => return Outcome::None,
             Outcome::Impossible(why) => return Outcome::Impossible(why),
@@ -102,12 +102,6 @@ impl JsonTemplate {
             Ok(json) => Outcome::Span(json.into()),
             Err(_) => Outcome::Impossible("it has no JSON"),
         }
-    }
-
-    /// compat(1.3): the high half of the trace id decides, so that traces with short ids are always sampled.
-    fn samples(&self, trace_id: u128) -> bool {
-        let high = (trace_id >> 64) as u64;
-        self.sampling >= 1.0 || high >> 1 < (self.sampling * (1_u64 << 63) as f64) as u64
     }
 
     fn tags<'s>(&'s self, instance: &Instance<'s>, http_status: i64) -> BTreeMap<&'s str, Cow<'s, str>> {

@@ -244,6 +244,9 @@ families! {
         "The number of times the value of a header operation could not be evaluated." [&[]];
     ConfigWithheld: Gauge "mixer_serving_withheld"
         "1 while no configuration serves and calls are answered with UNAVAILABLE." [&[]];
+    SignalfxOverflow: Counter "mixer_signalfx_overflow_total"
+        "Values that the signalfx adapter added to the overflow series of their metric, because there was no room for a series of their own."
+        [&["handler", "metric"]];
     StdioLinesDropped: Counter "mixer_stdio_lines_dropped_total"
         "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"

@@ -1,0 +1,285 @@
+//! The handler of the signalfx adapter.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::log::RateLimit;
+use mixer_base::metrics::Family;
+use mixer_base::task::Task;
+use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, List, Retry, Settings, WhenFull};
+use mixer_engine::adapter::{
+    BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
+    QueueStatus, Reply, join_errors,
+};
+
+use super::Params;
+use super::ingest::{Ingest, Ingested};
+use super::metric::{Metric, Point};
+use super::series::Recorded;
+use super::span::{JsonTemplate, SpanItem};
+use crate::tracespan::Outcome;
+
+/// Items of a request at most.
+const BATCH: usize = 10_000;
+/// Bytes of a request at most, unless one item has more.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long items wait for others.
+const WAIT: Duration = Duration::from_millis(100);
+/// A batch is sent until SignalFx takes it or refuses it.
+const RETRY: Retry = Retry {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(30),
+    budget: Duration::MAX,
+    breaker_failures: 10,
+};
+/// Istio Mixer's text.
+const FULL: &str = "dropping span because trace buffer is full -- you should increase the capacity of it";
+
+/// A built signalfx adapter.
+pub(super) struct SignalFxHandler {
+    name: Arc<str>,
+    clock: Arc<dyn Clock>,
+    /// One a bound instance.
+    feeds: Vec<Feed>,
+    /// `None`: no datapoint is sent.
+    reader: Option<Arc<Reader>>,
+    /// `None`: no span is sent.
+    spans: Option<Delivery<List<SpanItem>>>,
+    queue: usize,
+    warnings: RateLimit,
+}
+
+/// Where an instance goes.
+enum Feed {
+    Metric(Arc<Metric>),
+    Span(Box<JsonTemplate>),
+    Nowhere,
+}
+
+/// Reads the metrics of a handler.
+struct Reader {
+    metrics: Vec<Arc<Metric>>,
+    delivery: Delivery<List<Point>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Reader {
+    /// Hands over the datapoints of all series, at every interval.
+    async fn run(self: Arc<Self>, interval: Duration) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // The first tick is immediate.
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            self.read();
+        }
+    }
+
+    /// Hands over the datapoints of all series. The oldest are dropped for those that have no room: what they count is in later ones.
+    fn read(&self) {
+        let millis = i64::try_from(self.clock.unix_time().as_millis()).unwrap_or(i64::MAX);
+        for metric in &self.metrics {
+            for part in metric.series.parts() {
+                let points = metric.points(part, millis, self.clock.monotonic());
+                if !points.is_empty() {
+                    self.delivery.accept_each(points);
+                }
+            }
+        }
+    }
+}
+
+impl SignalFxHandler {
+    pub(super) fn start(params: &Params, instances: &[BoundInstance], env: &Env) -> Result<Self, BuildError> {
+        let account = Arc::new(env.commons.get::<MemoryBudget>().share(Purpose::Series).open());
+        let feed = |instance: &BoundInstance| {
+            let kind = params.kind_of(&instance.name);
+            match (instance.template.name, kind) {
+                ("metric", Some(kind)) if params.enable_metrics => {
+                    let labels = [&*env.handler_name, &*instance.name];
+                    let overflowed = env.metrics.counter(Family::SignalfxOverflow, &labels);
+                    Feed::Metric(Arc::new(Metric::new(instance, kind, Arc::clone(&account), overflowed)))
+                }
+                ("tracespan", _) if params.enable_tracing => {
+                    Feed::Span(Box::new(JsonTemplate::new(instance, params.tracing_sample_probability)))
+                }
+                _ => Feed::Nowhere,
+            }
+        };
+        let feeds: Vec<Feed> = instances.iter().map(feed).collect();
+        let metrics: Vec<Arc<Metric>> = feeds
+            .iter()
+            .filter_map(|feed| match feed {
+                Feed::Metric(metric) => Some(Arc::clone(metric)),
+                Feed::Span(_) | Feed::Nowhere => None,
+            })
+            .collect();
+        let has_spans = feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
+        let spans = match has_spans {
+            true => {
+                let items = params.tracing_buffer_size.max(1) as usize;
+                Some(deliver("signalfx span sender", params, items, WhenFull::DropNewest, env)?)
+            }
+            false => None,
+        };
+        let reader = match metrics.is_empty() {
+            true => None,
+            false => {
+                let task = "signalfx metric sender";
+                let delivery = deliver(task, params, usize::MAX, WhenFull::DropOldest, env)?;
+                let reader = Arc::new(Reader { metrics, delivery, clock: Arc::clone(&env.clock) });
+                let (of_task, interval) = (Arc::clone(&reader), params.interval());
+                let handler = &*env.handler_name;
+                env.tasks.spawn(Task::restarted("signalfx metric reader").of(handler), move || {
+                    Arc::clone(&of_task).run(interval)
+                });
+                Some(reader)
+            }
+        };
+        let (name, clock) = (Arc::clone(&env.handler_name), Arc::clone(&env.clock));
+        let warnings = RateLimit::new(1);
+        Ok(Self { name, clock, feeds, reader, spans, queue: queue(params), warnings })
+    }
+
+    fn warn(&self, what: &str, why: &str) {
+        if let Some(suppressed) = self.warnings.admit() {
+            tracing::warn!(handler = &*self.name, suppressed, "{what}: {why}");
+        }
+    }
+}
+
+/// Bytes of a queue.
+fn queue(params: &Params) -> usize {
+    (params.queue_kilobytes as usize).saturating_mul(1024)
+}
+
+fn deliver<T: Ingested>(
+    task: &'static str,
+    params: &Params,
+    items: usize,
+    when_full: WhenFull,
+    env: &Env,
+) -> Result<Delivery<List<T>>, BuildError> {
+    let queue = queue(params);
+    let memory = env.commons.get::<MemoryBudget>();
+    let settings = Settings {
+        bounds: Bounds { items, bytes: queue, takes_larger: true },
+        memory: Some(Arc::clone(memory.share(Purpose::Queues))),
+        when_full,
+        batching: Batching {
+            items: BATCH.min(items),
+            bytes: BATCH_BYTES.min((queue / 2).max(1)),
+            wait: WAIT,
+        },
+        retry: RETRY,
+        ..Settings::default()
+    };
+    let sink = Ingest::new::<T>(params, env)?;
+    Ok(Delivery::in_task(task, &*env.handler_name, settings, sink))
+}
+
+impl Handler for SignalFxHandler {
+    fn as_report(&self) -> Option<&dyn HandleReport> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let (mut queues, mut troubles) = (Vec::new(), Vec::new());
+        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
+            queues.push(QueueStatus {
+                name: format!("bytes of {name} to be sent"),
+                length: status.queued_bytes,
+                capacity: self.queue,
+                dropped: status.full,
+            });
+            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
+        };
+        if let Some(reader) = &self.reader {
+            add("metrics", reader.delivery.status(), reader.delivery.trouble());
+        }
+        if let Some(spans) = &self.spans {
+            add("spans", spans.status(), spans.trouble());
+        }
+        for metric in self.reader.iter().flat_map(|reader| &reader.metrics) {
+            queues.push(QueueStatus {
+                name: format!("series {}", metric.name),
+                length: metric.series.len(),
+                capacity: metric.series.most(),
+                dropped: metric.overflowed.get(),
+            });
+        }
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        let end = Instant::now() + deadline;
+        let left = move || end.saturating_duration_since(Instant::now());
+        let metrics = async move {
+            let Some(reader) = &self.reader else { return true };
+            reader.read();
+            reader.delivery.close(left()).await
+        };
+        let spans = async move {
+            match &self.spans {
+                Some(spans) => spans.close(left()).await,
+                None => true,
+            }
+        };
+        Box::pin(async move {
+            match tokio::join!(metrics, spans) {
+                (true, true) => Ok(()),
+                _ => Err(HandlerError::new("items were not sent before the deadline")),
+            }
+        })
+    }
+}
+
+impl HandleReport for SignalFxHandler {
+    fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        let mut errors = Vec::new();
+        let mut spans = Vec::new();
+        let at = self.clock.monotonic();
+        for instance in instances {
+            // All instances are bound when the handler is built.
+            match self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere) {
+                Feed::Metric(metric) => match metric.record(instance, at) {
+                    Ok(Recorded::Series) => {}
+                    Ok(Recorded::Overflow) => {
+                        let what =
+                            "a metric has no room for a new series, its values go to the overflow series";
+                        self.warn(what, &metric.name);
+                    }
+                    Err(error) => errors.push(error),
+                },
+                Feed::Span(template) => match (template.span(instance), &self.spans) {
+                    (Outcome::Span(span), _) => spans.push(span),
+                    (Outcome::Impossible(why), Some(delivery)) => {
+                        delivery.refuse(1);
+                        self.warn("a span is dropped", why);
+                    }
+                    _ => {}
+                },
+                Feed::Nowhere => {}
+            }
+        }
+        let mut is_full = false;
+        if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
+            is_full = delivery.accept_each(spans) > 0;
+        }
+        Reply::Ready(match (errors.is_empty(), is_full) {
+            (true, false) => Ok(()),
+            (true, true) => Err(HandlerError::new(FULL)),
+            (false, _) => {
+                errors.extend(is_full.then(|| FULL.to_owned()));
+                Err(HandlerError::new(join_errors(&errors)))
+            }
+        })
+    }
+}
