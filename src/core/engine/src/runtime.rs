@@ -12,6 +12,7 @@ mod decisions;
 mod differences;
 mod faults;
 mod forecast;
+mod found;
 mod history;
 mod kept;
 mod last_good;

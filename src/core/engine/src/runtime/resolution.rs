@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foldhash::HashSet;
+use super::found::Found;
 
 use super::absences::{Absences, FaultyFiles, HeldFiles, has_effect};
 use super::corrections::Corrections;
@@ -30,17 +30,6 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey,
 
 /// The code of a directory on which a volume may be missing.
 const UNMOUNTED: &str = "store-unmounted";
-
-/// What the first build found, and what was found since.
-#[derive(Debug, Default)]
-struct Found {
-    counts: SnapshotCounts,
-    diagnostics: Diagnostics,
-    /// The resources with errors of their own.
-    faulty: HashSet<String>,
-    /// Resources that were left out although they might decide about requests.
-    refused: Vec<Reason>,
-}
 
 /// One version of the store on its way to publication.
 #[derive(Debug)]
@@ -133,7 +122,7 @@ impl<'l> Resolution<'l> {
         let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
         let faulty = errors.map(|problem| problem.resource.clone()).collect();
         let counts = resolution.snapshot.counts;
-        resolution.found = Found { counts, diagnostics, faulty, refused: Vec::new() };
+        resolution.found = Found { counts, diagnostics, faulty, ..Found::default() };
         resolution
     }
 
@@ -352,6 +341,7 @@ impl<'l> Resolution<'l> {
     fn note(&mut self, problem: &Diagnostic) {
         if self.found.faulty.insert(problem.resource.clone()) {
             self.found.diagnostics.push(problem.clone());
+            self.found.by_resource.take();
         }
     }
 
@@ -521,7 +511,7 @@ impl<'l> Resolution<'l> {
         let read = Arc::clone(&self.corrections.read);
         let Some(resource) = read.resources.get(key) else { return };
         let is_known = self.corrections.last.get(key).is_some();
-        let problems = self.found.diagnostics.iter();
+        let problems = self.found.problems_of(key);
         let problems = problems.filter(|problem| !is_known || problem.code == DUPLICATE);
         let Some(problem) = ambiguity(resource, problems) else { return };
         let (path, why) = (Arc::clone(&resource.origin.file), problem.brief());
@@ -610,6 +600,7 @@ impl<'l> Resolution<'l> {
             self.found.faulty.remove(&name);
             let is_told = |problem: &Diagnostic| problem.code != TRIAL_REJECTED || problem.resource != name;
             self.found.diagnostics.retain(is_told);
+            self.found.by_resource.take();
         }
         let all = [BuildStage::Vocabulary, BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions];
         let keys = self.corrections.of_stages(&all, builder);
@@ -626,7 +617,7 @@ impl<'l> Resolution<'l> {
     fn refuse(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
         let resource = self.corrections.read.resources.get(key).or_else(|| self.corrections.last.get(key));
         let matters = |resource: &Arc<RawResource>| {
-            decides(resource, builder) || ambiguity(resource, self.found.diagnostics.iter()).is_some()
+            decides(resource, builder) || ambiguity(resource, self.found.problems_of(key)).is_some()
         };
         if resource.is_some_and(matters) {
             self.found.refused.push(reason.clone());
