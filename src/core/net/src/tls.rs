@@ -1,12 +1,13 @@
 //! TLS of servers and clients, with one crypto provider for the process.
 //!
 //! Call [`install_crypto_provider`] before building a TLS client or server. [`ServerTls`] reloads certificates while it is in use,
-//! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] configures clients. This module opens no connection.
+//! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] and [`ClientPem`] configure clients. This module opens no connection.
 
 mod client;
 mod error;
 mod files;
 mod identity;
+mod pem;
 mod server;
 mod validity;
 
@@ -15,6 +16,7 @@ use std::sync::Once;
 pub use client::{ClientTls, ClientTlsOptions};
 pub use error::TlsError;
 pub use identity::PeerIdentity;
+pub use pem::ClientPem;
 pub use server::{ClientAuth, EXPIRES_SOON, ServerTls, ServerTlsOptions};
 pub use validity::valid_until;
 

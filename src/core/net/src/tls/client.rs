@@ -71,12 +71,16 @@ fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
     if !options.ca_file.as_os_str().is_empty() {
         return files::roots(&options.ca_file);
     }
+    system_roots("name some with --ca-file")
+}
+
+/// The roots of the system. Errors: there are none; `cure` says what to do.
+pub(super) fn system_roots(cure: &str) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        let text = "this system has no root certificates; name some with --ca-file";
-        return Err(TlsError::Settings(text.to_owned()));
+        return Err(TlsError::Settings(format!("this system has no root certificates; {cure}")));
     }
     Ok(roots)
 }
