@@ -132,6 +132,7 @@ fn who_may_depend_on_whom() {
         ("introspect", "adapters"),
         ("introspect", "server"),
         ("policy", "adapters"),
+        ("kube", "engine"),
     ];
     for (from, to) in forbidden {
         assert!(!reachable(&graph, from).contains(to), "`{from}` must not depend on `{to}`");

@@ -12,6 +12,7 @@ pub(crate) mod browser;
 pub(crate) mod denier;
 mod http;
 pub(crate) mod http2;
+pub(crate) mod kube_api;
 pub(crate) mod msgpack;
 pub(crate) mod policy;
 mod ports;

@@ -1,0 +1,281 @@
+//! Keeps a store equal to what an API server has: lists the objects, follows their changes, and lists again when it has to.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::object::Object;
+use crate::progress::Progress;
+use crate::selection::Selection;
+use crate::watch::{Event, Watch, list};
+
+/// Where objects are kept. A reflector calls it from one task.
+///
+/// What readers see changes in [`publish`](Self::publish) alone.
+pub trait Store: Send + 'static {
+    /// What is kept.
+    type Object: Object;
+
+    /// A list begins. What was there before stays until it is complete; a list that began earlier is forgotten.
+    fn begin(&mut self);
+
+    /// An object of the list.
+    fn list(&mut self, object: Self::Object);
+
+    /// The list is complete: what was not in it is gone.
+    fn complete(&mut self);
+
+    /// An object was made, or changed.
+    fn apply(&mut self, object: Self::Object);
+
+    /// An object was deleted; its last state.
+    fn delete(&mut self, object: Self::Object);
+
+    /// No more changes wait: readers see those since the last time.
+    fn publish(&mut self);
+}
+
+/// How often an API server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Most objects of a page.
+    pub page: usize,
+    /// How long a watch lasts at least; up to twice as long, so that those of many servers end at different times.
+    pub watch: Duration,
+    /// The pause after the first failure; it doubles with every failure in a row. Each pause is shortened at random by up to a half, so
+    /// that servers that failed together do not come back together.
+    pub first_pause: Duration,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            page: 500,
+            watch: Duration::from_secs(300),
+            first_pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A watch that lasted this long works.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How much later than announced a server may end a watch.
+const GRACE: Duration = Duration::from_secs(30);
+/// Changes after which readers see them although more wait.
+const MAX_UNPUBLISHED: usize = 1000;
+/// The longest pause that an API server can ask for.
+const LONGEST_REQUESTED_PAUSE: Duration = Duration::from_secs(300);
+
+/// Keeps a [`Store`] equal to what an API server has.
+pub struct Reflector<S: Store> {
+    client: Client,
+    selection: Selection,
+    store: S,
+    progress: Arc<Progress>,
+    pace: Pace,
+    random: fastrand::Rng,
+    /// Failures in a row.
+    failures: u32,
+}
+
+/// How a watch ended.
+enum Ended {
+    /// The changes after this version can be watched.
+    Follow(String),
+    /// The objects have to be listed.
+    List,
+}
+
+impl<S: Store> Reflector<S> {
+    /// Nothing is asked before it runs.
+    pub fn new(client: Client, selection: Selection, store: S) -> Self {
+        Self {
+            client,
+            selection,
+            store,
+            progress: Arc::default(),
+            pace: Pace::default(),
+            random: fastrand::Rng::new(),
+            failures: 0,
+        }
+    }
+
+    /// Asks at another pace.
+    #[must_use]
+    pub fn at(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// What it has reached.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Goes on until the future is dropped. Begins with a list each time.
+    pub async fn run(&mut self) -> std::convert::Infallible {
+        loop {
+            let mut version = self.list().await;
+            while let Ended::Follow(next) = self.follow(version).await {
+                version = next;
+            }
+        }
+    }
+
+    /// Lists all objects, until that succeeds. Returns their version.
+    async fn list(&mut self) -> String {
+        let mut page = self.pace.page.max(1);
+        loop {
+            match self.list_once(page).await {
+                Ok(version) => {
+                    self.store.complete();
+                    self.store.publish();
+                    self.progress.listed(&version);
+                    return version;
+                }
+                // Pages of a version that the server has forgotten meanwhile: one that lasts less long may do.
+                Err(error) if error.is_gone() => {
+                    page = page.saturating_mul(4);
+                    self.failed(&error).await;
+                }
+                Err(error @ Error::TooLarge { .. }) => {
+                    page = (page / 4).max(1);
+                    self.failed(&error).await;
+                }
+                Err(error) => self.failed(&error).await,
+            }
+        }
+    }
+
+    async fn list_once(&mut self, limit: usize) -> Result<String, Error> {
+        self.store.begin();
+        let mut next = String::new();
+        loop {
+            let page = list::<S::Object>(&self.client, &self.selection, limit, &next).await?;
+            page.items.into_iter().flatten().for_each(|object| self.store.list(object));
+            if page.metadata.next.is_empty() {
+                return Ok(page.metadata.resource_version);
+            }
+            next = page.metadata.next;
+        }
+    }
+
+    /// Follows the changes after a version until the watch ends.
+    async fn follow(&mut self, mut version: String) -> Ended {
+        let lasts = self.pace.watch.mul_f64(1.0 + self.random.f64());
+        let opened = Watch::open(&self.client, &self.selection, &version, lasts).await;
+        let ended = match opened {
+            Ok(mut watch) => {
+                let now = Instant::now();
+                let settled = now + SETTLED;
+                let ended = self.drain(&mut watch, &mut version, settled, now + lasts + GRACE).await;
+                self.store.publish();
+                self.progress.followed(&version);
+                if ended.is_ok() && Instant::now() < settled {
+                    // A server that ends watches at once would be asked all the time.
+                    self.failures = self.failures.saturating_add(1);
+                    sleep(self.pause(Duration::ZERO)).await;
+                }
+                ended
+            }
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(()) => Ended::Follow(version),
+            Err(error) if error.is_gone() => {
+                tracing::debug!(objects = %self.selection.resource, "the watch is too old: {error}");
+                Ended::List
+            }
+            Err(error) => {
+                self.failed(&error).await;
+                match error {
+                    // What cannot be read was a change, which would come again.
+                    Error::Malformed { .. } | Error::TooLarge { .. } => Ended::List,
+                    _ => Ended::Follow(version),
+                }
+            }
+        }
+    }
+
+    /// Applies changes until the watch ends. `version`: up to which they are applied.
+    async fn drain(
+        &mut self,
+        watch: &mut Watch,
+        version: &mut String,
+        settled: Instant,
+        end: Instant,
+    ) -> Result<(), Error> {
+        let mut works = false;
+        loop {
+            let limit = if works { end } else { settled };
+            let event = match timeout_at(limit, watch.next::<S::Object>()).await {
+                Ok(event) => event?,
+                Err(_) if !works => {
+                    works = true;
+                    self.works();
+                    continue;
+                }
+                Err(_) => {
+                    self.client.reconnect();
+                    let (server, limit) = (self.client.server(), self.pace.watch * 2 + GRACE);
+                    return Err(Error::Timeout { server, limit });
+                }
+            };
+            let Some(event) = event else { return Ok(()) };
+            works = true;
+            self.works();
+            self.apply(event, version);
+            for _ in 0..MAX_UNPUBLISHED {
+                match watch.arrived()? {
+                    Some(event) => self.apply(event, version),
+                    None => break,
+                }
+            }
+            self.store.publish();
+            self.progress.followed(version);
+        }
+    }
+
+    fn apply(&mut self, event: Event<S::Object>, version: &mut String) {
+        let mut reached = |object: &S::Object| object.resource_version().clone_into(version);
+        match event {
+            Event::Applied(object) => {
+                reached(&object);
+                self.store.apply(object);
+            }
+            Event::Deleted(object) => {
+                reached(&object);
+                self.store.delete(object);
+            }
+            Event::Bookmark(at) => *version = at,
+        }
+    }
+
+    fn works(&mut self) {
+        self.failures = 0;
+        self.progress.works();
+    }
+
+    /// Waits before the next attempt.
+    async fn failed(&mut self, error: &Error) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = self.pause(error.after().min(LONGEST_REQUESTED_PAUSE));
+        tracing::debug!(objects = %self.selection.resource, ?pause, "{error}");
+        self.progress.failed(&error.to_string());
+        sleep(pause).await;
+    }
+
+    fn pause(&mut self, least: Duration) -> Duration {
+        let doubled = 2_u32.saturating_pow(self.failures.saturating_sub(1).min(16));
+        let pause = self.pace.first_pause.saturating_mul(doubled).min(self.pace.longest_pause);
+        pause.mul_f64(0.5 + self.random.f64() / 2.0).max(least)
+    }
+}

@@ -1,0 +1,328 @@
+//! Tests of reflectors, against an API server in memory.
+
+#[path = "../../../../../tests/support/kube_api.rs"]
+mod kube_api;
+
+mod contract;
+mod schedules;
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::access::Access;
+use crate::object::PartialObject;
+use crate::selection::Resource;
+use kube_api::{Fault, KubeApi};
+
+const PODS: Resource = Resource::new("", "v1", "pods");
+const SETS: Resource = Resource::new("apps", "v1", "replicasets");
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Quick failures.
+const PACE: Pace = Pace {
+    page: 3,
+    watch: Duration::from_secs(60),
+    first_pause: Duration::from_millis(5),
+    longest_pause: Duration::from_millis(40),
+};
+
+/// What readers of a store see: versions by key.
+#[derive(Default)]
+struct Seen {
+    objects: BTreeMap<String, String>,
+    lists: usize,
+}
+
+/// A store of versions.
+#[derive(Default)]
+struct Versions {
+    seen: Arc<Mutex<Seen>>,
+    next: BTreeMap<String, String>,
+    listed: BTreeMap<String, String>,
+    /// What to do after so many listed objects, once.
+    after: Option<(usize, Box<dyn FnOnce() + Send>)>,
+}
+
+fn entry(object: &PartialObject) -> (String, String) {
+    (object.key(), object.resource_version().to_owned())
+}
+
+impl Store for Versions {
+    type Object = PartialObject;
+
+    fn begin(&mut self) {
+        self.listed.clear();
+    }
+
+    fn list(&mut self, object: PartialObject) {
+        let (key, version) = entry(&object);
+        assert!(self.listed.insert(key, version).is_none(), "an object is listed twice");
+        if self.after.as_ref().is_some_and(|(count, _)| *count == self.listed.len())
+            && let Some((_, act)) = self.after.take()
+        {
+            act();
+        }
+    }
+
+    fn complete(&mut self) {
+        self.next = std::mem::take(&mut self.listed);
+        self.seen.lock().lists += 1;
+    }
+
+    fn apply(&mut self, object: PartialObject) {
+        self.next.extend([entry(&object)]);
+    }
+
+    fn delete(&mut self, object: PartialObject) {
+        self.next.remove(&object.key());
+    }
+
+    fn publish(&mut self) {
+        self.seen.lock().objects.clone_from(&self.next);
+    }
+}
+
+/// A reflector that runs until it is dropped.
+struct Running {
+    seen: Arc<Mutex<Seen>>,
+    progress: Arc<Progress>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn client(api: &KubeApi) -> Client {
+    Client::within_limit(Access::of_text(api.kubeconfig()), Duration::from_millis(300)).unwrap()
+}
+
+fn run_with(api: &KubeApi, selection: Selection, store: Versions) -> Running {
+    let seen = Arc::clone(&store.seen);
+    let mut reflector = Reflector::new(client(api), selection, store).at(PACE);
+    let progress = reflector.progress();
+    let task = tokio::spawn(async move { match reflector.run().await {} });
+    Running { seen, progress, task }
+}
+
+fn run(api: &KubeApi, selection: Selection) -> Running {
+    run_with(api, selection, Versions::default())
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+impl Running {
+    fn keys(&self) -> Vec<String> {
+        self.seen.lock().objects.keys().cloned().collect()
+    }
+
+    fn lists(&self) -> usize {
+        self.seen.lock().lists
+    }
+
+    async fn has(&self, keys: &[&str]) {
+        let shown = || format!("{:?} instead of {keys:?}", self.keys());
+        let end = Instant::now() + DEADLINE;
+        while self.keys() != keys {
+            assert!(Instant::now() < end, "{}", shown());
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+fn pod(namespace: &str, name: &str) -> Value {
+    json!({"kind": "Pod", "metadata": {"namespace": namespace, "name": name, "labels": {"app": name}}})
+}
+
+fn watches(requests: &[String]) -> Vec<&String> {
+    requests.iter().filter(|request| request.contains("watch=1")).collect()
+}
+
+#[tokio::test]
+async fn objects_are_listed_in_pages_and_their_changes_are_followed() {
+    let api = KubeApi::start();
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        api.put(pod("shop", name));
+    }
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a", "shop/b", "shop/c", "shop/d", "shop/e", "shop/f", "shop/g"]).await;
+    running.progress.synced().await;
+    api.put(pod("a", "new"));
+    api.delete("pods", "shop", "d");
+    running.has(&["a/new", "shop/a", "shop/b", "shop/c", "shop/e", "shop/f", "shop/g"]).await;
+    let requests = api.take_requests();
+    let listed: Vec<_> = requests.iter().filter(|request| request.contains("limit=")).collect();
+    assert_eq!((listed.len(), &**listed[0]), (3, "GET /api/v1/pods?limit=3"));
+    assert!(listed[1].starts_with("GET /api/v1/pods?limit=3&continue=107%20shop%2Fc"), "{listed:?}");
+    let watch = watches(&requests)[0];
+    let begins = "GET /api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion=107&timeoutSeconds=";
+    let seconds: u64 = watch.strip_prefix(begins).unwrap().parse().unwrap();
+    assert!((60..=120).contains(&seconds), "{seconds}");
+    until("the version is that of the last change", || &*running.progress.reached().version == "109").await;
+    assert_eq!((running.lists(), running.progress.lists(), running.progress.failures()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn selections_are_made_by_the_server() {
+    let api = KubeApi::start();
+    for (namespace, name) in [("shop", "a"), ("shop", "b"), ("other", "a")] {
+        api.put(pod(namespace, name));
+        api.put(json!({"kind": "ReplicaSet", "metadata": {"namespace": namespace, "name": name}, "spec": {"replicas": 1}}));
+    }
+    let sets = run(&api, Selection::of(SETS).metadata_only());
+    sets.has(&["other/a", "shop/a", "shop/b"]).await;
+    let selected = run(&api, Selection::of(PODS).in_namespace("shop").with_labels("app=a"));
+    selected.has(&["shop/a"]).await;
+    let mut changed = pod("shop", "b");
+    changed["metadata"]["labels"]["app"] = "a".into();
+    api.put(changed);
+    selected.has(&["shop/a", "shop/b"]).await;
+    api.put(pod("shop", "b"));
+    selected.has(&["shop/a"]).await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_it_broke() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a"]).await;
+    api.disconnect();
+    api.put(pod("shop", "b"));
+    running.has(&["shop/a", "shop/b"]).await;
+    // Others change, and what the watch began with is forgotten: a bookmark told where it is.
+    for name in ["x", "y"] {
+        api.put(json!({"kind": "ReplicaSet", "metadata": {"namespace": "shop", "name": name}}));
+    }
+    api.compact();
+    let version = api.version().to_string();
+    api.bookmark();
+    until("the bookmark arrives", || *running.progress.reached().version == version).await;
+    api.disconnect();
+    api.put(pod("shop", "c"));
+    running.has(&["shop/a", "shop/b", "shop/c"]).await;
+    assert_eq!(running.lists(), 1);
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_listed_again() {
+    let mut api = KubeApi::start();
+    for name in ["a", "b"] {
+        api.put(pod("shop", name));
+    }
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a", "shop/b"]).await;
+    api.stop();
+    let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
+    until("the outage is seen", || why().is_some_and(|why| why.contains("Connection refused"))).await;
+    assert_eq!(running.keys(), ["shop/a", "shop/b"], "the last objects stay");
+    api.delete("pods", "shop", "a");
+    api.put(pod("shop", "c"));
+    api.compact();
+    api.resume();
+    running.has(&["shop/b", "shop/c"]).await;
+    until("the outage is over", || running.progress.reached().trouble.is_none()).await;
+    assert_eq!(running.lists(), 2);
+}
+
+#[tokio::test]
+async fn a_list_whose_pages_expire_begins_again_with_larger_ones() {
+    let api = Arc::new(KubeApi::start());
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        api.put(pod("shop", name));
+    }
+    let of_store = Arc::clone(&api);
+    let act = move || {
+        of_store.delete("pods", "shop", "a");
+        of_store.compact();
+    };
+    let store = Versions { after: Some((3, Box::new(act))), ..Versions::default() };
+    let running = run_with(&api, Selection::of(PODS), store);
+    running.has(&["shop/b", "shop/c", "shop/d", "shop/e", "shop/f", "shop/g"]).await;
+    let requests = api.take_requests();
+    assert!(requests.iter().any(|request| request == "GET /api/v1/pods?limit=12"), "{requests:?}");
+}
+
+#[tokio::test]
+async fn every_fault_is_told_and_mended_without_a_restart() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a"]).await;
+    let faults = [
+        (Fault::Hangs, "no answer within 300ms"),
+        (Fault::Resets, "127.0.0.1"),
+        (Fault::TalksNonsense, "127.0.0.1"),
+        (Fault::Answers(500), "HTTP status 500 (InternalError): an error on the server"),
+        (Fault::Answers(401), "HTTP status 401"),
+        (Fault::Forbids("pods"), "cannot watch resource \"pods\" in API group \"\" at the cluster scope"),
+    ];
+    for (index, (fault, text)) in faults.into_iter().enumerate() {
+        api.fail(Some(fault.clone()));
+        let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
+        until(&format!("{fault:?} is told"), || why().is_some_and(|why| why.contains(text))).await;
+        assert!(!why().unwrap().contains(kube_api::TOKEN));
+        assert!(running.progress.reached().is_synced);
+        api.fail(None);
+        let name = format!("new-{index}");
+        api.put(pod("shop", &name));
+        until("the change arrives", || running.keys().contains(&format!("shop/{name}"))).await;
+        until("the trouble is over", || running.progress.reached().trouble.is_none()).await;
+    }
+    assert_eq!(running.lists(), 1);
+}
+
+#[tokio::test]
+async fn a_list_that_is_cut_off_is_not_taken() {
+    let api = KubeApi::start();
+    for name in ["a", "b"] {
+        api.put(pod("shop", name));
+    }
+    api.fail(Some(Fault::CutsOff(150)));
+    let running = run(&api, Selection::of(PODS));
+    until("it is told", || running.progress.failures() >= 3).await;
+    assert!(!running.progress.reached().is_synced && running.keys().is_empty());
+    api.fail(None);
+    running.has(&["shop/a", "shop/b"]).await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_ends_watches_is_not_asked_all_the_time() {
+    let api = KubeApi::start();
+    api.fail(Some(Fault::EndsWatches));
+    let running = run(&api, Selection::of(PODS));
+    running.progress.synced().await;
+    api.take_requests();
+    sleep(Duration::from_millis(400)).await;
+    let asked = watches(&api.take_requests()).len();
+    // At 20 to 40 ms.
+    assert!((4..=30).contains(&asked), "{asked}");
+}
+
+#[test]
+fn pauses_double_up_to_the_longest_one_and_differ() {
+    let api = KubeApi::start();
+    let mut reflector = Reflector::new(client(&api), Selection::of(PODS), Versions::default());
+    let mut pauses = |failures: u32, least: u64| {
+        reflector.failures = failures;
+        let pauses: Vec<_> =
+            (0..100).map(|_| reflector.pause(Duration::from_secs(least)).as_millis()).collect();
+        (*pauses.iter().min().unwrap(), *pauses.iter().max().unwrap())
+    };
+    let (shortest, longest) = pauses(1, 0);
+    assert!((250..350).contains(&shortest) && (400..=500).contains(&longest), "{shortest} {longest}");
+    let (shortest, longest) = pauses(30, 0);
+    assert!((15_000..20_000).contains(&shortest) && (25_000..=30_000).contains(&longest));
+    assert_eq!(pauses(30, 60), (60_000, 60_000));
+}
