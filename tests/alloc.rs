@@ -22,6 +22,8 @@ use std::cell::Cell;
 use bytes::Bytes;
 use checks::Check;
 use engine::{Engine, answered, testdata};
+use mixer_adapters::kubernetesenv::pods::{PodObject, PodStore};
+use mixer_kube::Store as _;
 
 /// Allocations of a cached check: the answer and its reference count.
 const CACHED_CHECK: usize = 2;
@@ -147,4 +149,57 @@ fn a_long_report_takes_little_memory_and_gives_way() {
         assert!(peak <= 4 * length + SLICE_BYTES, "{name}: {peak} bytes for a message of {length}");
         assert!(polls > 20, "{name}: handled in {polls} polls");
     }
+}
+
+/// Bytes of a pod of a Deployment, of twenty.
+const POD_BYTES: isize = 220;
+
+#[test]
+fn a_pod_takes_little_memory_and_is_counted() {
+    const PODS: usize = 10_000;
+    let pod = |number: usize| {
+        let (set, ip) = (number / 20, format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255));
+        let port = |port: u16| serde_json::json!({"containerPort": port, "protocol": "TCP"});
+        let pod = serde_json::json!({
+            "metadata": {
+                "namespace": format!("team-{}", set % 40), "name": format!("service-{set}-7d4b9c5f6d-x{number:05}"),
+                "labels": {
+                    "app": format!("service-{set}"), "version": "v1", "pod-template-hash": "7d4b9c5f6d",
+                    "security.istio.io/tlsMode": "istio",
+                },
+                "annotations": {"kubernetes.io/psp": "privileged", "sidecar.istio.io/status": "x".repeat(500)},
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("service-{set}-7d4b9c5f6d"), "controller": true,
+                }],
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": {"serviceAccountName": format!("service-{set}"), "nodeName": "n", "containers": [
+                {"name": "main", "image": "i", "ports": [port(8080), port(9090)]}, {"name": "istio-proxy", "ports": [port(15090)]},
+            ]},
+            "status": {"phase": "Running", "podIP": ip, "hostIP": format!("192.168.0.{}", number % 100)},
+        });
+        serde_json::from_value::<PodObject>(pod).expect("a pod")
+    };
+    let before = IN_USE.get();
+    let (pods, mut store) = PodStore::of(64 << 20);
+    store.begin();
+    (0..PODS).for_each(|number| store.list(pod(number)));
+    store.complete();
+    store.publish();
+    let taken = IN_USE.get() - before;
+    assert_eq!(pods.index().len(), PODS);
+    let of_each = taken / isize::try_from(PODS).expect("few");
+    assert!(of_each <= POD_BYTES, "{of_each} bytes a pod");
+    // What is counted is not less than what the allocator gives, without its own needs.
+    let counted = isize::try_from(store.bytes()).expect("few");
+    assert!(taken <= counted && counted <= 2 * taken, "{counted} bytes are counted, {taken} are taken");
+    // As a change makes it: the versions share what did not change.
+    store.apply(pod(7));
+    store.apply(
+        serde_json::from_value(serde_json::json!({"metadata": {"namespace": "a", "name": "b"}}))
+            .expect("a pod"),
+    );
+    let unpublished = IN_USE.get();
+    store.publish();
+    assert!(IN_USE.get() - unpublished < 64 << 10, "a change of one pod");
 }

@@ -25,6 +25,8 @@ mod hostile;
 mod http_ports;
 #[path = "server/kept.rs"]
 mod kept;
+#[path = "server/kubernetes.rs"]
+mod kubernetes;
 #[path = "server/lifecycle.rs"]
 mod lifecycle;
 #[path = "server/lists.rs"]

@@ -9,6 +9,8 @@ mod backend;
 mod compare;
 #[path = "adapters/fixture.rs"]
 mod fixture;
+#[path = "adapters/generate.rs"]
+mod generate;
 #[path = "adapters/instance.rs"]
 mod instance;
 #[path = "adapters/steps.rs"]
@@ -77,6 +79,7 @@ fn vocabulary(manifest: &Node) -> Result<Vocabulary, String> {
         let value_type = ValueType::from_name(name).ok_or_else(|| format!("unknown type {name}"))?;
         builder.declare(&entry.key, value_type);
     }
+    generate::declare(&mut builder);
     Ok(builder.build())
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::certificates::Authority;
 use crate::signals::{access_log, configuration, on};
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
+use crate::support::kube_api::kubeconfig;
 use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Server, free_port, http, is_listening, wait_for};
 
@@ -156,6 +157,21 @@ spec:
   - {handler: circonus, instances: [calls]}
   - {handler: signalfx, instances: [calls, span]}
   - {handler: solarwinds, instances: [calls, sent]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: cluster, namespace: istio-system}
+spec: {compiledAdapter: kubernetesenv, params: {kubeconfigPath: 'FILE.kubeconfig', syncTimeout: 10ms}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: pods, namespace: istio-system}
+spec: {compiledTemplate: kubernetes, params: {sourceUid: source.user}, attributeBindings: {source.user: $out.source_pod_name | \"\"}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: pods, namespace: istio-system}
+spec: {match: source.user == \"nobody\", actions: [{handler: cluster, instances: [pods]}]}
 ";
 
 /// The rows of the table of tasks: name and what follows a failure.
@@ -318,6 +334,9 @@ impl Stage {
 fn stage(directory: &tempfile::TempDir) -> Stage {
     let path = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(path("list"), "eve\n").expect("it is writable");
+    // Nobody listens there.
+    let cluster = kubeconfig("http://127.0.0.1:1", "");
+    std::fs::write(path("list.kubeconfig"), cluster).expect("it is writable");
     std::fs::write(path("data.json"), "{}").expect("it is writable");
     let handlers = HANDLERS.replace("FILE", &path("list")).replace("DATA", &path("data.json"));
     let all = access_log(Path::new(&path("access.log"))) + &handlers;

@@ -13,6 +13,7 @@ use mixer_engine::adapter::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use super::backend::Backend;
+use crate::support::kube_api::KubeApi;
 
 /// A manual clock. It starts at the edge of a tick.
 pub(super) struct VirtualClock(AtomicU64);
@@ -78,6 +79,8 @@ pub(super) struct Fixture {
     pub(super) directory: tempfile::TempDir,
     pub(super) metrics_port: u16,
     pub(super) backend: Option<Backend>,
+    /// A cluster, and its kubeconfig.
+    kubernetes: Option<(KubeApi, tempfile::NamedTempFile)>,
     provider: String,
     answer: Answer,
 }
@@ -97,6 +100,7 @@ impl Fixture {
             Some(node) => Some(Backend::start(node).await?),
             None => None,
         };
+        let kubernetes = case.get("kubernetes").map(cluster).transpose()?;
         // Bound and released: it is unlikely to be taken at once.
         let port =
             std::net::TcpListener::bind("[::]:0").and_then(|l| l.local_addr()).map_err(|e| e.to_string())?;
@@ -105,6 +109,7 @@ impl Fixture {
             directory: tempfile::tempdir().map_err(|e| e.to_string())?,
             metrics_port: port.port(),
             backend,
+            kubernetes,
             provider,
             answer,
         };
@@ -115,6 +120,21 @@ impl Fixture {
             fixture.write_resources(resources)?;
         }
         Ok(fixture)
+    }
+
+    /// The parameters of the handler, with the kubeconfig of the cluster.
+    pub(super) fn params(&self, params: Option<&Node>) -> Option<Node> {
+        let params = params.map(|params| self.fill_node(params));
+        let Some((_, kubeconfig)) = &self.kubernetes else { return params };
+        let path = NodeKind::String(kubeconfig.path().to_string_lossy().into());
+        let entry = MappingEntry {
+            key: "kubeconfigPath".into(),
+            key_span: mixer_config::Span::default(),
+            value: Node { kind: path, ..Node::default() },
+        };
+        let mut entries = params.as_ref().map(Node::entries).unwrap_or_default().to_vec();
+        entries.push(entry);
+        Some(Node { kind: NodeKind::Mapping(entries), ..Node::default() })
     }
 
     /// Changes the response of the provider.
@@ -206,4 +226,13 @@ impl Fixture {
         let lines: Vec<&str> = body.lines().filter(|line| !line.is_empty()).collect();
         Ok(serde_json::json!({"status": status, "lines": lines}))
     }
+}
+
+/// A cluster with these objects.
+fn cluster(objects: &Node) -> Result<(KubeApi, tempfile::NamedTempFile), String> {
+    let api = KubeApi::start();
+    objects.items().iter().for_each(|object| api.put(object.to_json()));
+    let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+    std::fs::write(file.path(), api.kubeconfig()).map_err(|e| e.to_string())?;
+    Ok((api, file))
 }

@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::compare::compare;
 use super::fixture::Fixture;
+use super::generate::Bindings;
 use super::instance::{Compiled, bag};
 use crate::support::POLL_INTERVAL;
 
@@ -36,8 +37,11 @@ pub(super) async fn run(
     let fixture = Fixture::new(case).await?;
     let instances = case.get("instances").map(Node::items).unwrap_or_default();
     let instances = instances.iter().map(|i| Compiled::new(i, vocabulary)).collect::<Result<Vec<_>, _>>()?;
+    let of_first = case.get("instances").and_then(|instances| instances.items().first());
+    let bindings = Bindings::of(of_first.unwrap_or(&Node::default()), vocabulary)?;
     let mut runner = Runner {
         adapter,
+        bindings: &bindings,
         vocabulary,
         fixture: &fixture,
         instances: &instances,
@@ -85,6 +89,8 @@ struct Runner<'r> {
     vocabulary: &'r Arc<Vocabulary>,
     fixture: &'r Fixture,
     instances: &'r [Compiled],
+    /// Those of the first instance.
+    bindings: &'r Bindings,
     metrics: Arc<Metrics>,
     commons: Arc<Commons>,
     live: Option<Live>,
@@ -93,7 +99,7 @@ struct Runner<'r> {
 
 impl Runner<'_> {
     async fn build(&self, params: Option<&Node>) -> Result<Live, String> {
-        let params = params.map(|p| self.fixture.fill_node(p));
+        let params = self.fixture.params(params);
         // Like the server, it continues with what decoded.
         let (params, _) = self.adapter.decode(params.as_ref(), FieldPath::root());
         let bound: Vec<_> = self.instances.iter().map(|i| i.bound.clone()).collect();
@@ -190,6 +196,9 @@ impl Runner<'_> {
         if let Some(attributes) = step.get("check") {
             return self.check(attributes).await;
         }
+        if let Some(attributes) = step.get("generate") {
+            return self.generate(attributes).await;
+        }
         if let Some(call) = step.get("quota") {
             self.calls += 1;
             return self.quota(call).await;
@@ -227,6 +236,20 @@ impl Runner<'_> {
             }),
             Err(text) => json!({"error": text}),
         })
+    }
+
+    async fn generate(&self, attributes: &Node) -> Result<Json, String> {
+        let arena = Bump::new();
+        let mut bag = bag(attributes, self.vocabulary, &arena)?;
+        let compiled = self.first()?;
+        let values = compiled.evaluate(&bag)?;
+        let instance = Instance { bound: 0, name: &compiled.bound.name, values: &values };
+        let generator = self.handler()?.as_generate().ok_or("the handler generates nothing")?;
+        let bound = match settle(generator.generate(&instance)).await {
+            Ok(generated) => self.bindings.apply(&generated, &mut bag, self.vocabulary, &arena),
+            Err(error) => Err(error),
+        };
+        Ok(bound.unwrap_or_else(|error| json!({"error": error})))
     }
 
     async fn quota(&self, call: &Node) -> Result<Json, String> {

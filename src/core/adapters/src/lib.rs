@@ -23,6 +23,7 @@ mod fluentd;
 )]
 mod go_template;
 mod go_url;
+pub mod kubernetesenv;
 mod lines;
 mod list;
 mod memquota;
@@ -69,6 +70,7 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<dogstatsd::DogStatsd>::new(),
     &Erase::<drill::Drill>::new(),
     &Erase::<fluentd::Fluentd>::new(),
+    &Erase::<kubernetesenv::KubernetesEnv>::new(),
     &Erase::<list::ListChecker>::new(),
     &Erase::<memquota::Memquota>::new(),
     &Erase::<noop::Noop>::new(),
@@ -89,6 +91,7 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     feature = "adapter-circonus",
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
+    feature = "adapter-kubernetesenv",
     feature = "adapter-otlp",
     feature = "adapter-signalfx",
     feature = "adapter-solarwinds",
@@ -129,6 +132,7 @@ mod tests {
             "circonus" => cfg!(feature = "adapter-circonus"),
             "dogstatsd" => cfg!(feature = "adapter-dogstatsd"),
             "fluentd" => cfg!(feature = "adapter-fluentd"),
+            "kubernetesenv" => cfg!(feature = "adapter-kubernetesenv"),
             "opa" => cfg!(feature = "adapter-opa"),
             "otlp" => cfg!(feature = "adapter-otlp"),
             "redisquota" => cfg!(feature = "adapter-redisquota"),
@@ -161,9 +165,16 @@ mod tests {
         for adapter in INVENTORY.iter().filter(|adapter| is_built(adapter.info().name)) {
             // Without a policy a handler of opa is built only as Istio Mixer does, to deny everything; there, redisquota needs Redis.
             let is_opa = adapter.info().name == "opa";
+            let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+            let nobody = "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\n\
+                          clusters: [{name: c, cluster: {server: 'http://localhost:1'}}]\n";
+            std::fs::write(kubeconfig.path(), nobody).unwrap();
+            let of_nobody =
+                format!("{{kubeconfigPath: '{}', syncTimeout: 1ms}}", kubeconfig.path().display());
             let text = match adapter.info().name {
                 "opa" => "failClose: true",
                 "circonus" => "submissionUrl: 'http://localhost:1/'",
+                "kubernetesenv" => &of_nobody,
                 // Nobody is there.
                 "redisquota" => "redisServerUrl: 'localhost:1'",
                 _ => "{}",

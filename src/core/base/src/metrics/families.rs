@@ -191,6 +191,14 @@ families! {
         "The number of handlers that were re-used during config transition." [&[]];
     HandlerWorkers: Gauge "mixer_handler_workers_total"
         "The current number of active worker routines in a given adapter environment." [&["handler"]];
+    KubernetesenvCacheBytes: Gauge "mixer_kubernetesenv_cache_bytes"
+        "Bytes of what a handler of kubernetesenv knows of its clusters." [&["handler"]];
+    KubernetesenvLookups: Counter "mixer_kubernetesenv_lookups_total"
+        "Pods that a handler of kubernetesenv looked for, by result: found, unknown (there is none), failed (not known)." [&["handler", "result"]];
+    KubernetesenvPods: Gauge "mixer_kubernetesenv_pods"
+        "Pods that a handler of kubernetesenv knows, of all its clusters." [&["handler"]];
+    KubernetesenvWatchFailures: Counter "mixer_kubernetesenv_watch_failures_total"
+        "Failed requests to list or watch objects of the clusters that a handler of kubernetesenv knows." [&["handler"]];
     ConfigKept: Gauge "mixer_last_good_resources"
         "Resources that serve in their previous version, because the current one has an error." [&[]];
     ConfigCacheWrites: Counter "mixer_last_good_writes_total"
