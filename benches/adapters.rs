@@ -53,16 +53,9 @@ const DIMENSIONS: [&str; 17] = [
 const VARIABLES: [&str; 10] =
     ["agent", "code", "duration", "host", "method", "mtls", "path", "received", "sourceIp", "when"];
 
-fn bound(
-    name: &str,
-    template: &str,
-    map: &'static str,
-    keys: &[&str],
-    fields: &[&'static str],
-) -> BoundInstance {
-    let keyed =
-        keys.iter().map(|k| Leaf { field: map, key: Some((*k).into()), value_type: ValueType::String });
-    let plain = fields.iter().map(|f| Leaf { field: f, key: None, value_type: ValueType::String });
+fn bound(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str]) -> BoundInstance {
+    let keyed = keys.iter().map(|key| Leaf::new(map, Some(key), ValueType::String));
+    let plain = fields.iter().map(|field| Leaf::new(field, None, ValueType::String));
     BoundInstance {
         name: format!("{name}.instance.istio-system").into(),
         template: template::find(template).unwrap(),
@@ -218,7 +211,7 @@ fn authorization() -> (BoundInstance, [Option<Value<'static>>; 6]) {
         "action.path",
     ];
     let mut bound = bound("who", "authorization", "action.properties", &[], &fields);
-    bound.messages = vec!["subject", "action"];
+    bound.messages = vec!["subject".into(), "action".into()];
     let values = ["ann", "staff", "shop", "cart7", "GET", "/items/17"];
     (bound, values.map(|text| Some(Value::String(text.as_bytes()))))
 }

@@ -91,7 +91,7 @@ fn adapters() -> impl Iterator<Item = CustomResource> {
 }
 
 fn instances() -> impl Iterator<Item = CustomResource> {
-    TEMPLATES.iter().map(|t| CustomResource { name: t.name, package: t.package, role: "mixer-instance" })
+    TEMPLATES.iter().map(|t| CustomResource { name: &t.name, package: &t.package, role: "mixer-instance" })
 }
 
 /// The plural of a kind. compat(1.0): `cloudwatch` becomes `cloudwatchs`; pinned by `plurals_follow_three_rules`.

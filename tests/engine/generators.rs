@@ -35,6 +35,8 @@ mixer_config::message! {
 struct Oracle {
     uid: usize,
     port: usize,
+    name: usize,
+    labels: usize,
 }
 
 impl Adapter for Oracle {
@@ -45,7 +47,13 @@ impl Adapter for Oracle {
 
     async fn build(_: Params, instances: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
         let position = |field: &str| instances[0].position(field).unwrap();
-        Ok(Box::new(Oracle { uid: position("source_uid"), port: position("destination_port") }))
+        let output = |name: &str| instances[0].output(name).unwrap();
+        Ok(Box::new(Oracle {
+            uid: position("source_uid"),
+            port: position("destination_port"),
+            name: output("source_pod_name"),
+            labels: output("source_labels"),
+        }))
     }
 }
 
@@ -67,13 +75,13 @@ impl HandleGenerate for Oracle {
         let text = |of: usize| ["a", "b", "ab"][of % 3].to_owned();
         let mut values = Vec::new();
         if !sum.is_multiple_of(4) {
-            values.push(("source_pod_name", GeneratedValue::String(text(sum))));
+            values.push((self.name, GeneratedValue::String(text(sum))));
         }
         if !sum.is_multiple_of(5) {
             let labels = [("k", sum / 3), ("l", sum / 9)];
             let labels = labels.into_iter().filter(|(_, of)| !of.is_multiple_of(4));
             let labels = labels.map(|(key, of)| (key.to_owned(), text(of))).collect();
-            values.push(("source_labels", GeneratedValue::StringMap(labels)));
+            values.push((self.labels, GeneratedValue::StringMap(labels)));
         }
         Reply::Ready(Ok(Generated { values }))
     }

@@ -9,7 +9,7 @@ use mixer_attribute::{
 use mixer_config::message::{find_field, upper_camel};
 use mixer_config::{Node, NodeKind};
 use mixer_engine::adapter::{BoundInstance, Leaf};
-use mixer_engine::template::{self, FieldInfo, FieldKind};
+use mixer_engine::template::{self, FieldInfo, FieldKind, Name};
 use mixer_expr::{self, Language, Program};
 
 /// An instance that can be evaluated.
@@ -30,7 +30,7 @@ impl Compiled {
         let empty = Node::default();
         let mut collect =
             Collect { vocabulary, leaves: vec![], programs: vec![], names: vec![], messages: vec![] };
-        collect.fields(template.fields, node.get("params").unwrap_or(&empty), "", "")?;
+        collect.fields(&template.fields, node.get("params").unwrap_or(&empty), "")?;
         let bound = BoundInstance {
             name: format!("{name}.instance.istio-system").into(),
             template,
@@ -60,39 +60,32 @@ struct Collect<'v> {
     leaves: Vec<Leaf>,
     programs: Vec<Option<Program>>,
     names: Vec<String>,
-    messages: Vec<&'static str>,
+    messages: Vec<Name>,
 }
 
 impl Collect<'_> {
-    fn fields(
-        &mut self,
-        fields: &'static [FieldInfo],
-        node: &Node,
-        path: &str,
-        name_path: &str,
-    ) -> Result<(), String> {
+    fn fields(&mut self, fields: &[FieldInfo], node: &Node, name_path: &str) -> Result<(), String> {
         for field in fields {
-            let value = find_field(node, field.name).filter(|n| n.kind != NodeKind::Null);
-            let name = format!("{name_path}{}", upper_camel(field.name));
-            match field.kind {
+            let value = find_field(node, &field.name).filter(|n| n.kind != NodeKind::Null);
+            let name = format!("{name_path}{}", upper_camel(&field.name));
+            match &field.kind {
                 FieldKind::Value | FieldKind::Typed(_) => {
-                    self.leaf(joined(path, field.name), None, value, name)?;
+                    self.leaf(&field.path, None, value, name)?;
                 }
                 FieldKind::ValueMap => {
                     let mut entries: Vec<_> = value.map(Node::entries).unwrap_or_default().iter().collect();
                     entries.sort_by(|a, b| a.key.cmp(&b.key));
                     for entry in entries {
                         let name = format!("{name}[{}]", entry.key);
-                        self.leaf(joined(path, field.name), Some(&entry.key), Some(&entry.value), name)?;
+                        self.leaf(&field.path, Some(&entry.key), Some(&entry.value), name)?;
                     }
                 }
                 FieldKind::Message(inner) => {
                     if value.is_some() {
-                        self.messages.push(field.name);
+                        self.messages.push(field.name.clone());
                     }
                     let empty = Node::default();
-                    let path = format!("{path}{}.", field.name);
-                    self.fields(inner, value.unwrap_or(&empty), &path, &format!("{name}."))?;
+                    self.fields(inner, value.unwrap_or(&empty), &format!("{name}."))?;
                 }
             }
         }
@@ -101,7 +94,7 @@ impl Collect<'_> {
 
     fn leaf(
         &mut self,
-        field: &'static str,
+        field: &str,
         key: Option<&str>,
         node: Option<&Node>,
         name: String,
@@ -114,16 +107,11 @@ impl Collect<'_> {
             Some(compiled.map_err(|e| format!("{name}: {text}: {e}"))?)
         };
         let value_type = program.as_ref().map_or(ValueType::Unspecified, Program::value_type);
-        self.leaves.push(Leaf { field, key: key.map(Box::from), value_type });
+        self.leaves.push(Leaf::new(field, key, value_type));
         self.programs.push(program);
         self.names.push(name);
         Ok(())
     }
-}
-
-/// The path of a nested field; leaked, because there are few.
-fn joined(path: &str, field: &'static str) -> &'static str {
-    if path.is_empty() { field } else { String::leak(format!("{path}{field}")) }
 }
 
 /// A bag with the attributes of a step.

@@ -310,8 +310,8 @@ impl Runner<'_> {
     fn batches<'a>(
         &'a self,
         bag: &AttributeBag<'a>,
-    ) -> (Vec<(&'static str, Vec<Evaluated<'a>>)>, Vec<String>) {
-        let mut batches: Vec<(&'static str, Vec<Evaluated<'a>>)> = Vec::new();
+    ) -> (Vec<(&'a str, Vec<Evaluated<'a>>)>, Vec<String>) {
+        let mut batches: Vec<(&'a str, Vec<Evaluated<'a>>)> = Vec::new();
         let mut errors = Vec::new();
         for (bound, compiled) in self.instances.iter().enumerate() {
             let values = match compiled.evaluate(bag) {
@@ -322,7 +322,7 @@ impl Runner<'_> {
                 }
             };
             let one = (bound, &*compiled.bound.name, values);
-            let template = compiled.bound.template.name;
+            let template = &*compiled.bound.template.name;
             match batches.iter_mut().find(|(name, _)| *name == template) {
                 Some((_, batch)) => batch.push(one),
                 None => batches.push((template, vec![one])),

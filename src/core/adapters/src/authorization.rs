@@ -72,7 +72,7 @@ impl Layout {
             Properties(bound.entries(field).map(|(key, at)| (key.into(), at)).collect())
         };
         Self {
-            missing: MESSAGES.into_iter().find(|message| !bound.messages.contains(message)),
+            missing: MESSAGES.into_iter().find(|message| !bound.has_message(message)),
             user: part("subject.user"),
             groups: part("subject.groups"),
             subject_properties: properties("subject.properties"),

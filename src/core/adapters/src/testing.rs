@@ -83,14 +83,10 @@ pub(crate) fn instance<'a>(name: &'a str, values: &'a [Option<Value<'a>>]) -> In
 pub(crate) fn bound(
     name: &str,
     template_name: &str,
-    field: &'static str,
+    field: &str,
     keys: &[(&str, ValueType)],
 ) -> BoundInstance {
-    let leaves = keys.iter().map(|(key, value_type)| Leaf {
-        field,
-        key: Some((*key).into()),
-        value_type: *value_type,
-    });
+    let leaves = keys.iter().map(|(key, value_type)| Leaf::new(field, Some(key), *value_type));
     BoundInstance {
         name: name.into(),
         template: template::find(template_name).unwrap(),

@@ -171,7 +171,7 @@ impl SpanBuilder<'_> {
     fn dispatches(&mut self, parent: &SpanContext, trace: &DispatchTrace) {
         for dispatch in &trace.dispatches {
             let Some((from, to)) = dispatch.called else { continue };
-            let (template, handler) = (dispatch.template, &*dispatch.handler.name);
+            let (template, handler) = (&*dispatch.template, &*dispatch.handler.name);
             let adapter = dispatch.handler.adapter.info().name;
             let span = self.local(format!("{template}:{handler}({adapter})"), parent, from, to);
             log_outcome(span, template, handler, adapter, outcome_of(dispatch));
@@ -211,13 +211,13 @@ fn outcome_of(dispatch: &TracedDispatch) -> HandlerOutcome {
 /// Adds the event of a handler call, with the fields of Istio Mixer.
 fn log_outcome(
     span: &mut Span,
-    template: &'static str,
+    template: &str,
     handler: &str,
     adapter: &'static str,
     outcome: HandlerOutcome,
 ) {
     let fields = vec![
-        ("meshFunction", template.into()),
+        ("meshFunction", template.to_owned().into()),
         ("handler", handler.to_owned().into()),
         ("adapter", adapter.into()),
         (

@@ -1,12 +1,27 @@
-//! The schemas of the twelve templates: variety, fields and types.
+//! The schemas of templates: variety, fields and types.
 //!
 //! A template is the input schema of adapters: a metric has a value and dimensions, a quota has dimensions. An instance assigns
 //! expressions to the fields. This module holds the schemas only; `snapshot` checks instances against them.
+//!
+//! Every template comes from descriptors: the built-in ones from those of `proto/istio/template/`, the others from resources. What
+//! refers to a template shares it.
 
+mod descriptor;
+mod fields;
 mod inventory;
+mod name;
 
-pub use inventory::TEMPLATES;
+pub use descriptor::{
+    Cardinality, DescriptorError, EnumType, Kind, MessageField, MessageId, MessageType, Method, Schema,
+    WellKnown,
+};
+pub(crate) use inventory::built_in;
+pub use inventory::{TEMPLATES, find};
+pub use name::Name;
 
+use std::sync::Arc;
+
+use descriptor::{Descriptors, TemplateFile};
 use mixer_attribute::ValueType;
 
 /// The variety of a template. The discriminants are those of `TemplateVariety`.
@@ -59,7 +74,7 @@ impl Variety {
 }
 
 /// The type of a field of an instance. In configuration every leaf is the text of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldKind {
     /// A value of any type.
     Value,
@@ -68,54 +83,114 @@ pub enum FieldKind {
     /// A value of a fixed type.
     Typed(ValueType),
     /// A nested message.
-    Message(&'static [FieldInfo]),
+    Message(Arc<[FieldInfo]>),
 }
 
-/// A field of a template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A field of a built-in template.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldInfo {
     /// Protobuf field number; fields are checked and evaluated in this order.
     pub number: u32,
     /// The proto name; lowerCamelCase is accepted too.
-    pub name: &'static str,
+    pub name: Name,
+    /// The names of the fields that lead to it, with dots: `subject.user`.
+    pub path: Name,
     /// Its type.
     pub kind: FieldKind,
 }
 
-/// An output of an attribute-generating template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An output of a template that has some.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputInfo {
     /// Protobuf field number.
     pub number: u32,
     /// The proto name.
-    pub name: &'static str,
+    pub name: Name,
     /// Its type.
     pub value_type: ValueType,
 }
 
 /// A template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateInfo {
-    /// The name in `compiledTemplate` and the legacy kind, for example `metric`.
-    pub name: &'static str,
+    /// The name in `compiledTemplate` and the legacy kind, for example `metric`; the full name of the resource if there is one.
+    pub name: Name,
     /// Its variety.
     pub variety: Variety,
     /// The protobuf package, for error texts: `listentry.InstanceParam`.
-    pub package: &'static str,
-    /// Fields in number order.
-    pub fields: &'static [FieldInfo],
-    /// Outputs, for attribute generators.
-    pub output: &'static [OutputInfo],
+    pub package: Name,
+    /// Fields in number order; none of a template out of process, whose messages are in `external`.
+    pub fields: Arc<[FieldInfo]>,
+    /// Outputs in number order, for attribute generators and checks with output.
+    pub output: Arc<[OutputInfo]>,
+    /// The messages of a template out of process.
+    pub external: Option<ExternalTemplate>,
+}
+
+/// The messages by which a process serves a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalTemplate {
+    /// The types of all messages.
+    pub schema: Schema,
+    /// The message of an instance.
+    pub instance: MessageId,
+    /// The message of the output, if the template has some.
+    pub output: Option<MessageId>,
+    /// The method that is called; `None` if the descriptors have no service, so that nothing can be sent.
+    pub method: Option<Method>,
 }
 
 impl TemplateInfo {
+    /// A built-in template.
+    ///
+    /// Errors: a message is missing, or has a field that adapters in process cannot take.
+    pub(crate) fn built_in(file: &TemplateFile<'_>) -> Result<Self, DescriptorError> {
+        let types = file.types()?;
+        Ok(Self {
+            name: file.name.into(),
+            variety: file.variety,
+            package: file.package().into(),
+            fields: fields::of_instance(&types.schema, types.instance)?,
+            output: types.output.map_or_else(Default::default, |id| fields::of_output(&types.schema, id)),
+            external: None,
+        })
+    }
+
+    /// The template of a resource with this full name, from its descriptor set in base64.
+    ///
+    /// Errors: it is too large or no descriptor set, or does not define exactly one template.
+    pub fn from_descriptor(name: impl Into<Name>, descriptor: &str) -> Result<Self, DescriptorError> {
+        let descriptors = Descriptors::decode_base64(descriptor)?;
+        let file = descriptors.template()?;
+        let types = file.types()?;
+        Ok(Self {
+            name: name.into(),
+            variety: file.variety,
+            package: file.package().into(),
+            fields: Arc::default(),
+            output: types.output.map_or_else(Default::default, |id| fields::of_output(&types.schema, id)),
+            external: Some(ExternalTemplate {
+                schema: types.schema,
+                instance: types.instance,
+                output: types.output,
+                method: descriptors.handle_method(),
+            }),
+        })
+    }
+
+    /// The position of an output in [`output`](Self::output), by its proto name.
+    pub fn output_position(&self, name: &str) -> Option<usize> {
+        self.output.iter().position(|output| output.name == *name)
+    }
+
     /// The prefix that `$out.` stands for in attribute bindings, for example `adapter_template_kubernetes.output.`.
     pub(crate) fn output_prefix(&self) -> String {
-        format!("{}.output.", self.package.replace('.', "_"))
+        match self.external {
+            Some(_) => "output.".to_owned(),
+            None => format!("{}.output.", self.package.replace('.', "_")),
+        }
     }
 }
 
-/// The template with this name.
-pub fn find(name: &str) -> Option<&'static TemplateInfo> {
-    TEMPLATES.iter().find(|t| t.name == name)
-}
+#[cfg(test)]
+mod tests;

@@ -13,3 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 
 /// The descriptors of `proto/`, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The descriptors of `proto/istio/template/` and what they import, with the options that make a file a template, as an encoded
+/// `google.protobuf.FileDescriptorSet`.
+pub const TEMPLATES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/templates.bin"));

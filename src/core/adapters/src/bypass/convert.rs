@@ -64,8 +64,7 @@ fn inferred_type(instance: &BoundInstance) -> prost_types::Any {
         let number = |at: usize| instance.leaves.get(at).map_or(0, |leaf| leaf.value_type as i32);
         instance.entries(field).map(|(key, at)| (key.to_owned(), number(at))).collect()
     };
-    let template = instance.template.name;
-    let value = match template {
+    let value = match &*instance.template.name {
         "checknothing" => checknothing::Type {}.encode_to_vec(),
         "reportnothing" => reportnothing::Type {}.encode_to_vec(),
         "quota" => quota::Type { dimensions: types("dimensions") }.encode_to_vec(),

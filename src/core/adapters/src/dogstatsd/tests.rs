@@ -9,7 +9,7 @@ use crate::testing::{bound, test_env};
 
 fn metric(name: &str, value: ValueType, dimensions: &[(&str, ValueType)]) -> BoundInstance {
     let mut metric = bound(name, "metric", "dimensions", dimensions);
-    let value = Leaf { field: "value", key: None, value_type: value };
+    let value = Leaf::new("value", None, value);
     metric.leaves = std::iter::once(value).chain(metric.leaves.iter().cloned()).collect();
     metric
 }

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn logentry() -> BoundInstance {
     let mut entry = bound("l.instance.ns", "logentry", "variables", &[("n", ValueType::Int64)]);
-    let leaf = |field, value_type| Leaf { field, key: None, value_type };
+    let leaf = |field, value_type| Leaf::new(field, None, value_type);
     let fixed = [leaf("timestamp", ValueType::Timestamp), leaf("severity", ValueType::String)];
     entry.leaves = entry.leaves.iter().cloned().chain(fixed).collect();
     entry

@@ -82,7 +82,7 @@ impl Fixture {
     }
 
     async fn within(params: Params, env: Env) -> Self {
-        let leaf = mixer_engine::adapter::Leaf { field: "value", key: None, value_type: ValueType::String };
+        let leaf = mixer_engine::adapter::Leaf::new("value", None, ValueType::String);
         let bound = BoundInstance {
             name: "e.instance.istio-system".into(),
             template: template::find("listentry").unwrap(),

@@ -18,8 +18,7 @@ mod policies;
 
 /// An instance with user, method, path and a property `size`.
 fn bound() -> BoundInstance {
-    let leaf =
-        |field, key: Option<&str>| Leaf { field, key: key.map(Into::into), value_type: ValueType::String };
+    let leaf = |field, key: Option<&str>| Leaf::new(field, key, ValueType::String);
     BoundInstance {
         name: "a.instance.istio-system".into(),
         template: template::find("authorization").unwrap(),
@@ -29,7 +28,7 @@ fn bound() -> BoundInstance {
             leaf("action.path", None),
             leaf("action.properties", Some("size")),
         ]),
-        messages: vec!["subject", "action"],
+        messages: vec!["subject".into(), "action".into()],
     }
 }
 

@@ -69,7 +69,7 @@ impl OtlpHandler {
         let memory = env.commons.get::<MemoryBudget>();
         let wall = Arc::new(WallClock::new(Arc::clone(&env.clock)));
         let account = Arc::new(memory.share(Purpose::Series).open());
-        let feed = |instance: &BoundInstance| match instance.template.name {
+        let feed = |instance: &BoundInstance| match &*instance.template.name {
             "metric" => params.metrics.get(&*instance.name).map_or(Feed::Nowhere, |info| {
                 let labels = [&*env.handler_name, &*instance.name];
                 let overflowed = env.metrics.counter(Family::OtlpOverflow, &labels);

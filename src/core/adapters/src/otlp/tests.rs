@@ -23,7 +23,7 @@ const NAME: &str = "hits.instance.ns";
 /// A metric with a dimension `app`; its values are dimension and value.
 fn hits(value_type: ValueType) -> BoundInstance {
     let mut instance = bound(NAME, "metric", "dimensions", &[("app", ValueType::String)]);
-    let value = Leaf { field: "value", key: None, value_type };
+    let value = Leaf::new("value", None, value_type);
     instance.leaves = instance.leaves.iter().cloned().chain([value]).collect();
     instance
 }
@@ -301,7 +301,7 @@ fn a_gauge_has_its_last_value_and_no_start() {
 /// An instance of the template `logentry`.
 fn entry(variables: &[(&str, ValueType)]) -> BoundInstance {
     let mut instance = bound("access.instance.ns", "logentry", "variables", variables);
-    let leaf = |field| Leaf { field, key: None, value_type: ValueType::String };
+    let leaf = |field| Leaf::new(field, None, ValueType::String);
     instance.leaves = instance.leaves.iter().cloned().chain(["timestamp", "severity"].map(leaf)).collect();
     instance
 }
@@ -347,7 +347,7 @@ fn a_log_record_has_what_its_entry_has() {
 fn a_span_belongs_to_its_service_and_has_no_attribute_twice() {
     let mut instance =
         bound("t.instance.ns", "tracespan", "span_tags", &[("response.code", ValueType::Int64)]);
-    let leaf = |field| Leaf { field, key: None, value_type: ValueType::String };
+    let leaf = |field| Leaf::new(field, None, ValueType::String);
     let fields = [
         "trace_id",
         "span_id",

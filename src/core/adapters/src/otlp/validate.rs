@@ -50,7 +50,7 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
         problems.push(wrong(root("sampleProbability"), text, "1 sends all spans"));
     }
     for instance in instances {
-        match instance.template.name {
+        match &*instance.template.name {
             "metric" => metric(params, instance, problems),
             "logentry" => log(params, instance, problems),
             _ => {}

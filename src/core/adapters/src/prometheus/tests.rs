@@ -17,8 +17,7 @@ mod values;
 /// An instance of the metric template with a value and dimensions; its values are the value, then those of the dimensions in
 /// byte order.
 fn metric(name: &str, dimensions: &[&str]) -> BoundInstance {
-    let leaf =
-        |field, key: Option<&str>| Leaf { field, key: key.map(Into::into), value_type: ValueType::String };
+    let leaf = |field, key: Option<&str>| Leaf::new(field, key, ValueType::String);
     let mut leaves = vec![leaf("value", None)];
     leaves.extend(dimensions.iter().map(|key| leaf("dimensions", Some(key))));
     BoundInstance {

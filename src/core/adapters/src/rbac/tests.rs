@@ -49,8 +49,7 @@ fn assembled(texts: &[&str]) -> (AdapterResources, Vec<String>) {
 
 /// An instance: user, groups, property `ns`; namespace, service, method, path, property `tier`.
 fn bound() -> BoundInstance {
-    let leaf =
-        |field, key: Option<&str>| Leaf { field, key: key.map(Into::into), value_type: ValueType::String };
+    let leaf = |field, key: Option<&str>| Leaf::new(field, key, ValueType::String);
     BoundInstance {
         name: "ctx.instance.istio-system".into(),
         template: template::find("authorization").unwrap(),
@@ -64,7 +63,7 @@ fn bound() -> BoundInstance {
             leaf("action.path", None),
             leaf("action.properties", Some("tier")),
         ]),
-        messages: vec!["subject", "action"],
+        messages: vec!["subject".into(), "action".into()],
     }
 }
 
@@ -149,7 +148,7 @@ async fn without_roles_everything_is_denied() {
 #[tokio::test]
 async fn an_instance_without_action_fails() {
     let mut instance = bound();
-    instance.messages = vec!["subject"];
+    instance.messages = vec!["subject".into()];
     let mut problems = Diagnostics::new();
     Rbac::validate(&Params::default(), &[instance.clone()], &mut problems);
     assert_eq!(problems[0].code, "authorization-incomplete");

@@ -12,16 +12,9 @@ use mixer_engine::template;
 const TIME: Timestamp = Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 };
 
 /// An instance whose values are those of its map, then the other fields in the order given.
-fn instance(
-    name: &str,
-    template: &str,
-    map: &'static str,
-    keys: &[&str],
-    fields: &[&'static str],
-) -> BoundInstance {
-    let keyed =
-        keys.iter().map(|k| Leaf { field: map, key: Some((*k).into()), value_type: ValueType::String });
-    let plain = fields.iter().map(|f| Leaf { field: f, key: None, value_type: ValueType::String });
+fn instance(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str]) -> BoundInstance {
+    let keyed = keys.iter().map(|key| Leaf::new(map, Some(key), ValueType::String));
+    let plain = fields.iter().map(|field| Leaf::new(field, None, ValueType::String));
     BoundInstance {
         name: format!("{name}.instance.istio-system").into(),
         template: template::find(template).unwrap(),

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The leaves of the instances of these tests, in the order of [`Values`].
 fn tracespan() -> BoundInstance {
     let mut instance = bound("t.instance.ns", "tracespan", "span_tags", &[("tag", ValueType::Int64)]);
-    let leaf = |field| Leaf { field, key: None, value_type: ValueType::String };
+    let leaf = |field| Leaf::new(field, None, ValueType::String);
     let fields = ["trace_id", "span_id", "parent_span_id", "start_time", "end_time", "httpStatusCode"];
     let fixed = fields.into_iter().chain(["client_span", "source_ip"]).map(leaf);
     instance.leaves = instance.leaves.iter().cloned().chain(fixed).collect();

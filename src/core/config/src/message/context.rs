@@ -1,5 +1,7 @@
 //! The state of a decoder: the position in the message and the problems found so far.
 
+use std::sync::Arc;
+
 use crate::field_name::lower_camel;
 use crate::{FieldPath, Node, Span};
 
@@ -29,6 +31,7 @@ pub struct DecodeContext {
 #[derive(Debug)]
 pub(super) enum Step {
     Field(&'static str),
+    Named(Arc<str>),
     Index(usize),
     Key(String),
 }
@@ -43,6 +46,7 @@ impl DecodeContext {
     pub fn path(&self) -> FieldPath {
         self.steps.iter().fold(self.base.clone(), |path, step| match step {
             Step::Field(name) => path.field(&lower_camel(name)),
+            Step::Named(name) => path.field(&lower_camel(name)),
             Step::Index(index) => path.index(*index),
             Step::Key(key) => path.key(key),
         })
@@ -75,6 +79,11 @@ impl DecodeContext {
     /// Runs `step` at a field, given by its proto name. The path is only built for errors.
     pub fn in_field<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> T) -> T {
         self.at_step(Step::Field(name), step)
+    }
+
+    /// As [`in_field`](Self::in_field), for a field whose name is only known at run time.
+    pub fn in_named_field<T>(&mut self, name: &Arc<str>, step: impl FnOnce(&mut Self) -> T) -> T {
+        self.at_step(Step::Named(Arc::clone(name)), step)
     }
 
     pub(super) fn at_step<T>(&mut self, to: Step, step: impl FnOnce(&mut Self) -> T) -> T {

@@ -2,7 +2,7 @@
 
 use super::context::DecodeContext;
 use super::field::json_kind;
-use super::{FieldInfo, suggestion};
+use super::suggestion;
 use crate::field_name::{go_type, is_lower_camel_of, lower_camel};
 use crate::{Node, NodeKind};
 
@@ -46,7 +46,7 @@ macro_rules! message {
                         }
                     }
                 )*
-                message::reject_unknown(node, Self::NAME, Self::FIELDS, context);
+                message::reject_unknown(node, Self::NAME, Self::FIELDS.iter().map(|field| field.name), context);
             }
 
             fn to_json(&self) -> serde_json::Value {
@@ -109,13 +109,18 @@ pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
     }
 }
 
-/// Adds an error for every entry of `node` that is not one of `fields`.
-pub fn reject_unknown(node: &Node, message: &str, fields: &[FieldInfo], context: &mut DecodeContext) {
+/// Adds an error for every entry of `node` that is not one of `fields`, which are proto names.
+pub fn reject_unknown<'f>(
+    node: &Node,
+    message: &str,
+    fields: impl Iterator<Item = &'f str> + Clone,
+    context: &mut DecodeContext,
+) {
     for entry in node.entries() {
-        if fields.iter().any(|f| f.name == &*entry.key || is_lower_camel_of(&entry.key, f.name)) {
+        if fields.clone().any(|name| name == &*entry.key || is_lower_camel_of(&entry.key, name)) {
             continue;
         }
-        let names = fields.iter().map(|f| lower_camel(f.name)).collect::<Vec<_>>();
+        let names = fields.clone().map(lower_camel).collect::<Vec<_>>();
         let hint = suggestion(&entry.key, names.iter().map(String::as_str));
         let path = context.path().field(&entry.key);
         let at = Node { kind: NodeKind::Null, span: entry.key_span };

@@ -46,7 +46,7 @@ pub(super) fn check_infos(infos: &[&'static AdapterInfo]) -> Result<(), Inventor
         if info.templates.is_empty() {
             return Err(InventoryError::NoTemplates(info.name));
         }
-        if let Some(template) = info.templates.iter().find(|t| template::find(t).is_none()) {
+        if let Some(template) = info.templates.iter().find(|t| template::built_in(t).is_none()) {
             return Err(InventoryError::UnknownTemplate { adapter: info.name, template });
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn check_infos(infos: &[&'static AdapterInfo]) -> Result<(), Inventor
 /// Checks that a handler implements the traits of the templates that its adapter declares.
 pub(super) fn check_handler(info: &'static AdapterInfo, handler: &dyn Handler) -> Result<(), InventoryError> {
     for name in info.templates {
-        let Some(template) = template::find(name) else {
+        let Some(template) = template::built_in(name) else {
             return Err(InventoryError::UnknownTemplate { adapter: info.name, template: name });
         };
         let implemented = match template.variety {

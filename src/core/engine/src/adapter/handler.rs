@@ -5,18 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HandlerStatus;
-use crate::template::TemplateInfo;
+use crate::template::{Name, TemplateInfo};
 use mixer_attribute::{SignedDuration, Value, ValueType};
 
 /// A leaf field of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Leaf {
     /// The proto name of the field; `subject.user` for nested ones.
-    pub field: &'static str,
+    pub field: Name,
     /// The key, for map fields.
     pub key: Option<Box<str>>,
     /// The type of its expression; [`ValueType::Unspecified`] without an expression.
     pub value_type: ValueType,
+}
+
+impl Leaf {
+    /// A leaf; the field may be nested, as `subject.user`.
+    pub fn new(field: &str, key: Option<&str>, value_type: ValueType) -> Self {
+        Self { field: field.into(), key: key.map(Into::into), value_type }
+    }
 }
 
 /// The static part of an instance, known when a handler is built.
@@ -28,17 +35,27 @@ pub struct BoundInstance {
     /// For example `requestcount.instance.istio-system`, or `requestcount.metric.istio-system` for a legacy kind.
     pub name: Arc<str>,
     /// Its template.
-    pub template: &'static TemplateInfo,
+    pub template: Arc<TemplateInfo>,
     /// Its leaf fields.
     pub leaves: Arc<[Leaf]>,
     /// Configured nested messages, for example `subject`.
-    pub messages: Vec<&'static str>,
+    pub messages: Vec<Name>,
 }
 
 impl BoundInstance {
     /// The position of a field that is not a map.
     pub fn position(&self, field: &str) -> Option<usize> {
-        self.leaves.iter().position(|l| l.field == field && l.key.is_none())
+        self.leaves.iter().position(|l| l.field == *field && l.key.is_none())
+    }
+
+    /// The position of an output of its template, for [`Generated`].
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.template.output_position(name)
+    }
+
+    /// Whether a nested message is configured.
+    pub fn has_message(&self, name: &str) -> bool {
+        self.messages.iter().any(|message| *message == *name)
     }
 
     /// Keys and positions of a map field, in key order.
@@ -46,7 +63,7 @@ impl BoundInstance {
         self.leaves
             .iter()
             .enumerate()
-            .filter(move |(_, l)| l.field == field)
+            .filter(move |(_, l)| l.field == *field)
             .filter_map(|(i, l)| Some((l.key.as_deref()?, i)))
     }
 }
@@ -133,11 +150,11 @@ pub struct QuotaLevel {
     pub reset: SignedDuration,
 }
 
-/// Generated attributes by output field name. Missing fields are absent attributes.
+/// Generated attributes. Missing ones are absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Generated {
-    /// Output field name and value.
-    pub values: Vec<(&'static str, GeneratedValue)>,
+    /// The position among the outputs of the template, which [`BoundInstance::output`] tells when a handler is built, and the value.
+    pub values: Vec<(usize, GeneratedValue)>,
 }
 
 /// A generated value, owned.

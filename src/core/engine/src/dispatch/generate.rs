@@ -106,8 +106,8 @@ fn bind<'a>(
     bag: &mut AttributeBag<'a>,
 ) -> Result<Vec<(SlotId, Value<'a>)>, String> {
     let mark = bag.mark();
-    for (name, value) in &generated.values {
-        if let Some((_, slot)) = instance.outputs.iter().find(|(output, _)| output == name) {
+    for (output, value) in &generated.values {
+        if let Some(Some(slot)) = instance.outputs.get(*output) {
             let value = copy_value(value, bag);
             bag.set(*slot, value);
         }

@@ -126,7 +126,7 @@ impl<'a> ReportCollector<'a> {
                 let phase = || TracedPhase::Deliver {
                     handler: std::sync::Arc::clone(&destination.handler.config.name),
                     adapter: destination.handler.adapter(),
-                    template: destination.template.name,
+                    template: destination.template.name.clone(),
                 };
                 let error = settled.as_ref().err().map(|error| error.message.clone());
                 step(context.trace, phase, context.trace.map(|_| started), error);

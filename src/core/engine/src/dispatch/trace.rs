@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
 use crate::routing::{Route, RouteAction, RouteInstance, RuleKind};
 use crate::snapshot::{Allowance, HandlerConfig, RuleConfig, Snapshot};
+use crate::template::Name;
 use mixer_attribute::text::text;
 use mixer_base::secrets::SecretNames;
 
@@ -36,7 +37,7 @@ pub struct TracedDispatch {
     /// The handler.
     pub handler: Arc<HandlerConfig>,
     /// Name of the template.
-    pub template: &'static str,
+    pub template: Name,
     /// Full name of the instance.
     pub instance: Arc<str>,
     /// Leaf names and values of the instance as text; full traces only.
@@ -71,7 +72,7 @@ pub enum TracedPhase {
         /// Name of its adapter.
         adapter: &'static str,
         /// Name of the template.
-        template: &'static str,
+        template: Name,
     },
 }
 
@@ -171,7 +172,7 @@ impl DispatchTrace {
             kind,
             record: self.record,
             handler: Arc::clone(&action.handler.config),
-            template: route_instance.config.template().name,
+            template: route_instance.config.template().name.clone(),
             instance: Arc::clone(route_instance.config.name()),
             values,
             check: None,

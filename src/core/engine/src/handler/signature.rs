@@ -70,10 +70,10 @@ impl Digest {
 
     fn instance(&mut self, bound: &BoundInstance) {
         self.text(&bound.name);
-        self.text(bound.template.name);
+        self.text(&bound.template.name);
         self.number(bound.leaves.len() as u64);
         for leaf in bound.leaves.iter() {
-            self.text(leaf.field);
+            self.text(&leaf.field);
             self.text(leaf.key.as_deref().unwrap_or("\0"));
             self.number(leaf.value_type as u64);
         }

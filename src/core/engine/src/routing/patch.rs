@@ -14,7 +14,7 @@ use super::rule_set::RuleSet;
 use super::shared::{SharedLeaves, SharedValues};
 use crate::handler::{HandlerTable, LiveHandler};
 use crate::snapshot::{ActionConfig, Condition, InstanceConfig, RuleConfig, Snapshot};
-use crate::template::TemplateInfo;
+use crate::template::{Name, TemplateInfo};
 use mixer_base::metrics::Metrics;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
@@ -68,7 +68,7 @@ pub(super) struct RulePatch<'m> {
     dry_run: [NamespaceRules; 6],
     dry_run_count: usize,
     destinations: Vec<Destination>,
-    known_destinations: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
+    known_destinations: FxHashMap<(*const LiveHandler, Name), DestinationId>,
     problems: RuleProblems,
 }
 
@@ -76,7 +76,8 @@ impl<'m> RulePatch<'m> {
     /// Starts with the rules of another table.
     pub(super) fn new(before: &RoutedRules, context: PatchContext<'m>) -> Self {
         let known = (0..).zip(&before.destinations);
-        let known = known.map(|(i, d)| ((Arc::as_ptr(&d.handler), d.template.name), DestinationId(i)));
+        let known =
+            known.map(|(i, d)| ((Arc::as_ptr(&d.handler), d.template.name.clone()), DestinationId(i)));
         Self {
             context,
             rules: before.enforced.clone(),
@@ -175,11 +176,15 @@ impl<'m> RulePatch<'m> {
         }
     }
 
-    fn destination(&mut self, handler: &Arc<LiveHandler>, template: &'static TemplateInfo) -> DestinationId {
+    fn destination(&mut self, handler: &Arc<LiveHandler>, template: &Arc<TemplateInfo>) -> DestinationId {
         let next = DestinationId(u32::try_from(self.destinations.len()).unwrap_or(u32::MAX));
-        *self.known_destinations.entry((Arc::as_ptr(handler), template.name)).or_insert_with(|| {
-            let counters = self.context.metrics.dispatch(handler.name(), handler.adapter(), template.name);
-            self.destinations.push(Destination { handler: Arc::clone(handler), template, counters });
+        *self.known_destinations.entry((Arc::as_ptr(handler), template.name.clone())).or_insert_with(|| {
+            let counters = self.context.metrics.dispatch(handler.name(), handler.adapter(), &template.name);
+            self.destinations.push(Destination {
+                handler: Arc::clone(handler),
+                template: Arc::clone(template),
+                counters,
+            });
             next
         })
     }

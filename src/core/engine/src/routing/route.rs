@@ -30,7 +30,7 @@ pub struct Destination {
     /// The handler.
     pub handler: Arc<LiveHandler>,
     /// The template of all instances.
-    pub template: &'static TemplateInfo,
+    pub template: Arc<TemplateInfo>,
     /// Counters of its calls.
     pub(crate) counters: Arc<DispatchCounters>,
 }

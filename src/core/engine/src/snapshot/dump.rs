@@ -241,7 +241,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
         default_namespace: snapshot.default_namespace.to_string(),
         templates: TEMPLATES
             .iter()
-            .map(|t| TemplateDump { name: t.name.to_owned(), variety: t.variety.name().to_owned() })
+            .map(|t| TemplateDump { name: t.name.to_string(), variety: t.variety.name().to_owned() })
             .collect(),
         adapters: snapshot
             .registry
@@ -274,7 +274,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
 fn attribute_source(name: &str) -> String {
     let template =
         TEMPLATES.iter().filter(|t| !t.output.is_empty()).find(|t| name.starts_with(&t.output_prefix()));
-    template.map_or_else(|| "manifest".to_owned(), |t| t.name.to_owned())
+    template.map_or_else(|| "manifest".to_owned(), |t| t.name.to_string())
 }
 
 /// Number of actions that use each handler and instance.
@@ -312,7 +312,7 @@ fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDum
     let typed = config.leaf_names.iter().zip(&config.programs);
     InstanceDump {
         name: config.name().to_string(),
-        template: config.template().name.to_owned(),
+        template: config.template().name.to_string(),
         dynamic: false,
         params: config.params.clone(),
         types: typed

@@ -129,7 +129,7 @@ impl<'o> ExternalResources<'o> {
             .with_legacy(format!("instance='{key}'.template: {text}"));
         if template.is_empty() {
             problem.hint = Some("name a built-in template with compiledTemplate".to_owned());
-        } else if crate::template::find(template).is_some() {
+        } else if crate::template::built_in(template).is_some() {
             problem.hint = Some(format!("for the built-in template write compiledTemplate: {template}"));
         }
         diagnostics.push(placed(problem, unit.in_force.as_ref()));

@@ -58,7 +58,7 @@ pub(super) fn build_instance(
         annotations::check(resource, &[], &mut problems);
         return Built::Done(InstanceState::Dynamic(instance.template.into()), problems.list);
     }
-    let Some(template) = template::find(&instance.compiled_template) else {
+    let Some(template) = template::built_in(&instance.compiled_template) else {
         let name = &instance.compiled_template;
         let problem = Diagnostic::error(
             "template-unknown",
@@ -66,10 +66,9 @@ pub(super) fn build_instance(
             "missing compiled template",
         )
         .with_legacy(format!("instance='{}': missing compiled template", resource.key))
-        .with_hint(
-            suggestion(name, TEMPLATES.iter().map(|t| t.name))
-                .unwrap_or_else(|| format!("one of {}", TEMPLATES.map(|t| t.name).join(", "))),
-        );
+        .with_hint(suggestion(name, TEMPLATES.iter().map(|t| &*t.name)).unwrap_or_else(|| {
+            format!("one of {}", TEMPLATES.iter().map(|t| &*t.name).collect::<Vec<_>>().join(", "))
+        }));
         problems.push(problem);
         return Built::Done(InstanceState::Broken, problems.list);
     };
@@ -97,7 +96,7 @@ pub(super) fn build_instance(
 /// Builds a resource of a legacy kind, which is the name of a template.
 pub(super) fn build_legacy_instance(
     resource: &RawResource,
-    template: &'static TemplateInfo,
+    template: &Arc<TemplateInfo>,
     language: Language,
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
@@ -116,7 +115,7 @@ pub(super) fn build_legacy_instance(
 /// Checks and compiles every expression of an instance.
 fn check(
     resource: &RawResource,
-    template: &'static TemplateInfo,
+    template: &Arc<TemplateInfo>,
     params: Params,
     path: FieldPath,
     language: Language,
@@ -137,11 +136,10 @@ fn check(
     }
     let vocabulary = checker.programs.vocabulary.clone();
     let prefix = template.output_prefix();
-    let outputs = template.output.iter().filter_map(|output| {
-        Some((output.name, vocabulary.slot(format!("{prefix}{}", output.name).as_bytes())?))
-    });
+    let outputs =
+        template.output.iter().map(|output| vocabulary.slot(format!("{prefix}{}", output.name).as_bytes()));
     let leaves = params.leaves.iter().zip(&compiled).map(|(leaf, program)| Leaf {
-        field: leaf.field,
+        field: leaf.field.clone(),
         key: leaf.key.clone(),
         value_type: program.as_ref().map_or(ValueType::Unspecified, |p| p.value_type()),
     });
@@ -149,7 +147,7 @@ fn check(
         key: resource.key.clone(),
         bound: BoundInstance {
             name: resource.key.to_string().into(),
-            template,
+            template: Arc::clone(template),
             leaves: leaves.collect(),
             messages: params.messages.clone(),
         },
@@ -165,7 +163,7 @@ fn check(
 
 struct Checker<'c, 'r> {
     resource: &'c RawResource,
-    template: &'static TemplateInfo,
+    template: &'c TemplateInfo,
     language: Language,
     programs: &'c mut Programs,
     problems: &'c mut ResourceProblems<'r>,

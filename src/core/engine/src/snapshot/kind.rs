@@ -21,7 +21,7 @@ pub(super) enum ResourceKind {
     /// With the adapter of a legacy kind.
     Handler(Option<&'static dyn ErasedAdapter>),
     /// With the template of a legacy kind.
-    Instance(Option<&'static TemplateInfo>),
+    Instance(Option<&'static Arc<TemplateInfo>>),
     Rule,
     /// A template or adapter out of process.
     External,
@@ -43,7 +43,7 @@ impl ResourceKind {
                     return ResourceKind::Extended(extension);
                 }
                 let adapter = options.registry.adapters.find(name).filter(|_| options.adapter_kinds);
-                let template = template::find(name).filter(|_| options.template_kinds);
+                let template = template::built_in(name).filter(|_| options.template_kinds);
                 match (adapter, template) {
                     (Some(adapter), _) => ResourceKind::Handler(Some(adapter)),
                     (None, Some(template)) => ResourceKind::Instance(Some(template)),
@@ -250,7 +250,7 @@ const MODERN: [&str; 4] = ["attributemanifest", "handler", "instance", "rule"];
 /// Every kind of this build.
 fn candidates(registry: Registry) -> impl Iterator<Item = &'static str> {
     let modern = MODERN.into_iter().chain(["template", "adapter"]).chain(registry.kinds());
-    modern.chain(registry.adapters.names()).chain(TEMPLATES.iter().map(|t| t.name))
+    modern.chain(registry.adapters.names()).chain(TEMPLATES.iter().map(|t| &*t.name))
 }
 
 /// The diagnostic of a resource of unknown kind.

@@ -251,7 +251,7 @@ fn malformed_instances(snapshot: &Snapshot, out: &mut Diagnostics) {
                  descriptor over its limit)",
                 conversion.expected
             );
-            let mut field = instance_params_path(instance).join(&FieldPath::parse(leaf.field));
+            let mut field = instance_params_path(instance).join(&FieldPath::parse(&leaf.field));
             if let Some(key) = leaf.key.as_deref() {
                 field = field.key(key);
             }

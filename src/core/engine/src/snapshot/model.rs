@@ -262,8 +262,8 @@ pub struct InstanceConfig {
     pub programs: Vec<Option<Arc<Program>>>,
     /// The name of each leaf in error texts, in the same order: `Value`, `Dimensions[user]`, `Subject.User`.
     pub leaf_names: Vec<Box<str>>,
-    /// For attribute generators: field name and slot of every output.
-    pub outputs: Vec<(&'static str, SlotId)>,
+    /// For attribute generators: the slot of every output of the template, in its order.
+    pub outputs: Vec<Option<SlotId>>,
     /// For attribute generators: attributes set from the outputs.
     pub(crate) bindings: Vec<AttributeBinding>,
     /// Dialect of its expressions.
@@ -281,8 +281,8 @@ impl InstanceConfig {
     }
 
     /// Its template.
-    pub fn template(&self) -> &'static TemplateInfo {
-        self.bound.template
+    pub fn template(&self) -> &Arc<TemplateInfo> {
+        &self.bound.template
     }
 }
 

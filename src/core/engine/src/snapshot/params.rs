@@ -1,14 +1,12 @@
 //! The parameters of an instance: one expression per field of its template.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use crate::template::{FieldInfo, FieldKind, TEMPLATES, TemplateInfo, Variety};
+use crate::template::{FieldInfo, FieldKind, Name, TemplateInfo, Variety};
 use mixer_config::message::{
-    DecodeContext, DecodeError, Field, FieldInfo as Known, enter_message, find_field, lower_camel,
-    reject_unknown, upper_camel,
+    DecodeContext, DecodeError, Field, enter_message, find_field, lower_camel, reject_unknown, upper_camel,
 };
 use mixer_config::{FieldPath, Node};
 
@@ -16,7 +14,7 @@ use mixer_config::{FieldPath, Node};
 #[derive(Debug)]
 pub(super) struct ParamLeaf {
     /// The name in the adapter API: `value`, `subject.user`.
-    pub(super) field: &'static str,
+    pub(super) field: Name,
     /// The key of a map entry.
     pub(super) key: Option<Box<str>>,
     /// The name in error texts: `Value`, `Dimensions[user]`, `Subject.User`.
@@ -37,7 +35,7 @@ pub(super) struct Params {
     /// Leaf fields in field-number order, map keys in byte order.
     pub(super) leaves: Vec<ParamLeaf>,
     /// Configured nested messages.
-    pub(super) messages: Vec<&'static str>,
+    pub(super) messages: Vec<Name>,
     /// Attribute bindings.
     pub(super) bindings: BTreeMap<String, String>,
 }
@@ -54,41 +52,39 @@ pub(super) fn decode(
     let node = node.unwrap_or(&null);
     let present = enter_message(node, &mut context);
     let scope = ParamScope { outer: None, path: FieldPath::root() };
-    fields(template.fields, node, &scope, &mut context, &mut params);
-    let mut known = template.fields.iter().map(known_field).collect::<Vec<_>>();
-    if template.variety == Variety::AttributeGenerator {
-        known.push(Known { name: "attribute_bindings", number: u32::MAX });
-        if let Some(value) = find_field(node, "attribute_bindings") {
-            context.in_field("attribute_bindings", |c| Field::merge(&mut params.bindings, value, c));
-        }
+    fields(&template.fields, node, &scope, &mut context, &mut params);
+    let is_generator = template.variety == Variety::AttributeGenerator;
+    if let Some(value) = find_field(node, "attribute_bindings").filter(|_| is_generator) {
+        context.in_field("attribute_bindings", |c| Field::merge(&mut params.bindings, value, c));
     }
     if present {
-        reject_unknown(node, &format!("{}.InstanceParam", template.package), &known, &mut context);
+        let known = names(&template.fields).chain(is_generator.then_some("attribute_bindings"));
+        reject_unknown(node, &format!("{}.InstanceParam", template.package), known, &mut context);
     }
     (params, context.errors)
 }
 
-fn known_field(field: &FieldInfo) -> Known {
-    Known { name: field.name, number: field.number }
+fn names(fields: &[FieldInfo]) -> impl Iterator<Item = &str> + Clone {
+    fields.iter().map(|field| &*field.name)
 }
 
 /// The nesting of a field.
-struct ParamScope {
-    outer: Option<&'static str>,
+struct ParamScope<'t> {
+    outer: Option<&'t str>,
     path: FieldPath,
 }
 
 fn fields(
-    infos: &'static [FieldInfo],
+    infos: &[FieldInfo],
     node: &Node,
-    scope: &ParamScope,
+    scope: &ParamScope<'_>,
     context: &mut DecodeContext,
     out: &mut Params,
 ) {
     for info in infos {
-        let value = find_field(node, info.name);
-        let path = scope.path.field(&lower_camel(info.name));
-        context.in_field(info.name, |context| match info.kind {
+        let value = find_field(node, &info.name);
+        let path = scope.path.field(&lower_camel(&info.name));
+        context.in_named_field(info.name.shared(), |context| match &info.kind {
             FieldKind::Value | FieldKind::Typed(_) => {
                 let mut text = String::new();
                 if let Some(value) = value {
@@ -111,14 +107,13 @@ fn fields(
                 let value = value.unwrap_or(&null);
                 let present = enter_message(value, context);
                 if present {
-                    out.messages.push(info.name);
+                    out.messages.push(info.name.clone());
                 }
-                let inside = ParamScope { outer: Some(info.name), path };
+                let inside = ParamScope { outer: Some(&info.name), path };
                 fields(inner, value, &inside, context, out);
                 if present {
-                    let known = inner.iter().map(known_field).collect::<Vec<_>>();
-                    let message = format!("authorization.{}InstanceParam", upper_camel(info.name));
-                    reject_unknown(value, &message, &known, context);
+                    let message = format!("authorization.{}InstanceParam", upper_camel(&info.name));
+                    reject_unknown(value, &message, names(inner), context);
                 }
             }
         });
@@ -126,40 +121,29 @@ fn fields(
 }
 
 fn leaf(
-    info: &'static FieldInfo,
-    scope: &ParamScope,
+    info: &FieldInfo,
+    scope: &ParamScope<'_>,
     key: Option<String>,
     text: String,
     path: FieldPath,
 ) -> ParamLeaf {
     let outer = scope.outer.map(upper_camel);
-    let mut shown = upper_camel(info.name);
+    let mut shown = upper_camel(&info.name);
     if let Some(outer) = &outer {
         shown = format!("{outer}.{shown}");
     }
     if let Some(key) = &key {
         shown = format!("{shown}[{key}]");
     }
-    let field = scope.outer.map_or(info.name, |outer| nested_name(outer, info.name));
-    ParamLeaf { field, key: key.map(Into::into), shown: shown.into(), outer, kind: info.kind, text, path }
-}
-
-/// `subject.user` for `subject` and `user`. Leaks one string per nested field of the template table.
-fn nested_name(outer: &'static str, inner: &'static str) -> &'static str {
-    static NAMES: LazyLock<HashMap<(&'static str, &'static str), &'static str>> = LazyLock::new(|| {
-        let mut names = HashMap::new();
-        for field in TEMPLATES.iter().flat_map(|t| t.fields) {
-            if let FieldKind::Message(inner) = field.kind {
-                for nested in inner {
-                    let name: &'static str =
-                        Box::leak(format!("{}.{}", field.name, nested.name).into_boxed_str());
-                    names.insert((field.name, nested.name), name);
-                }
-            }
-        }
-        names
-    });
-    NAMES.get(&(outer, inner)).copied().unwrap_or(inner)
+    ParamLeaf {
+        field: info.path.clone(),
+        key: key.map(Into::into),
+        shown: shown.into(),
+        outer,
+        kind: info.kind.clone(),
+        text,
+        path,
+    }
 }
 
 impl Params {
@@ -173,7 +157,7 @@ impl Params {
             let text = Json::from(leaf.text.clone());
             let (outer, name) = match leaf.field.split_once('.') {
                 Some((outer, name)) => (Some(outer), name),
-                None => (None, leaf.field),
+                None => (None, &*leaf.field),
             };
             let Some(message) = (match outer {
                 Some(outer) => child(&mut root, outer),

@@ -243,7 +243,8 @@ pub(super) fn may_enforce(resource: &RawResource, known: &KnownResources) -> boo
         });
         let may_take = |reports: bool| {
             handler.is_none_or(|templates| {
-                let mut varieties = templates.iter().filter_map(|name| Some(template::find(name)?.variety));
+                let mut varieties =
+                    templates.iter().filter_map(|name| Some(template::built_in(name)?.variety));
                 varieties.any(|variety| (variety == Variety::Report) == reports)
             })
         };
@@ -479,9 +480,9 @@ impl<'b> RuleBuilder<'b> {
         let state = self.known.instances.get(name.as_str());
         seen.push(name.clone());
         let Some(InstanceState::Static(instance)) = state else { return ResolvedInstance::Silent };
-        let template = instance.template().name;
+        let template = &instance.template().name;
         let supported = handler.adapter.info().templates;
-        if !supported.contains(&template) {
+        if !supported.iter().any(|name| template == name) {
             let message = format!(
                 "instance '{name}' is of template '{template}' which is not supported by handler '{handler_name}'"
             );

@@ -63,7 +63,7 @@ pub(super) fn merge<'m>(
     }
     for template in TEMPLATES.iter().filter(|t| !t.output.is_empty()) {
         let prefix = template.output_prefix();
-        for output in template.output {
+        for output in template.output.iter() {
             builder.declare(&format!("{prefix}{}", output.name), output.value_type);
         }
     }

@@ -1,234 +1,34 @@
-//! The table of templates.
+//! The templates that are built in, from the descriptors of `proto/istio/template/`.
 
-use super::{FieldInfo, FieldKind, OutputInfo, TemplateInfo, Variety};
-use mixer_attribute::ValueType;
+use std::sync::{Arc, LazyLock};
 
-const SUBJECT: &[FieldInfo] = &[
-    FieldInfo { number: 1, name: "user", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 2, name: "groups", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 3, name: "properties", kind: FieldKind::ValueMap },
-];
+use super::TemplateInfo;
+use super::descriptor::{DescriptorError, Descriptors};
 
-const ACTION: &[FieldInfo] = &[
-    FieldInfo { number: 1, name: "namespace", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 2, name: "service", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 3, name: "method", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 4, name: "path", kind: FieldKind::Typed(ValueType::String) },
-    FieldInfo { number: 5, name: "properties", kind: FieldKind::ValueMap },
-];
+/// The built-in templates, in name order. Cost: the descriptors are read at the first use.
+pub static TEMPLATES: LazyLock<Box<[Arc<TemplateInfo>]>> = LazyLock::new(|| match read() {
+    Ok(templates) => templates,
+    Err(error) => {
+        // A test reads the same descriptors. Without templates, the check of the adapters at start fails.
+        tracing::error!(%error, "the descriptors of the built-in templates are unusable");
+        Box::default()
+    }
+});
 
-const KUBERNETES_OUTPUT: &[OutputInfo] = &[
-    OutputInfo { number: 1, name: "source_pod_ip", value_type: ValueType::IpAddress },
-    OutputInfo { number: 2, name: "source_pod_name", value_type: ValueType::String },
-    OutputInfo { number: 3, name: "source_labels", value_type: ValueType::StringMap },
-    OutputInfo { number: 4, name: "source_namespace", value_type: ValueType::String },
-    OutputInfo { number: 6, name: "source_service_account_name", value_type: ValueType::String },
-    OutputInfo { number: 7, name: "source_host_ip", value_type: ValueType::IpAddress },
-    OutputInfo { number: 8, name: "destination_pod_ip", value_type: ValueType::IpAddress },
-    OutputInfo { number: 9, name: "destination_pod_name", value_type: ValueType::String },
-    OutputInfo { number: 10, name: "destination_labels", value_type: ValueType::StringMap },
-    OutputInfo { number: 11, name: "destination_namespace", value_type: ValueType::String },
-    OutputInfo { number: 13, name: "destination_service_account_name", value_type: ValueType::String },
-    OutputInfo { number: 14, name: "destination_host_ip", value_type: ValueType::IpAddress },
-    OutputInfo { number: 22, name: "source_workload_uid", value_type: ValueType::String },
-    OutputInfo { number: 23, name: "source_workload_name", value_type: ValueType::String },
-    OutputInfo { number: 24, name: "source_workload_namespace", value_type: ValueType::String },
-    OutputInfo { number: 25, name: "source_owner", value_type: ValueType::String },
-    OutputInfo { number: 26, name: "destination_owner", value_type: ValueType::String },
-    OutputInfo { number: 27, name: "destination_workload_uid", value_type: ValueType::String },
-    OutputInfo { number: 28, name: "destination_workload_name", value_type: ValueType::String },
-    OutputInfo { number: 29, name: "destination_workload_namespace", value_type: ValueType::String },
-    OutputInfo { number: 30, name: "destination_container_name", value_type: ValueType::String },
-    OutputInfo { number: 31, name: "source_pod_uid", value_type: ValueType::String },
-    OutputInfo { number: 32, name: "destination_pod_uid", value_type: ValueType::String },
-];
+fn read() -> Result<Box<[Arc<TemplateInfo>]>, DescriptorError> {
+    let descriptors = Descriptors::decode(mixer_wire::TEMPLATES)?;
+    let templates = descriptors.templates().map(|file| Ok(Arc::new(TemplateInfo::built_in(&file?)?)));
+    let mut templates: Box<[_]> = templates.collect::<Result<_, DescriptorError>>()?;
+    templates.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(templates)
+}
 
-/// The templates, in name order.
-pub const TEMPLATES: [TemplateInfo; 12] = [
-    TemplateInfo {
-        name: "apikey",
-        variety: Variety::Check,
-        package: "apikey",
-        fields: &[
-            FieldInfo { number: 1, name: "api", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 2, name: "api_version", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 3, name: "api_operation", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 4, name: "api_key", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 5, name: "timestamp", kind: FieldKind::Typed(ValueType::Timestamp) },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "authorization",
-        variety: Variety::Check,
-        package: "authorization",
-        fields: &[
-            FieldInfo { number: 1, name: "subject", kind: FieldKind::Message(SUBJECT) },
-            FieldInfo { number: 2, name: "action", kind: FieldKind::Message(ACTION) },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "checknothing",
-        variety: Variety::Check,
-        package: "checknothing",
-        fields: &[],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "edge",
-        variety: Variety::Report,
-        package: "edge",
-        fields: &[
-            FieldInfo { number: 1, name: "timestamp", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo {
-                number: 10,
-                name: "source_workload_namespace",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo { number: 11, name: "source_workload_name", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 12, name: "source_owner", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 13, name: "source_uid", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo {
-                number: 20,
-                name: "destination_workload_namespace",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo {
-                number: 21,
-                name: "destination_workload_name",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo { number: 22, name: "destination_owner", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 23, name: "destination_uid", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo {
-                number: 24,
-                name: "destination_service_namespace",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo {
-                number: 25,
-                name: "destination_service_name",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo { number: 30, name: "context_protocol", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 31, name: "api_protocol", kind: FieldKind::Typed(ValueType::String) },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "kubernetes",
-        variety: Variety::AttributeGenerator,
-        package: "adapter.template.kubernetes",
-        fields: &[
-            FieldInfo { number: 1, name: "source_uid", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 2, name: "source_ip", kind: FieldKind::Typed(ValueType::IpAddress) },
-            FieldInfo { number: 3, name: "destination_uid", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 4, name: "destination_ip", kind: FieldKind::Typed(ValueType::IpAddress) },
-            FieldInfo { number: 7, name: "destination_port", kind: FieldKind::Typed(ValueType::Int64) },
-        ],
-        output: KUBERNETES_OUTPUT,
-    },
-    TemplateInfo {
-        name: "listentry",
-        variety: Variety::Check,
-        package: "listentry",
-        fields: &[FieldInfo { number: 1, name: "value", kind: FieldKind::Value }],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "logentry",
-        variety: Variety::Report,
-        package: "logentry",
-        fields: &[
-            FieldInfo { number: 1, name: "variables", kind: FieldKind::ValueMap },
-            FieldInfo { number: 2, name: "timestamp", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo { number: 3, name: "severity", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo {
-                number: 4,
-                name: "monitored_resource_type",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo { number: 5, name: "monitored_resource_dimensions", kind: FieldKind::ValueMap },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "metric",
-        variety: Variety::Report,
-        package: "metric",
-        fields: &[
-            FieldInfo { number: 1, name: "value", kind: FieldKind::Value },
-            FieldInfo { number: 2, name: "dimensions", kind: FieldKind::ValueMap },
-            FieldInfo {
-                number: 3,
-                name: "monitored_resource_type",
-                kind: FieldKind::Typed(ValueType::String),
-            },
-            FieldInfo { number: 4, name: "monitored_resource_dimensions", kind: FieldKind::ValueMap },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "quota",
-        variety: Variety::Quota,
-        package: "quota",
-        fields: &[FieldInfo { number: 1, name: "dimensions", kind: FieldKind::ValueMap }],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "reportnothing",
-        variety: Variety::Report,
-        package: "reportnothing",
-        fields: &[],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "servicecontrolreport",
-        variety: Variety::Report,
-        package: "servicecontrolreport",
-        fields: &[
-            FieldInfo { number: 1, name: "api_version", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 2, name: "api_operation", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 3, name: "api_protocol", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 4, name: "api_service", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 5, name: "api_key", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 6, name: "request_time", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo { number: 7, name: "request_method", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 8, name: "request_path", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 9, name: "request_bytes", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 10, name: "response_time", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo { number: 11, name: "response_code", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 12, name: "response_bytes", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 13, name: "response_latency", kind: FieldKind::Typed(ValueType::Duration) },
-        ],
-        output: &[],
-    },
-    TemplateInfo {
-        name: "tracespan",
-        variety: Variety::Report,
-        package: "tracespan",
-        fields: &[
-            FieldInfo { number: 1, name: "trace_id", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 2, name: "span_id", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 3, name: "parent_span_id", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 4, name: "span_name", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 5, name: "start_time", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo { number: 6, name: "end_time", kind: FieldKind::Typed(ValueType::Timestamp) },
-            FieldInfo { number: 7, name: "span_tags", kind: FieldKind::ValueMap },
-            FieldInfo { number: 8, name: "httpStatusCode", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 9, name: "client_span", kind: FieldKind::Typed(ValueType::Bool) },
-            FieldInfo { number: 10, name: "rewrite_client_span_id", kind: FieldKind::Typed(ValueType::Bool) },
-            FieldInfo { number: 11, name: "source_name", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 12, name: "source_ip", kind: FieldKind::Typed(ValueType::IpAddress) },
-            FieldInfo { number: 13, name: "destination_name", kind: FieldKind::Typed(ValueType::String) },
-            FieldInfo { number: 14, name: "destination_ip", kind: FieldKind::Typed(ValueType::IpAddress) },
-            FieldInfo { number: 15, name: "request_size", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 16, name: "request_total_size", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 17, name: "response_size", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 18, name: "response_total_size", kind: FieldKind::Typed(ValueType::Int64) },
-            FieldInfo { number: 19, name: "api_protocol", kind: FieldKind::Typed(ValueType::String) },
-        ],
-        output: &[],
-    },
-];
+/// The built-in template with this name.
+pub(crate) fn built_in(name: &str) -> Option<&'static Arc<TemplateInfo>> {
+    TEMPLATES.iter().find(|template| template.name == *name)
+}
+
+/// The built-in template with this name, to share.
+pub fn find(name: &str) -> Option<Arc<TemplateInfo>> {
+    built_in(name).cloned()
+}

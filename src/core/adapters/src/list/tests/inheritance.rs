@@ -8,7 +8,7 @@ const UNAVAILABLE: &[u8] =
 /// A handler in the server of `env`.
 async fn built(params: Params, env: &Env) -> Fixture {
     let mut fixture = Fixture::new(Params::default()).await;
-    let leaf = mixer_engine::adapter::Leaf { field: "value", key: None, value_type: ValueType::String };
+    let leaf = mixer_engine::adapter::Leaf::new("value", None, ValueType::String);
     let bound = BoundInstance {
         name: "e.instance.istio-system".into(),
         template: template::find("listentry").unwrap(),

@@ -19,12 +19,9 @@ pub(super) fn found(params: &Params, instances: &[BoundInstance]) -> Vec<Diagnos
 }
 
 /// An instance whose leaves are these.
-pub(super) fn with_leaves(leaves: &[(&'static str, Option<&str>, ValueType)]) -> BoundInstance {
-    let leaf = |(field, key, value_type): &(&'static str, Option<&str>, ValueType)| Leaf {
-        field,
-        key: key.map(Into::into),
-        value_type: *value_type,
-    };
+pub(super) fn with_leaves(leaves: &[(&str, Option<&str>, ValueType)]) -> BoundInstance {
+    let leaf =
+        |(field, key, value_type): &(&str, Option<&str>, ValueType)| Leaf::new(field, *key, *value_type);
     BoundInstance { leaves: leaves.iter().map(leaf).collect(), ..bound() }
 }
 
