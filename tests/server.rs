@@ -11,6 +11,8 @@ mod adapter_examples;
 mod answers;
 #[path = "server/certificates.rs"]
 mod certificates;
+#[path = "server/clouds.rs"]
+mod clouds;
 #[path = "server/doctor.rs"]
 mod doctor;
 #[path = "server/fifos.rs"]

@@ -2,6 +2,9 @@
 //!
 //! Each case has a server and sinks of its own. Where a case has a `recommended_deviation`, [`deviation`] is what is expected.
 
+#[cfg(test)]
+#[path = "adapters_remote/clouds.rs"]
+mod clouds;
 #[path = "adapters_remote/compare.rs"]
 mod compare;
 #[path = "adapters_remote/quotas.rs"]
@@ -24,8 +27,19 @@ use crate::support::{DEADLINE, Server, programs, wait_for};
 use sinks::Sink;
 
 /// The adapters that exist.
-const ADAPTERS: &[&str] =
-    &["circonus", "dogstatsd", "fluentd", "redisquota", "signalfx", "solarwinds", "statsd", "zipkin"];
+const ADAPTERS: &[&str] = &[
+    "circonus",
+    "cloudwatch",
+    "dogstatsd",
+    "fluentd",
+    "redisquota",
+    "servicecontrol",
+    "signalfx",
+    "solarwinds",
+    "stackdriver",
+    "statsd",
+    "zipkin",
+];
 
 /// What this product does instead of what the case recorded from Istio Mixer, as the sinks' expectations.
 fn deviation(id: &str) -> Option<Value> {
@@ -78,6 +92,7 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
         .filter(|(_, id, _)| selected(id, filter))
         .collect();
     in_parallel(jobs(), waiting, |(adapter, id, path)| match ADAPTERS.contains(&adapter.as_str()) {
+        true if clouds::ADAPTERS.contains(&adapter.as_str()) => Case::new(&id, clouds::play(&id, &path)),
         true if adapter == "redisquota" => Case::new(&id, quotas::play(&path)),
         true => Case::new(&id, play(&id, &path)),
         false => Case::skipped(id, format!("the cases of `{adapter}` come later")),

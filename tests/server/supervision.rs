@@ -142,7 +142,59 @@ spec: {compiledTemplate: tracespan, params: {traceId: '\"463ac35c9f6413ad\"', sp
 apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: sent, namespace: istio-system}
-spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"', variables: {a: '1'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: cloudwatch, namespace: istio-system}
+spec:
+  compiledAdapter: cloudwatch
+  params:
+    namespace: mesh
+    region: us-east-1
+    metricsEndpoint: http://localhost:1
+    logsEndpoint: http://localhost:1
+    instanceEndpoint: http://localhost:1
+    metricInfo: {calls.instance.istio-system: {unit: Count}}
+    logGroupName: mesh
+    logStreamName: mesh
+    logs: {sent.instance.istio-system: {}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: servicecontrol, namespace: istio-system}
+spec:
+  compiledAdapter: servicecontrol
+  params:
+    runtimeConfig: {checkResultExpiration: 1s}
+    serviceConfigs: [{meshServiceName: mesh, googleServiceName: mesh}]
+    endpoint: http://localhost:1
+    metadataEndpoint: http://localhost:1
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: stackdriver, namespace: istio-system}
+spec:
+  compiledAdapter: stackdriver
+  params:
+    projectId: mesh
+    endpoint: http://localhost:1
+    metadataEndpoint: http://localhost:1
+    pushInterval: 50ms
+    graphInterval: 50ms
+    metricInfo: {calls.instance.istio-system: {kind: DELTA, value: INT64}}
+    logInfo: {sent.instance.istio-system: {}}
+    trace: {sampleProbability: 1}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: called, namespace: istio-system}
+spec: {compiledTemplate: servicecontrolreport, params: {apiService: '\"mesh\"'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: edge, namespace: istio-system}
+spec: {compiledTemplate: edge, params: {sourceUid: '\"Unknown\"', contextProtocol: '\"tcp\"'}}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: rule
@@ -157,6 +209,9 @@ spec:
   - {handler: circonus, instances: [calls]}
   - {handler: signalfx, instances: [calls, span]}
   - {handler: solarwinds, instances: [calls, sent]}
+  - {handler: cloudwatch, instances: [calls, sent]}
+  - {handler: servicecontrol, instances: [called]}
+  - {handler: stackdriver, instances: [calls, sent, span, edge]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: handler

@@ -9,6 +9,7 @@
 
 pub(crate) mod bag;
 pub(crate) mod browser;
+pub(crate) mod cloud;
 pub(crate) mod denier;
 mod http;
 pub(crate) mod http2;

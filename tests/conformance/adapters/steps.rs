@@ -307,10 +307,7 @@ impl Runner<'_> {
     }
 
     /// The evaluated instances by template, and the errors of the others.
-    fn batches<'a>(
-        &'a self,
-        bag: &AttributeBag<'a>,
-    ) -> (Vec<(&'a str, Vec<Evaluated<'a>>)>, Vec<String>) {
+    fn batches<'a>(&'a self, bag: &AttributeBag<'a>) -> (Vec<(&'a str, Vec<Evaluated<'a>>)>, Vec<String>) {
         let mut batches: Vec<(&'a str, Vec<Evaluated<'a>>)> = Vec::new();
         let mut errors = Vec::new();
         for (bound, compiled) in self.instances.iter().enumerate() {

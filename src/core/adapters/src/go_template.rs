@@ -129,7 +129,7 @@ const FORMAT: &str = "Format";
 /// How values are printed.
 #[derive(Clone, Copy)]
 #[cfg_attr(
-    not(any(feature = "adapter-solarwinds", test)),
+    not(any(feature = "adapter-cloudwatch", feature = "adapter-solarwinds", test)),
     expect(dead_code, reason = "each adapter uses one of them")
 )]
 pub(crate) enum Printing {

@@ -8,6 +8,7 @@ mod authorization;
 mod bypass;
 mod causes;
 mod circonus;
+mod cloudwatch;
 mod cut;
 #[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
 mod datagrams;
@@ -18,7 +19,12 @@ mod drill;
 mod files;
 mod fluentd;
 #[cfg_attr(
-    not(any(feature = "adapter-solarwinds", feature = "adapter-statsd")),
+    not(any(
+        feature = "adapter-cloudwatch",
+        feature = "adapter-solarwinds",
+        feature = "adapter-stackdriver",
+        feature = "adapter-statsd"
+    )),
     expect(dead_code, reason = "templates are only checked")
 )]
 mod go_template;
@@ -38,6 +44,9 @@ mod otlp;
     feature = "adapter-otlp",
     feature = "adapter-signalfx",
     feature = "adapter-solarwinds",
+    feature = "adapter-cloudwatch",
+    feature = "adapter-servicecontrol",
+    feature = "adapter-stackdriver",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 ))]
@@ -46,15 +55,24 @@ mod overrides;
 pub mod prometheus;
 mod rbac;
 mod redisquota;
+mod servicecontrol;
 mod signalfx;
 mod solarwinds;
+mod stackdriver;
 mod statsd;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
-#[cfg(any(feature = "adapter-otlp", feature = "adapter-signalfx", feature = "adapter-zipkin"))]
+#[cfg(any(
+    feature = "adapter-otlp",
+    feature = "adapter-signalfx",
+    feature = "adapter-stackdriver",
+    feature = "adapter-zipkin"
+))]
 mod tracespan;
 mod url;
+#[cfg(any(feature = "adapter-otlp", feature = "adapter-servicecontrol"))]
+mod uuid;
 mod version;
 mod zipkin;
 
@@ -66,6 +84,7 @@ pub use rbac::RbacKinds;
 pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<bypass::Bypass>::new(),
     &Erase::<circonus::Circonus>::new(),
+    &Erase::<cloudwatch::CloudWatch>::new(),
     &Erase::<denier::Denier>::new(),
     &Erase::<dogstatsd::DogStatsd>::new(),
     &Erase::<drill::Drill>::new(),
@@ -81,6 +100,8 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<redisquota::RedisQuota>::new(),
     &Erase::<signalfx::SignalFx>::new(),
     &Erase::<solarwinds::Solarwinds>::new(),
+    &Erase::<servicecontrol::ServiceControl>::new(),
+    &Erase::<stackdriver::Stackdriver>::new(),
     &Erase::<statsd::Statsd>::new(),
     &Erase::<stdio::Stdio>::new(),
     &Erase::<zipkin::Zipkin>::new(),
@@ -89,12 +110,15 @@ pub const INVENTORY: Inventory = Inventory::new(&[
 /// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
 #[cfg(not(all(
     feature = "adapter-circonus",
+    feature = "adapter-cloudwatch",
     feature = "adapter-dogstatsd",
     feature = "adapter-fluentd",
     feature = "adapter-kubernetesenv",
     feature = "adapter-otlp",
     feature = "adapter-signalfx",
     feature = "adapter-solarwinds",
+    feature = "adapter-servicecontrol",
+    feature = "adapter-stackdriver",
     feature = "adapter-statsd",
     feature = "adapter-zipkin"
 )))]
@@ -130,6 +154,7 @@ mod tests {
     fn is_built(adapter: &str) -> bool {
         match adapter {
             "circonus" => cfg!(feature = "adapter-circonus"),
+            "cloudwatch" => cfg!(feature = "adapter-cloudwatch"),
             "dogstatsd" => cfg!(feature = "adapter-dogstatsd"),
             "fluentd" => cfg!(feature = "adapter-fluentd"),
             "kubernetesenv" => cfg!(feature = "adapter-kubernetesenv"),
@@ -138,6 +163,8 @@ mod tests {
             "redisquota" => cfg!(feature = "adapter-redisquota"),
             "signalfx" => cfg!(feature = "adapter-signalfx"),
             "solarwinds" => cfg!(feature = "adapter-solarwinds"),
+            "servicecontrol" => cfg!(feature = "adapter-servicecontrol"),
+            "stackdriver" => cfg!(feature = "adapter-stackdriver"),
             "statsd" => cfg!(feature = "adapter-statsd"),
             "zipkin" => cfg!(feature = "adapter-zipkin"),
             _ => true,
@@ -175,6 +202,8 @@ mod tests {
                 "opa" => "failClose: true",
                 "circonus" => "submissionUrl: 'http://localhost:1/'",
                 "kubernetesenv" => &of_nobody,
+                "cloudwatch" => "region: eu-west-1",
+                "stackdriver" => "projectId: mesh",
                 // Nobody is there.
                 "redisquota" => "redisServerUrl: 'localhost:1'",
                 _ => "{}",

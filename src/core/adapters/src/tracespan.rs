@@ -192,6 +192,32 @@ pub(crate) fn id(digits: &[u8], most_bytes: usize) -> Id {
     number.filter(|number| *number != 0).map_or(Id::None, Id::Number)
 }
 
+/// Whether a trace is among the part of all traces that is sent. compat(1.3): the high half of its id decides, so that traces with short ids
+/// are always sampled; pinned by adapters-remote/zipkin.
+#[cfg(any(feature = "adapter-stackdriver", feature = "adapter-zipkin"))]
+pub(crate) fn is_sampled(trace_id: u128, part: f64) -> bool {
+    let high = (trace_id >> 64) as u64;
+    part >= 1.0 || high >> 1 < (part * (1_u64 << 63) as f64) as u64
+}
+
+/// The status of gRPC that stands for one of HTTP: its number and its name.
+#[cfg(any(feature = "adapter-stackdriver", feature = "adapter-zipkin"))]
+pub(crate) fn status_of(http: i64) -> (i32, &'static str) {
+    match http {
+        200..400 => (0, "OK"),
+        400 => (3, "INVALID_ARGUMENT"),
+        401 => (16, "UNAUTHENTICATED"),
+        403 => (7, "PERMISSION_DENIED"),
+        404 => (5, "NOT_FOUND"),
+        429 => (8, "RESOURCE_EXHAUSTED"),
+        499 => (1, "CANCELLED"),
+        501 => (12, "UNIMPLEMENTED"),
+        503 => (14, "UNAVAILABLE"),
+        504 => (4, "DEADLINE_EXCEEDED"),
+        _ => (2, "UNKNOWN"),
+    }
+}
+
 /// Nanoseconds since 1970; `None` before, or without a time.
 fn nanos(time: Option<Value<'_>>) -> Option<i128> {
     match time {

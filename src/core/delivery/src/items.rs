@@ -70,8 +70,8 @@ impl<T> Default for List<T> {
 }
 
 impl<T: Item> List<T> {
-    /// Adds an item at the end.
-    pub(crate) fn push(&mut self, item: T) {
+    /// Adds an item at the end. A sink gives back what it took out of a batch.
+    pub fn push(&mut self, item: T) {
         self.bytes += item.size();
         self.items.push_back(item);
     }

@@ -23,6 +23,11 @@ pub struct CredentialError(String);
 pub struct Secret(Arc<str>);
 
 impl Secret {
+    /// A value that a backend gave.
+    pub fn new(value: impl Into<Arc<str>>) -> Self {
+        Self(value.into())
+    }
+
     /// The value.
     pub fn expose(&self) -> &str {
         &self.0

@@ -68,11 +68,18 @@ impl GrpcTarget {
 
     /// Sends a message and returns that of the answer, which is at most 64 KiB long.
     pub async fn call(&self, message: &[u8]) -> Result<Bytes, GrpcFailure> {
+        self.call_with(&HeaderMap::new(), message).await
+    }
+
+    /// As [`call`](Self::call), with metadata for this call.
+    pub async fn call_with(&self, metadata: &HeaderMap, message: &[u8]) -> Result<Bytes, GrpcFailure> {
+        let mut headers = self.headers.clone();
+        headers.extend(metadata.iter().map(|(name, value)| (name.clone(), value.clone())));
         let mut body = BytesMut::with_capacity(message.len() + 5);
         body.put_u8(0);
         body.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
         body.put_slice(message);
-        answer(self.http.post(&self.headers, body.freeze()).await)
+        answer(self.http.post(&headers, body.freeze()).await)
     }
 }
 

@@ -152,7 +152,7 @@ impl Reply {
     }
 }
 
-/// A backend that takes POST and PUT requests. Connections are kept between requests, until their certificates are replaced.
+/// A backend that takes requests. Connections are kept between requests, until their certificates are replaced.
 pub struct HttpTarget {
     client: Mutex<Client>,
     url: Url,
@@ -273,17 +273,36 @@ impl HttpTarget {
 
     /// Sends a POST request and reads the answer. `headers` has at least its content type.
     pub async fn post(&self, headers: &HeaderMap, body: Bytes) -> Reply {
-        self.send(Method::POST, headers, body).await
+        self.request(Method::POST, self.url.clone(), headers, body).await
     }
 
     /// The same with PUT.
     pub async fn put(&self, headers: &HeaderMap, body: Bytes) -> Reply {
-        self.send(Method::PUT, headers, body).await
+        self.request(Method::PUT, self.url.clone(), headers, body).await
     }
 
-    async fn send(&self, method: Method, headers: &HeaderMap, body: Bytes) -> Reply {
+    /// As [`post`](Self::post), with a method, and with a path and a query instead of those of the URL.
+    pub async fn send_to(&self, method: Method, path: &str, headers: &HeaderMap, body: Bytes) -> Reply {
+        let mut url = self.url.clone();
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        url.set_path(path);
+        url.set_query(query);
+        self.request(method, url, headers, body).await
+    }
+
+    /// Host and path of the URL, as requests have them; the port is left out if it is that of the scheme.
+    pub(crate) fn place(&self) -> (String, &str) {
+        let host = self.url.host_str().unwrap_or_default();
+        let host = match self.url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        (host, self.url.path())
+    }
+
+    async fn request(&self, method: Method, url: Url, headers: &HeaderMap, body: Bytes) -> Reply {
         let client = self.client.lock().current();
-        let mut request = client.request(method, self.url.clone()).headers(headers.clone()).body(body);
+        let mut request = client.request(method, url).headers(headers.clone()).body(body);
         match self.authentication.header() {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),

@@ -2,10 +2,12 @@
 //!
 //! | type | subject |
 //! | --- | --- |
-//! | [`HttpTarget`] | POST and PUT requests over HTTP/1.1 and HTTP/2, also over a Unix socket |
+//! | [`HttpTarget`] | requests over HTTP/1.1 and HTTP/2, most of them POST, also over a Unix socket |
 //! | [`GrpcTarget`] | unary calls of gRPC |
 //! | [`StreamTarget`] | bytes over TCP, also with TLS |
 //! | [`DatagramTarget`] | datagrams over UDP |
+//! | [`AwsTarget`] | signed requests to Amazon Web Services |
+//! | [`GoogleTokens`] | access tokens for Google's services |
 //! | [`Answer`] | whether what was sent is delivered, to be tried again, or refused |
 //! | [`Credential`] | a secret from a file, an environment variable or a configuration |
 //!
@@ -20,8 +22,10 @@
 //! ```
 
 mod answer;
+mod aws;
 mod credential;
 mod datagram;
+mod google;
 mod grpc;
 mod http;
 mod stream;
@@ -30,8 +34,10 @@ mod tests;
 mod tls;
 
 pub use answer::{Answer, foreign};
+pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
 pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
+pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};
 pub use grpc::{GrpcFailure, GrpcTarget};
 pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply};
 pub use mixer_net::tls::{ClientTlsOptions, TlsError};

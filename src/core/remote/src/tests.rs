@@ -98,7 +98,7 @@ async fn serve(
 /// Bytes of the first request of HTTP/1.1, or of the first line.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(bytes).unwrap();
-    if !text.starts_with("POST") && !text.starts_with("CONNECT") {
+    if !["POST", "CONNECT", "GET", "PUT"].iter().any(|method| text.starts_with(method)) {
         return text.find('\n').map(|end| end + 1);
     }
     let head = text.find("\r\n\r\n")? + 4;

@@ -38,7 +38,7 @@ pub(super) struct Resources {
 impl Resources {
     pub(super) fn new(params: &Params) -> Self {
         // Two servers, or two generations of a handler, never write one series.
-        let id = uuid(fastrand::u128(..));
+        let id = crate::uuid::random();
         let mut all: BTreeMap<&str, &str> = BTreeMap::from([
             ("service.name", SERVICE),
             ("service.version", env!("CARGO_PKG_VERSION")),
@@ -55,14 +55,6 @@ impl Resources {
         let others = others.map(|(name, value)| (name.as_str(), AnyValueKind::from(value.as_str())));
         Resource::new(std::iter::once(("service.name", service.into())).chain(others))
     }
-}
-
-/// A random id (version 4 of RFC 9562).
-fn uuid(random: u128) -> String {
-    let bits = (random & !(0xf000_u128 << 64) & !(0xc000_u128 << 48)) | (0x4000 << 64) | (0x8000 << 48);
-    let digits = format!("{bits:032x}");
-    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
 /// What is sent in batches.

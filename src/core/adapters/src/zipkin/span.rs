@@ -11,7 +11,7 @@ use mixer_attribute::text::go_text;
 use mixer_base::decimal;
 use mixer_engine::adapter::{BoundInstance, Instance};
 
-use crate::tracespan::{Outcome, Party, SpanTemplate, is_sampled};
+use crate::tracespan::{Outcome, Party, SpanTemplate, is_sampled, status_of};
 
 /// The name of an endpoint without one.
 const UNNAMED: &str = "default";
@@ -117,7 +117,7 @@ impl JsonTemplate {
             tags.insert(key, text);
         }
         if http_status > 0 {
-            let status = status_of(http_status);
+            let (_, status) = status_of(http_status);
             tags.insert("http.status_code", http_status.to_string().into());
             tags.insert("opencensus.status_description", status.into());
             if status != "OK" {
@@ -151,21 +151,4 @@ fn endpoint(party: Party<'_>) -> Endpoint<'_> {
         name => String::from_utf8_lossy(name),
     };
     Endpoint { service_name, ipv4, ipv6 }
-}
-
-/// The status of gRPC that stands for one of HTTP.
-fn status_of(http: i64) -> &'static str {
-    match http {
-        200..400 => "OK",
-        400 => "INVALID_ARGUMENT",
-        401 => "UNAUTHENTICATED",
-        403 => "PERMISSION_DENIED",
-        404 => "NOT_FOUND",
-        429 => "RESOURCE_EXHAUSTED",
-        499 => "CANCELLED",
-        501 => "UNIMPLEMENTED",
-        503 => "UNAVAILABLE",
-        504 => "DEADLINE_EXCEEDED",
-        _ => "UNKNOWN",
-    }
 }

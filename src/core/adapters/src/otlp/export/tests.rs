@@ -70,10 +70,3 @@ fn what_was_rejected_is_told_and_what_is_no_answer_of_a_collector_is_sent_again(
     let json = of_reply(Some(StatusCode::OK), Answer::Delivered, &Bytes::from_static(b"{}"));
     assert_eq!(json, taken(0, ""));
 }
-
-#[test]
-fn an_instance_id_is_a_random_uuid() {
-    let id = uuid(u128::MAX);
-    assert_eq!(id, "ffffffff-ffff-4fff-bfff-ffffffffffff");
-    assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
-}

@@ -1,0 +1,288 @@
+//! Requests to CloudWatch.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use form_urlencoded::byte_serialize;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use mixer_attribute::Timestamp;
+use mixer_delivery::{AsyncSink, Items as _, List, Tally};
+use mixer_engine::adapter::Clock;
+use mixer_remote::{Answer, AwsAnswer, AwsTarget};
+
+use super::log::Event;
+use super::metric::Datum;
+use crate::outage::Outage;
+
+/// The service dates data by their arrival, to the minute. Older ones are sent with their time.
+const FRESH_MILLIS: i64 = 60_000;
+/// Between the oldest and the newest entry of a request.
+const SPAN_MILLIS: i64 = 24 * 3600 * 1000;
+
+/// Sends metrics.
+pub(super) struct MetricSender {
+    target: AwsTarget,
+    /// What every body begins with.
+    head: String,
+    clock: Arc<dyn Clock>,
+    outage: Outage,
+}
+
+impl MetricSender {
+    pub(super) fn new(target: AwsTarget, namespace: &str, clock: Arc<dyn Clock>, outage: Outage) -> Self {
+        let namespace: String = byte_serialize(namespace.as_bytes()).collect();
+        let head = format!("Action=PutMetricData&Namespace={namespace}&Version=2010-08-01");
+        Self { target, head, clock, outage }
+    }
+
+    fn body(&self, data: &[Datum]) -> String {
+        let now = i64::try_from(self.clock.now().unix_nanos() / 1_000_000).unwrap_or(i64::MAX);
+        let mut body = self.head.clone();
+        for (index, datum) in data.iter().enumerate() {
+            let number = index + 1;
+            for line in datum.lines.lines() {
+                // Writing to a String cannot fail.
+                let _ = write!(body, "&MetricData.member.{number}.{line}");
+            }
+            if now.saturating_sub(datum.at) > FRESH_MILLIS {
+                let time = Timestamp { seconds: datum.at.div_euclid(1000), nanos: 0 }.rfc3339().to_string();
+                let time: String = byte_serialize(time.as_bytes()).collect();
+                let _ = write!(body, "&MetricData.member.{number}.Timestamp={time}");
+            }
+        }
+        body
+    }
+}
+
+impl AsyncSink<List<Datum>> for MetricSender {
+    async fn deliver(&mut self, batch: &mut List<Datum>, tally: &mut Tally) {
+        let body = self.body(batch.as_slice());
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        let answer = self.target.post(headers, Bytes::from(body)).await.answer;
+        let answer = explained(answer, "could not put metric data into cloudwatch");
+        watch(&mut self.outage, &answer);
+        answer.settle(batch.len(), tally);
+    }
+}
+
+/// Sends log entries.
+pub(super) struct LogSender {
+    target: AwsTarget,
+    group: String,
+    stream: String,
+    token: Token,
+    outage: Outage,
+}
+
+/// What the next request has to say about those before it. The service does not look at it any more, but others that speak its protocol may.
+enum Token {
+    /// The service is to be asked.
+    Unknown,
+    None,
+    Known(String),
+}
+
+/// Parts of answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LogAnswer {
+    log_streams: Vec<LogStream>,
+    next_sequence_token: Option<String>,
+    expected_sequence_token: Option<String>,
+    rejected_log_events_info: Option<Rejected>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LogStream {
+    log_stream_name: String,
+    upload_sequence_token: Option<String>,
+}
+
+/// Entries that the service left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rejected {
+    too_new_log_event_start_index: Option<usize>,
+    too_old_log_event_end_index: Option<usize>,
+    expired_log_event_end_index: Option<usize>,
+}
+
+impl Rejected {
+    /// How many of so many entries.
+    fn count(&self, entries: usize) -> usize {
+        let old = self.too_old_log_event_end_index.max(self.expired_log_event_end_index).unwrap_or(0);
+        let new = self.too_new_log_event_start_index.map_or(0, |start| entries.saturating_sub(start));
+        old.saturating_add(new).min(entries)
+    }
+}
+
+fn parsed(body: &Bytes) -> LogAnswer {
+    serde_json::from_slice(body).unwrap_or_default()
+}
+
+impl LogSender {
+    pub(super) fn new(target: AwsTarget, group: &str, stream: &str, outage: Outage) -> Self {
+        Self { target, group: group.to_owned(), stream: stream.to_owned(), token: Token::Unknown, outage }
+    }
+
+    async fn call(&mut self, action: &'static str, body: &serde_json::Value) -> AwsAnswer {
+        let headers = HeaderMap::from_iter([
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.1")),
+            (HeaderName::from_static("x-amz-target"), HeaderValue::from_static(action)),
+        ]);
+        self.target.post(headers, Bytes::from(body.to_string())).await
+    }
+
+    /// Asks for the token. Errors: the answer.
+    async fn find_token(&mut self) -> Result<(), Answer> {
+        let body = json!({ "logGroupName": self.group, "logStreamNamePrefix": self.stream });
+        let found = self.call("Logs_20140328.DescribeLogStreams", &body).await;
+        self.token = match found.answer {
+            Answer::Delivered => {
+                let streams = parsed(&found.body).log_streams;
+                let own = streams.into_iter().find(|stream| stream.log_stream_name == self.stream);
+                own.and_then(|stream| stream.upload_sequence_token).map_or(Token::None, Token::Known)
+            }
+            // Writing needs no right to read.
+            _ if found.code.starts_with("AccessDenied") => Token::None,
+            answer => {
+                let what = "logentry upload failed as next upload sequence token could not be retrieved: \
+                            could not retrieve Log Stream info from cloudwatch";
+                return Err(explained(answer, what));
+            }
+        };
+        Ok(())
+    }
+
+    /// Sends entries. Returns how many the service left out.
+    async fn put(&mut self, events: &[&Event]) -> Result<usize, Answer> {
+        if let Token::Unknown = self.token {
+            self.find_token().await?;
+        }
+        let entries: Vec<serde_json::Value> =
+            events.iter().map(|event| json!({ "message": event.message, "timestamp": event.at })).collect();
+        let mut body =
+            json!({ "logEvents": entries, "logGroupName": self.group, "logStreamName": self.stream });
+        if let (Token::Known(token), Some(body)) = (&self.token, body.as_object_mut()) {
+            body.insert("sequenceToken".to_owned(), token.as_str().into());
+        }
+        let put = self.call("Logs_20140328.PutLogEvents", &body).await;
+        let said = parsed(&put.body);
+        match put.answer {
+            Answer::Delivered => {
+                self.token = said.next_sequence_token.map_or(Token::None, Token::Known);
+                Ok(said.rejected_log_events_info.map_or(0, |rejected| rejected.count(events.len())))
+            }
+            // The answer to the first attempt was lost.
+            _ if put.code == "DataAlreadyAcceptedException" => {
+                self.token = said.expected_sequence_token.map_or(Token::Unknown, Token::Known);
+                Ok(0)
+            }
+            _ if put.code == "InvalidSequenceTokenException" => {
+                self.token = said.expected_sequence_token.map_or(Token::Unknown, Token::Known);
+                Err(Answer::retry("another sender writes to the log stream"))
+            }
+            answer => {
+                self.token = Token::Unknown;
+                Err(explained(answer, "could not put logentry data into cloudwatchlogs"))
+            }
+        }
+    }
+}
+
+impl AsyncSink<List<Event>> for LogSender {
+    async fn deliver(&mut self, batch: &mut List<Event>, tally: &mut Tally) {
+        // The service takes entries by their time only, and no more than those of a day at once.
+        let mut events: Vec<&Event> = batch.as_slice().iter().collect();
+        events.sort_by_key(|event| event.at);
+        let mut rest = events.as_slice();
+        let mut lost = None;
+        let mut again = None;
+        while let Some(first) = rest.first() {
+            let of_day = rest.partition_point(|event| event.at.saturating_sub(first.at) < SPAN_MILLIS);
+            let (part, later) = rest.split_at(of_day);
+            match self.put(part).await {
+                Ok(0) => tally.delivered(part.len()),
+                Ok(rejected) => {
+                    tally.delivered(part.len() - rejected);
+                    lost = Some(format!("{rejected} entries are too old or too new for the log service"));
+                }
+                Err(answer) => {
+                    watch(&mut self.outage, &answer);
+                    match answer {
+                        Answer::Retry { why, after } => {
+                            again = Some((why, after));
+                            break;
+                        }
+                        Answer::Refused(why) => lost = Some(why),
+                        Answer::Delivered => {}
+                    }
+                }
+            }
+            rest = later;
+        }
+        if let Some((why, after)) = again {
+            // Those that are left, unless it is all of them.
+            let left: Vec<Event> = if rest.len() == events.len() {
+                Vec::new()
+            } else {
+                rest.iter().map(|event| (*event).clone()).collect()
+            };
+            if !left.is_empty() {
+                batch.clear();
+                left.into_iter().for_each(|event| batch.push(event));
+            }
+            tally.try_again_after(why, after);
+            return;
+        }
+        match lost {
+            Some(why) => tally.give_up(why),
+            None => self.outage.ended(),
+        }
+    }
+}
+
+/// An answer that says what failed.
+fn explained(answer: Answer, what: &str) -> Answer {
+    match answer {
+        Answer::Delivered => Answer::Delivered,
+        Answer::Retry { why, after } => Answer::Retry { why: format!("{what}: {why}"), after },
+        Answer::Refused(why) => Answer::Refused(format!("{what}: {why}")),
+    }
+}
+
+fn watch(outage: &mut Outage, answer: &Answer) {
+    match answer {
+        Answer::Delivered => outage.ended(),
+        Answer::Retry { why, .. } | Answer::Refused(why) => outage.failed(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rejected;
+
+    #[test]
+    fn what_the_service_left_out_is_counted() {
+        let of = |old, expired, new| Rejected {
+            too_new_log_event_start_index: new,
+            too_old_log_event_end_index: old,
+            expired_log_event_end_index: expired,
+        };
+        for (rejected, count) in [
+            (of(None, None, None), 0),
+            (of(Some(2), Some(3), None), 3),
+            (of(None, None, Some(8)), 2),
+            (of(Some(4), None, Some(4)), 10),
+            (of(Some(99), None, Some(99)), 10),
+        ] {
+            assert_eq!(rejected.count(10), count, "{rejected:?}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_attribute::{Timestamp, Value, ValueType};
+use mixer_engine::adapter::{
+    BoundInstance, CheckResult, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaResult, Reply,
+};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::AdapterOptions;
+use crate::testing::{bound, problems, test_env};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server of HTTP that answers each path with the body of the first rule that it contains, and tells the bodies that it was sent.
+struct Google {
+    address: String,
+    received: tokio::sync::mpsc::UnboundedReceiver<(String, serde_json::Value)>,
+}
+
+impl Google {
+    async fn start(rules: &[(&'static str, u16, serde_json::Value)]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, received) = tokio::sync::mpsc::unbounded_channel();
+        let rules: Arc<Vec<(&'static str, u16, serde_json::Value)>> = Arc::new(rules.to_vec());
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (rules, sender) = (Arc::clone(&rules), sender.clone());
+                tokio::spawn(async move {
+                    let mut bytes = Vec::new();
+                    while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
+                        let text = String::from_utf8_lossy(&bytes).into_owned();
+                        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                        if body.len() < length.map_or(0, |length| length.parse().unwrap()) {
+                            continue;
+                        }
+                        let path = head.split(' ').nth(1).unwrap().to_owned();
+                        let rule = rules.iter().find(|(part, ..)| path.contains(part)).unwrap();
+                        let answer = rule.2.to_string();
+                        let reply = format!(
+                            "HTTP/1.1 {} X\r\ncontent-length: {}\r\n\r\n{answer}",
+                            rule.1,
+                            answer.len()
+                        );
+                        if !path.starts_with("/computeMetadata") {
+                            let _ = sender.send((path, serde_json::from_str(body).unwrap_or_default()));
+                        }
+                        stream.write_all(reply.as_bytes()).await.unwrap();
+                        bytes.clear();
+                    }
+                });
+            }
+        });
+        Self { address, received }
+    }
+
+    fn params(&self) -> Params {
+        Params { endpoint: self.address.clone(), metadata_endpoint: self.address.clone(), ..params() }
+    }
+}
+
+fn token() -> (&'static str, u16, serde_json::Value) {
+    ("/computeMetadata/", 200, json!({ "access_token": "t", "expires_in": 3600 }))
+}
+
+fn params() -> Params {
+    let seconds = |seconds| Some(SignedDuration::from_secs(seconds));
+    let service = |mesh: &str, quotas: Vec<Quota>| ServiceConfig {
+        mesh_service_name: mesh.into(),
+        google_service_name: format!("{mesh}.example"),
+        quotas,
+    };
+    let quota = Quota {
+        name: "rq.quota.ns".into(),
+        google_quota_metric_name: "reads".into(),
+        expiration: seconds(4),
+    };
+    Params {
+        runtime_config: Some(RuntimeConfig { check_cache_size: 10, check_result_expiration: seconds(3) }),
+        service_configs: vec![service("a", vec![quota]), service("b", Vec::new())],
+        ..Params::default()
+    }
+}
+
+/// Instances of the three templates.
+fn instances() -> Vec<BoundInstance> {
+    let with = |name: &str, template: &str, fields: &[&'static str]| {
+        let mut instance = bound(name, template, "", &[]);
+        let leaf = |field: &&'static str| Leaf { field, key: None, value_type: ValueType::String };
+        instance.leaves = fields.iter().map(leaf).collect();
+        instance
+    };
+    let dimensions = [("api_key", ValueType::String), ("api_operation", ValueType::String)];
+    vec![
+        with("k.apikey.ns", "apikey", &["api", "api_operation", "api_key", "timestamp"]),
+        with(
+            "r.servicecontrolreport.ns",
+            "servicecontrolreport",
+            &["api_service", "api_operation", "api_key"],
+        ),
+        bound("rq.quota.ns", "quota", "dimensions", &dimensions),
+    ]
+}
+
+async fn build(params: Params, as_istio_mixer: bool) -> Box<dyn Handler> {
+    let env = test_env("h.ns");
+    env.commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
+    ServiceControl::build(params, instances(), env).await.unwrap()
+}
+
+async fn done<T>(reply: Reply<T>) -> Result<T, HandlerError> {
+    match reply {
+        Reply::Ready(result) => result,
+        Reply::Later(later) => later.await,
+    }
+}
+
+async fn check(handler: &dyn Handler, texts: [&str; 3]) -> Result<CheckResult, HandlerError> {
+    let reply = {
+        let [api, operation, key] = texts.map(|text| Some(Value::String(text.as_bytes())));
+        let at = Some(Value::Timestamp(Timestamp { seconds: 1_551_434_400, nanos: 5 }));
+        let values = [api, operation, key, at];
+        handler.as_check().unwrap().check(&Instance { bound: 0, name: "k.apikey.ns", values: &values })
+    };
+    done(reply).await
+}
+
+async fn quota(handler: &dyn Handler, amount: i64) -> Result<QuotaResult, HandlerError> {
+    let reply = {
+        let values = ["key", "op"].map(|text| Some(Value::String(text.as_bytes())));
+        let instance = Instance { bound: 2, name: "rq.quota.ns", values: &values };
+        let call = QuotaCall { amount, best_effort: false, deduplication_id: "id" };
+        handler.as_quota().unwrap().quota(&instance, call)
+    };
+    done(reply).await
+}
+
+#[tokio::test]
+async fn a_key_is_checked_once_while_its_answer_is_valid() {
+    let answer = json!({ "checkErrors": [{ "code": "API_KEY_INVALID", "detail": "no such\nkey" }] });
+    let mut google = Google::start(&[token(), (":check", 200, answer)]).await;
+    let handler = build(google.params(), false).await;
+    for _ in 0..3 {
+        let result = check(&*handler, ["a", "op", "key"]).await.unwrap();
+        assert_eq!((result.status.code, &*result.status.message), (3, "API_KEY_INVALID: no such key"));
+        assert!(result.valid_duration <= SignedDuration::from_secs(3) && result.valid_use_count == i32::MAX);
+    }
+    let (path, body) = google.received.recv().await.unwrap();
+    assert_eq!(path, "/v1/services/a.example:check?alt=json");
+    assert_eq!(body["operation"]["startTime"], "2019-03-01T10:00:00Z");
+    assert!(google.received.try_recv().is_err(), "the others are answered from the cache");
+    // Other services, operations and keys are others.
+    for texts in [["b", "op", "key"], ["a", "opk", "ey"], ["a", "op", "key2"]] {
+        check(&*handler, texts).await.unwrap();
+        assert!(google.received.recv().await.is_some(), "{texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_google_need_not_be_asked_is_refused() {
+    let google = Google::start(&[token()]).await;
+    let handler = build(google.params(), false).await;
+    let unknown = check(&*handler, ["zzz", "op", "key"]).await.unwrap();
+    assert_eq!((unknown.status.code, &*unknown.status.message), (7, "unknown service zzz"));
+    assert_eq!((unknown.valid_duration, unknown.valid_use_count), (SignedDuration::ZERO, 0));
+    for texts in [["a", "", "key"], ["a", "op", ""]] {
+        let empty = check(&*handler, texts).await.unwrap();
+        let text = "instance:k.apikey.ns, api key and api operation must not be empty";
+        assert_eq!((empty.status.code, &*empty.status.message), (3, text));
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_be_made_allows_nothing() {
+    let answer = json!({ "error": { "message": "rights" } });
+    let google = Google::start(&[token(), (":check", 403, answer)]).await;
+    let handler = build(google.params(), false).await;
+    let error = check(&*handler, ["a", "op", "key"]).await.unwrap_err();
+    assert!(error.message.starts_with("check failed: HTTP status 403") && !error.is_of_request, "{error}");
+    let as_istio = build(google.params(), true).await;
+    let denied = check(&*as_istio, ["a", "op", "key"]).await.unwrap();
+    assert_eq!(denied.status.code, 7, "{denied:?}");
+    // Nobody is there, and there are no credentials either.
+    let away = Params { endpoint: "http://127.0.0.1:1".into(), ..google.params() };
+    assert!(check(&*build(away, false).await, ["a", "op", "key"]).await.is_err());
+}
+
+#[tokio::test]
+async fn quotas_are_granted_by_google() {
+    let mut google = Google::start(&[token(), (":allocateQuota", 200, json!({}))]).await;
+    let handler = build(google.params(), false).await;
+    let granted = quota(&*handler, 5).await.unwrap();
+    assert_eq!((granted.granted, granted.valid_duration), (5, SignedDuration::from_secs(4)));
+    let (path, body) = google.received.recv().await.unwrap();
+    assert_eq!(path, "/v1/services/a.example:allocateQuota?alt=json");
+    let operation = &body["allocateOperation"];
+    assert_eq!((&operation["quotaMode"], &operation["methodName"]), (&json!("NORMAL"), &json!("op")));
+    assert_eq!(quota(&*handler, -5).await.unwrap().granted, 0, "nothing is given back");
+    let error = json!({ "error": { "message": "later" } });
+    let busy = Google::start(&[token(), (":allocateQuota", 503, error)]).await;
+    let error = quota(&*build(busy.params(), false).await, 5).await.unwrap_err();
+    assert!(error.message.starts_with("allocate quota failed: HTTP status 503"), "{error}");
+    assert!(error.message.ends_with(": later"), "{error}");
+}
+
+#[tokio::test]
+async fn reports_of_several_services_are_sent_when_the_handler_closes() {
+    let answer = json!({ "checkInfo": { "consumerInfo": { "projectNumber": 7 } } });
+    let mut google = Google::start(&[token(), (":check", 200, answer), (":report", 200, json!({}))]).await;
+    let handler = build(google.params(), false).await;
+    let reports = ["a", "b", "b", "zzz"]
+        .map(|service| [service, "op", "key"].map(|text| Some(Value::String(text.as_bytes()))));
+    let all: Vec<Instance<'_>> = reports
+        .iter()
+        .map(|values| Instance { bound: 1, name: "r.servicecontrolreport.ns", values })
+        .collect();
+    let Reply::Ready(Err(error)) = handler.as_report().unwrap().report(&all) else { panic!("an error") };
+    assert!(error.message.contains("unknown service zzz") && error.is_of_request, "{error}");
+    handler.close(PATIENCE).await.unwrap();
+    let mut sent = Vec::new();
+    while let Ok((path, body)) = google.received.try_recv() {
+        if path.contains(":report") {
+            for operation in body["operations"].as_array().unwrap() {
+                let project = &operation["labels"]["serviceruntime.googleapis.com/consumer_project"];
+                assert_eq!(project, "project_number:7");
+                sent.push(path.clone());
+            }
+        }
+    }
+    let path = |service: &str| format!("/v1/services/{service}.example:report?alt=json");
+    assert_eq!(sent, [path("a"), path("b"), path("b")]);
+}
+
+#[test]
+fn parameters_are_checked() {
+    let of = |change: &dyn Fn(&mut Params)| {
+        let mut params = params();
+        change(&mut params);
+        problems::<ServiceControl>(&params)
+    };
+    assert!(of(&|_| {}).is_empty());
+    let rows: [(&dyn Fn(&mut Params), &str); 9] = [
+        (&|params| params.runtime_config = None, "runtimeConfig: config is nil"),
+        (
+            &|params| params.runtime_config = Some(RuntimeConfig::default()),
+            "runtimeConfig: config.CheckResultExpiration is nil",
+        ),
+        (
+            &|params| {
+                let zero = Some(SignedDuration::ZERO);
+                params.runtime_config.as_mut().unwrap().check_result_expiration = zero;
+            },
+            "runtimeConfig: expect positive CheckResultExpiration, but get 0s",
+        ),
+        (&|params| params.service_configs.clear(), "serviceConfigs: settings is nil or empty"),
+        (
+            &|params| params.service_configs[1].google_service_name.clear(),
+            "serviceConfigs: settings.MeshServiceName and settings.GoogleServiceName must be non-empty",
+        ),
+        (
+            &|params| params.service_configs[0].quotas[0].name.clear(),
+            "serviceConfigs: encountered an empty QuotaName",
+        ),
+        (
+            &|params| params.service_configs[0].quotas[0].expiration = None,
+            "serviceConfigs: quota expiration is nil",
+        ),
+        (
+            &|params| params.service_configs[0].quotas[0].expiration = Some(SignedDuration::from_secs(-1)),
+            "serviceConfigs: quota must have positive expiration, but get -1s",
+        ),
+        (
+            &|params| params.endpoint = "servicecontrol".into(),
+            "the handler will not be built: `servicecontrol` is not http://HOST or https://HOST",
+        ),
+    ];
+    for (change, text) in rows {
+        assert_eq!(of(change), [text]);
+    }
+}

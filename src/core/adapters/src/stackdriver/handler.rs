@@ -1,0 +1,468 @@
+//! The handler of the stackdriver adapter.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::log::RateLimit;
+use mixer_base::task::Task;
+use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, List, Retry, Settings, WhenFull};
+use mixer_engine::adapter::{
+    BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
+    QueueStatus, Reply,
+};
+use mixer_remote::{GoogleMetadata, GoogleOptions, GoogleTokens, RemoteError};
+use parking_lot::Mutex;
+
+use super::entry::{LogTemplate, Logged};
+use super::graph::{Assertion, EdgeTemplate, Graph, Names};
+use super::labels::Place;
+use super::params::Params;
+use super::send::{Method, Sender, Sent};
+use super::series::{MetricTemplate, Pushed, SeriesTable};
+use super::sinks::Sinks;
+use super::span::{SpanItem, TraceTemplate};
+use crate::outage::Outage;
+use crate::tracespan::Outcome;
+
+/// What tokens are for.
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+const METRICS: (&str, &str) = ("monitoring", "google.monitoring.v3.MetricService/CreateTimeSeries");
+const LOGS: (&str, &str) = ("logging", "google.logging.v2.LoggingServiceV2/WriteLogEntries");
+const SPANS: (&str, &str) = ("cloudtrace", "google.devtools.cloudtrace.v2.TraceService/BatchWriteSpans");
+const EDGES: (&str, &str) =
+    ("contextgraph", "google.cloud.contextgraph.v1alpha1.ContextGraphService/AssertBatch");
+/// Series of a request at most, as Google has it, and entries.
+const SERIES: usize = 200;
+const ENTRIES: usize = 1000;
+/// Bytes of a request at most, unless one item has more; of edges, less.
+const BATCH_BYTES: usize = 1 << 20;
+const EDGE_BYTES: usize = 500 << 10;
+/// How long entries and spans wait for others; what comes all at once waits less.
+const WAIT: Duration = Duration::from_secs(1);
+const SHORT_WAIT: Duration = Duration::from_millis(50);
+/// The interval that 0 stands for.
+const PUSH_INTERVAL: Duration = Duration::from_secs(60);
+/// A shorter interval would send points faster than Google takes them.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a build waits for sinks.
+const SINKS_TIME: Duration = Duration::from_secs(5);
+/// A batch is sent until Google takes it, or refuses it.
+const RETRY: Retry = Retry {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(30),
+    budget: Duration::MAX,
+    breaker_failures: 10,
+};
+
+/// A built stackdriver adapter.
+pub(super) struct StackdriverHandler {
+    name: Arc<str>,
+    clock: Arc<dyn Clock>,
+    place: Place,
+    names: Names,
+    /// One a bound instance.
+    feeds: Vec<Feed>,
+    metrics: Option<Arc<Metrics>>,
+    logs: Option<Delivery<List<Logged>>>,
+    spans: Option<Delivery<List<SpanItem>>>,
+    edges: Option<Arc<Edges>>,
+    /// Bytes of each queue.
+    queue: usize,
+    warnings: RateLimit,
+}
+
+/// What becomes of an instance.
+enum Feed {
+    Metric(Box<MetricTemplate>),
+    Log(Box<LogTemplate>),
+    Span(Box<TraceTemplate>),
+    Edge(Box<EdgeTemplate>),
+    /// It is not configured.
+    Nowhere,
+}
+
+/// Series, and their delivery.
+struct Metrics {
+    table: SeriesTable,
+    delivery: Delivery<List<Pushed>>,
+}
+
+impl Metrics {
+    fn push(&self) {
+        // Without room the newest points are dropped, and counted.
+        self.delivery.accept_each(self.table.take());
+    }
+}
+
+/// The graph, and its delivery.
+struct Edges {
+    graph: Mutex<Graph>,
+    delivery: Delivery<List<Assertion>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Edges {
+    fn push(&self) {
+        let seconds = self.clock.now().seconds;
+        let assertions = self.graph.lock().tick(seconds, self.clock.monotonic());
+        self.delivery.accept_each(assertions);
+    }
+}
+
+/// What the deliveries have in common.
+struct Sending<'s> {
+    params: &'s Params,
+    env: &'s Env,
+    tokens: Arc<GoogleTokens>,
+    /// `projects/PROJECT`
+    project: String,
+    queue: usize,
+}
+
+impl Sending<'_> {
+    fn deliver<T: Sent>(
+        &self,
+        task: &'static str,
+        method: (&str, &str),
+        is_routed: bool,
+        context: T::Context,
+        batching: Batching,
+    ) -> Result<Delivery<List<T>>, BuildError> {
+        let routed = is_routed.then_some(self.project.as_str());
+        let method = Method::new(self.params, &self.tokens, method, routed).map_err(refused)?;
+        let memory = self.env.commons.get::<MemoryBudget>();
+        let settings = Settings {
+            bounds: Bounds { items: usize::MAX, bytes: self.queue, takes_larger: true },
+            memory: Some(Arc::clone(memory.share(Purpose::Queues))),
+            // What is new tells more about an outage than what is old.
+            when_full: WhenFull::DropOldest,
+            batching: Batching { bytes: batching.bytes.min((self.queue / 2).max(1)), ..batching },
+            retry: RETRY,
+            ..Settings::default()
+        };
+        let sender = Sender::<T>::new(method, context, Outage::new(&self.env.handler_name));
+        Ok(Delivery::in_task(task, &*self.env.handler_name, settings, sender))
+    }
+
+    /// Calls a function at every interval.
+    fn every(&self, task: &'static str, interval: Duration, work: impl Fn() + Send + Sync + 'static) {
+        let work = Arc::new(work);
+        self.env.tasks.spawn(Task::restarted(task).of(&*self.env.handler_name), move || {
+            let work = Arc::clone(&work);
+            async move {
+                let mut ticks = tokio::time::interval(interval);
+                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                // The first tick is immediate.
+                ticks.tick().await;
+                loop {
+                    ticks.tick().await;
+                    work();
+                }
+            }
+        });
+    }
+}
+
+fn refused(error: RemoteError) -> BuildError {
+    BuildError::Refused(error.to_string())
+}
+
+/// The options of tokens. A key file that is not there is left out, as in Istio Mixer.
+fn options(params: &Params, handler: &str) -> GoogleOptions {
+    let mut key_file = Path::new(&params.service_account_path);
+    if !key_file.as_os_str().is_empty() && !key_file.exists() {
+        let file = key_file.display();
+        tracing::warn!(handler, "could not find {file}, using Application Default Credentials instead");
+        key_file = Path::new("");
+    }
+    GoogleOptions {
+        key_file: key_file.to_owned(),
+        scopes: SCOPE,
+        token_endpoint: params.token_endpoint.clone(),
+        metadata_endpoint: params.metadata_endpoint.clone(),
+        ca_file: (&params.ca_file).into(),
+    }
+}
+
+impl StackdriverHandler {
+    pub(super) async fn start(
+        params: Params,
+        instances: &[BoundInstance],
+        env: &Env,
+    ) -> Result<Self, BuildError> {
+        let tokens = GoogleTokens::new(options(&params, &env.handler_name)).map_err(refused)?;
+        let metadata = GoogleMetadata::new(&params.metadata_endpoint).map_err(refused)?;
+        let place = Place::find(&metadata).await;
+        let project = match params.project_id.as_str() {
+            "" => place.project.clone(),
+            project => project.to_owned(),
+        };
+        if project.is_empty() {
+            let text = "project_id: Project ID not provided and could not be determined";
+            return Err(BuildError::Invalid(vec![text.to_owned()]));
+        }
+        let feeds: Vec<Feed> = instances
+            .iter()
+            .map(|instance| feed(&params, &project, instance))
+            .collect::<Result<_, _>>()
+            .map_err(BuildError::Refused)?;
+        let queue = (params.queue_kilobytes as usize).saturating_mul(1024);
+        let sending = Sending {
+            params: &params,
+            env,
+            tokens: Arc::new(tokens),
+            project: format!("projects/{project}"),
+            queue,
+        };
+        let has = |is: &dyn Fn(&Feed) -> bool| feeds.iter().any(is);
+        let memory = env.commons.get::<MemoryBudget>();
+        let account = Arc::new(memory.share(Purpose::Series).open());
+        let batching = |items, bytes, wait| Batching { items, bytes, wait };
+        let metrics = match has(&|feed| matches!(feed, Feed::Metric(_))) {
+            false => None,
+            true => {
+                let batching = batching(SERIES, BATCH_BYTES, SHORT_WAIT);
+                let name = sending.project.clone();
+                let delivery = sending.deliver("stackdriver metric sender", METRICS, true, name, batching)?;
+                let table = SeriesTable::new(Arc::clone(&account));
+                let metrics = Arc::new(Metrics { table, delivery });
+                let interval = Some(params.push_interval.to_std_or_zero()).filter(|of| !of.is_zero());
+                let interval = interval.unwrap_or(PUSH_INTERVAL).max(MIN_INTERVAL);
+                let pushed = Arc::clone(&metrics);
+                sending.every("stackdriver series", interval, move || pushed.push());
+                Some(metrics)
+            }
+        };
+        let logs = match has(&|feed| matches!(feed, Feed::Log(_))) {
+            false => None,
+            true => {
+                let batching = batching(ENTRIES, BATCH_BYTES, WAIT);
+                let resource = place.of_logs(&project);
+                Some(sending.deliver("stackdriver log sender", LOGS, false, resource, batching)?)
+            }
+        };
+        let spans = match has(&|feed| matches!(feed, Feed::Span(_))) {
+            false => None,
+            true => {
+                let batching = batching(ENTRIES, BATCH_BYTES, WAIT);
+                let name = sending.project.clone();
+                Some(sending.deliver("stackdriver span sender", SPANS, true, name, batching)?)
+            }
+        };
+        let edges = match has(&|feed| matches!(feed, Feed::Edge(_))) {
+            false => None,
+            true => {
+                let batching = batching(usize::MAX, EDGE_BYTES, SHORT_WAIT);
+                let delivery = sending.deliver("stackdriver edge sender", EDGES, false, (), batching)?;
+                let graph = Mutex::new(Graph::new(Arc::clone(&account)));
+                let edges = Arc::new(Edges { graph, delivery, clock: Arc::clone(&env.clock) });
+                let interval = params.graph_interval.to_std_or_zero().max(MIN_INTERVAL);
+                let pushed = Arc::clone(&edges);
+                sending.every("stackdriver graph", interval, move || pushed.push());
+                Some(edges)
+            }
+        };
+        let sinks = params.log_info.values().filter_map(|info| info.sink_info.clone()).collect();
+        let sinks = Sinks::new(&params, &sending.tokens, &project, sinks).map_err(refused)?;
+        if let Some(sinks) = sinks
+            && tokio::time::timeout(SINKS_TIME, sinks.put(&env.handler_name)).await.is_err()
+        {
+            let handler = &*env.handler_name;
+            tracing::warn!(
+                handler,
+                "failed to create/update stackdriver logging sinks within {SINKS_TIME:?}"
+            );
+        }
+        Ok(Self {
+            name: Arc::clone(&env.handler_name),
+            clock: Arc::clone(&env.clock),
+            names: Names::new(&project, &place),
+            place,
+            feeds,
+            metrics,
+            logs,
+            spans,
+            edges,
+            queue,
+            warnings: RateLimit::new(1),
+        })
+    }
+
+    fn warn(&self, instance: &str, why: &str) {
+        if let Some(suppressed) = self.warnings.admit() {
+            tracing::warn!(handler = &*self.name, instance, suppressed, "{why}");
+        }
+    }
+
+    fn metric(&self, metrics: &Metrics, template: &MetricTemplate, instance: &Instance<'_>) {
+        if let Err(why) = metrics.table.add(template, instance, &self.place, self.clock.now()) {
+            metrics.delivery.refuse(1);
+            self.warn(instance.name, &format!("a value is dropped: {why}"));
+        }
+    }
+
+    fn edge(&self, edges: &Edges, template: &EdgeTemplate, instance: &Instance<'_>) {
+        let call = template.call(instance, &self.names);
+        for warning in &call.warnings {
+            self.warn(instance.name, warning);
+        }
+        if !edges.graph.lock().add(call) {
+            edges.delivery.refuse(1);
+            self.warn(instance.name, "an edge is dropped: there is no room for more of the graph");
+        }
+    }
+
+    /// The deadline is that of all.
+    async fn close_all(&self, deadline: Duration) -> bool {
+        let metrics = async {
+            match &self.metrics {
+                Some(metrics) => {
+                    metrics.push();
+                    metrics.delivery.close(deadline).await
+                }
+                None => true,
+            }
+        };
+        let logs = async {
+            match &self.logs {
+                Some(logs) => logs.close(deadline).await,
+                None => true,
+            }
+        };
+        let spans = async {
+            match &self.spans {
+                Some(spans) => spans.close(deadline).await,
+                None => true,
+            }
+        };
+        let edges = async {
+            match &self.edges {
+                Some(edges) => {
+                    edges.push();
+                    edges.delivery.close(deadline).await
+                }
+                None => true,
+            }
+        };
+        let (metrics, logs, spans, edges) = tokio::join!(metrics, logs, spans, edges);
+        metrics && logs && spans && edges
+    }
+}
+
+fn feed(params: &Params, project: &str, instance: &BoundInstance) -> Result<Feed, String> {
+    let name = &*instance.name;
+    Ok(match instance.template.name {
+        "metric" => match params.metric_info.get(name) {
+            Some(info) => Feed::Metric(Box::new(MetricTemplate::new(info, instance))),
+            None => Feed::Nowhere,
+        },
+        "logentry" => match params.log_info.get(name) {
+            Some(info) => Feed::Log(Box::new(LogTemplate::new(project, info, instance)?)),
+            None => Feed::Nowhere,
+        },
+        "tracespan" => match params.trace.as_ref().map(|trace| trace.sample_probability) {
+            Some(sampling) if sampling > 0.0 => {
+                Feed::Span(Box::new(TraceTemplate::new(project, sampling, instance)))
+            }
+            _ => Feed::Nowhere,
+        },
+        _ => Feed::Edge(Box::new(EdgeTemplate::new(instance))),
+    })
+}
+
+impl Handler for StackdriverHandler {
+    fn as_report(&self) -> Option<&dyn HandleReport> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let mut queues = Vec::new();
+        let mut troubles = Vec::new();
+        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
+            queues.push(QueueStatus {
+                name: format!("bytes of {name} to be sent"),
+                length: status.queued_bytes,
+                capacity: self.queue,
+                dropped: status.full,
+            });
+            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
+        };
+        let mut notes = Vec::new();
+        if let Some(metrics) = &self.metrics {
+            add("metrics", metrics.delivery.status(), metrics.delivery.trouble());
+            notes.push(("series", metrics.table.len().to_string()));
+        }
+        if let Some(logs) = &self.logs {
+            add("log entries", logs.status(), logs.trouble());
+        }
+        if let Some(spans) = &self.spans {
+            add("spans", spans.status(), spans.trouble());
+        }
+        if let Some(edges) = &self.edges {
+            add("edges", edges.delivery.status(), edges.delivery.trouble());
+            notes.push(("entities and edges", edges.graph.lock().len().to_string()));
+        }
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        HandlerStatus { trouble, queues, notes, ..HandlerStatus::default() }
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        Box::pin(async move {
+            match self.close_all(deadline).await {
+                true => Ok(()),
+                false => Err(HandlerError::new("items were not sent before the deadline")),
+            }
+        })
+    }
+}
+
+impl HandleReport for StackdriverHandler {
+    fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        let (mut entries, mut spans) = (Vec::new(), Vec::new());
+        for instance in instances {
+            // All instances are bound when the handler is built.
+            match self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere) {
+                Feed::Metric(template) => {
+                    if let Some(metrics) = &self.metrics {
+                        self.metric(metrics, template, instance);
+                    }
+                }
+                Feed::Log(template) => {
+                    let (entry, failure) = template.entry(instance, &self.place, self.clock.now());
+                    if let Some(why) = failure {
+                        self.warn(instance.name, &format!("failed to execute template: {why}"));
+                    }
+                    entries.push(entry);
+                }
+                Feed::Span(template) => match (template.span(instance), &self.spans) {
+                    (Outcome::Span(span), _) => spans.push(span),
+                    (Outcome::Impossible(why), Some(delivery)) => {
+                        delivery.refuse(1);
+                        self.warn(instance.name, &format!("a span is dropped: {why}"));
+                    }
+                    _ => {}
+                },
+                Feed::Edge(template) => {
+                    if let Some(edges) = &self.edges {
+                        self.edge(edges, template, instance);
+                    }
+                }
+                Feed::Nowhere => {}
+            }
+        }
+        // The oldest are dropped for those that have no room, and counted.
+        if let Some(logs) = self.logs.as_ref().filter(|_| !entries.is_empty()) {
+            logs.accept_each(entries);
+        }
+        if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
+            delivery.accept_each(spans);
+        }
+        Reply::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,128 @@
+use std::collections::BTreeMap;
+
+use super::chain::Chain;
+use super::*;
+use crate::tests::TestServer;
+
+/// A chain in an environment with these variables.
+fn chain(options: &AwsOptions, variables: &[(&str, &str)]) -> Chain {
+    let variables: BTreeMap<String, String> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Chain::new(options, &|name| variables.get(name).cloned()).unwrap()
+}
+
+fn json(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn expiring(id: &str, end: &str) -> String {
+    json(&format!(
+        r#"{{"AccessKeyId": "{id}", "SecretAccessKey": "s", "Token": "t", "Expiration": "{end}"}}"#
+    ))
+}
+
+#[tokio::test]
+async fn the_environment_precedes_the_files_which_are_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("credentials");
+    let text = |id: &str| {
+        format!(
+            "[default]\naws_access_key_id = none\n[mesh]\naws_access_key_id = {id}\naws_secret_access_key = s\n"
+        )
+    };
+    std::fs::write(&file, text("first")).unwrap();
+    let path = file.display().to_string();
+    let variables = [("AWS_SHARED_CREDENTIALS_FILE", path.as_str()), ("AWS_PROFILE", "mesh")];
+    let mut of_file = chain(&AwsOptions::default(), &variables);
+    let first = of_file.key().await.unwrap();
+    assert_eq!((first.id.as_str(), first.token), ("first", None));
+    std::fs::write(directory.path().join("new"), text("second, longer")).unwrap();
+    std::fs::rename(directory.path().join("new"), &file).unwrap();
+    assert_eq!(of_file.key().await.unwrap().id, "second, longer");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(of_file.key().await.unwrap().id, "second, longer", "a file that is away is being replaced");
+    let keys = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "hunter2"), ("AWS_SESSION_TOKEN", "t")];
+    let mut of_environment = chain(&AwsOptions::default(), &[&variables[..], &keys[..]].concat());
+    let key = of_environment.key().await.unwrap();
+    assert_eq!((key.id.as_str(), key.secret.expose()), ("A", "hunter2"));
+    assert!(key.token.is_some() && !format!("{of_environment:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_container_gets_its_key_and_the_next_before_it_expires() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "authorized\n").unwrap();
+    let answers = [
+        expiring("one", "2000-01-01T00:00:00Z"),
+        expiring("two", "2100-01-01T00:00:00Z"),
+        expiring("three", ""),
+    ];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let options = AwsOptions {
+        container_endpoint: format!("http://127.0.0.1:{}/get?x=1", server.port),
+        ..AwsOptions::default()
+    };
+    let path = token.display().to_string();
+    let mut chain = chain(&options, &[("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path.as_str())]);
+    assert_eq!(chain.key().await.unwrap().id, "one");
+    for _ in 0..2 {
+        assert_eq!(chain.key().await.unwrap().id, "two");
+    }
+    chain.refused();
+    assert_eq!(chain.key().await.unwrap().id, "three");
+    let request = server.received.recv().await.unwrap();
+    assert!(
+        request.starts_with("GET /get?x=1 HTTP/1.1") && request.contains("authorization: authorized"),
+        "{request}"
+    );
+}
+
+#[tokio::test]
+async fn an_instance_gets_the_key_of_its_role() {
+    let answers = [json("session"), json("mixer\n"), expiring("role", "2100-01-01T00:00:00Z")];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let mut found = chain(&AwsOptions::default(), &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str())]);
+    assert_eq!(found.key().await.unwrap().id, "role");
+    for (start, header) in [
+        ("PUT /latest/api/token", "x-aws-ec2-metadata-token-ttl-seconds: 21600"),
+        ("GET /latest/meta-data/iam/security-credentials/ ", "x-aws-ec2-metadata-token: session"),
+        ("GET /latest/meta-data/iam/security-credentials/mixer ", "x-aws-ec2-metadata-token: session"),
+    ] {
+        let request = server.received.recv().await.unwrap();
+        assert!(request.starts_with(start) && request.contains(header), "{request}");
+    }
+    let mut none = chain(&AwsOptions::default(), &[("AWS_EC2_METADATA_DISABLED", "true")]);
+    let why = none.key().await.unwrap_err();
+    let start =
+        "no access key: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor profile `default` in ";
+    assert!(
+        why.starts_with(start) && why.ends_with("; the instance metadata service is switched off"),
+        "{why}"
+    );
+}
+
+#[test]
+fn endpoints_and_regions_are_those_of_the_environment_or_the_public_ones() {
+    let endpoint = |region: &str, variables: &[(&str, &str)]| {
+        let find = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        endpoint(&["LOGS", "CLOUDWATCH_LOGS"], "logs", region, &find)
+    };
+    assert_eq!(endpoint("eu-west-1", &[]), "https://logs.eu-west-1.amazonaws.com");
+    assert_eq!(endpoint("cn-north-1", &[]), "https://logs.cn-north-1.amazonaws.com.cn");
+    let all = ("AWS_ENDPOINT_URL", "http://all");
+    assert_eq!(endpoint("x", &[all]), "http://all");
+    assert_eq!(endpoint("x", &[all, ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", "http://logs")]), "http://logs");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    std::fs::write(&file, "[default]\nregion = eu-north-1\n").unwrap();
+    let path = file.display().to_string();
+    let of_file = |name: &str| (name == "AWS_CONFIG_FILE").then(|| path.clone());
+    assert_eq!(region(&AwsOptions::default(), &of_file).as_deref(), Some("eu-north-1"));
+    let of_variable = |name: &str| (name == "AWS_DEFAULT_REGION").then(|| "us-west-2".to_owned());
+    assert_eq!(region(&AwsOptions::default(), &of_variable).as_deref(), Some("us-west-2"));
+    assert_eq!(region(&AwsOptions::default(), &|_| None), None);
+}

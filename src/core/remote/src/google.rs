@@ -1,0 +1,255 @@
+//! Access tokens for Google's services, and what its metadata server knows.
+//!
+//! Tokens come from a key file, from application default credentials, or from the metadata server; they are replaced before they expire.
+//! One [`GoogleTokens`] serves all calls of a handler.
+
+mod key;
+mod metadata;
+
+pub use metadata::{GoogleMetadata, MetadataFact};
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use mixer_base::file_stamp::FileStamp;
+
+use crate::RemoteError;
+use crate::answer::{Answer, foreign};
+use crate::credential::Secret;
+use crate::http::{HttpOptions, HttpTarget};
+use key::Key;
+
+/// Tokens are replaced so long before they end.
+const MARGIN: Duration = Duration::from_secs(300);
+/// For how long a token is used whose end is not said.
+const UNBOUNDED: Duration = Duration::from_secs(600);
+/// After a failure, no other attempt for so long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often the key file is looked at.
+const LOOKS: Duration = Duration::from_secs(5);
+/// The limit of a request for a token.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where tokens come from. Empty: where Google's own libraries look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GoogleOptions {
+    /// The key file of a service account, or that of application default credentials; empty: `GOOGLE_APPLICATION_CREDENTIALS`, or the file of
+    /// gcloud.
+    pub key_file: PathBuf,
+    /// What tokens are for, separated by spaces.
+    pub scopes: &'static str,
+    /// The URL that gives tokens, instead of that of the key file.
+    pub token_endpoint: String,
+    /// The URL of the metadata server; empty: `GCE_METADATA_HOST`, or `http://metadata.google.internal`.
+    pub metadata_endpoint: String,
+    /// The roots of TLS to the token endpoint, PEM; empty: those of the system.
+    pub ca_file: PathBuf,
+}
+
+/// Looks up a variable of the environment; an empty one is none.
+type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Access tokens. Shared by all calls: one of them fetches the next token, and meanwhile the others use the last one.
+#[derive(Debug)]
+pub struct GoogleTokens {
+    source: Source,
+    options: GoogleOptions,
+    held: Mutex<Held>,
+    /// Held while a token is fetched.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+enum Source {
+    File(PathBuf),
+    Metadata(Box<GoogleMetadata>),
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    token: Option<Token>,
+    failed: Option<(Instant, String)>,
+    /// The key file that the token is of, and when it was looked at.
+    stamp: Option<FileStamp>,
+    looked: Option<Instant>,
+}
+
+#[derive(Debug, Clone)]
+struct Token {
+    authorization: HeaderValue,
+    replaced: Instant,
+    ends: Instant,
+}
+
+impl GoogleTokens {
+    /// Finds the source; asks nobody for a token yet. Errors: a key file that cannot be used, or an invalid URL.
+    pub fn new(options: GoogleOptions) -> Result<Self, RemoteError> {
+        Self::with(options, &environment)
+    }
+
+    fn with(options: GoogleOptions, environment: Environment<'_>) -> Result<Self, RemoteError> {
+        let source = match default_file(&options, environment) {
+            Some(file) => {
+                let key = Key::read(&file).map_err(RemoteError::Invalid)?;
+                token_target(&key, &options)?;
+                Source::File(file)
+            }
+            None => {
+                let metadata = GoogleMetadata::with(&options.metadata_endpoint, environment)?;
+                Source::Metadata(Box::new(metadata))
+            }
+        };
+        Ok(Self { source, options, held: Mutex::default(), turn: tokio::sync::Mutex::default() })
+    }
+
+    /// The header `authorization` of a call. Errors: there is no token, for operators and without credentials.
+    pub async fn authorization(&self) -> Result<HeaderValue, String> {
+        let now = Instant::now();
+        let usable = |token: &Token| token.authorization.clone();
+        if let Some(token) = self.token(now).filter(|token| now < token.replaced) {
+            return Ok(usable(&token));
+        }
+        let last = self.token(now).filter(|token| now < token.ends);
+        let _turn = match (&last, self.turn.try_lock()) {
+            (_, Ok(turn)) => turn,
+            (Some(last), Err(_)) => return Ok(usable(last)),
+            (None, Err(_)) => self.turn.lock().await,
+        };
+        // Another call may have fetched it, or failed to, meanwhile.
+        let now = Instant::now();
+        if let Some(token) = self.token(now).filter(|token| now < token.replaced) {
+            return Ok(usable(&token));
+        }
+        let recent = |failed: &(Instant, String)| now.saturating_duration_since(failed.0) < PAUSE;
+        let failed = self.held.lock().failed.clone().filter(recent);
+        let fetched = match failed {
+            Some((_, why)) => Err(why),
+            None => self.fetch().await,
+        };
+        match (fetched, last) {
+            (Ok(token), _) => {
+                let mut held = self.held.lock();
+                held.failed = None;
+                held.token = Some(token.clone());
+                Ok(usable(&token))
+            }
+            (Err(why), last) => {
+                let mut held = self.held.lock();
+                if !held.failed.as_ref().is_some_and(recent) {
+                    held.failed = Some((now, why.clone()));
+                }
+                last.map(|token| usable(&token)).ok_or(why)
+            }
+        }
+    }
+
+    /// The service did not accept the token: the next call fetches another one.
+    pub fn refused(&self) {
+        self.held.lock().token = None;
+    }
+
+    /// The token, if it is of the key that the file has now.
+    fn token(&self, now: Instant) -> Option<Token> {
+        let mut held = self.held.lock();
+        if let Source::File(file) = &self.source
+            && held.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOKS)
+        {
+            held.looked = Some(now);
+            // A file that is away for a moment is being replaced.
+            if let Some(stamp) = stamp(file).filter(|stamp| held.stamp.as_ref() != Some(stamp)) {
+                held.stamp = Some(stamp);
+                held.token = None;
+            }
+        }
+        held.token.clone()
+    }
+
+    async fn fetch(&self) -> Result<Token, String> {
+        match &self.source {
+            Source::Metadata(metadata) => {
+                let scopes: String =
+                    form_urlencoded::byte_serialize(self.options.scopes.replace(' ', ",").as_bytes())
+                        .collect();
+                let path = format!("instance/service-accounts/default/token?scopes={scopes}");
+                token(&metadata.get(&path).await?)
+            }
+            Source::File(file) => {
+                let key = Key::read(file)?;
+                let target = token_target(&key, &self.options).map_err(|error| error.to_string())?;
+                let body = key.request(self.options.scopes, jiff::Timestamp::now())?;
+                let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+                let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+                let reply = target.post(&headers, Bytes::from(body)).await;
+                let text = String::from_utf8_lossy(&reply.body);
+                match reply.answer {
+                    Answer::Delivered => token(&text),
+                    Answer::Retry { why, .. } | Answer::Refused(why) => {
+                        let said = serde_json::from_str::<Value>(&text).ok();
+                        let said = said.as_ref().and_then(|body| {
+                            body.get("error_description").or_else(|| body.get("error"))?.as_str()
+                        });
+                        let said = said.map(|said| format!(" ({})", foreign(said))).unwrap_or_default();
+                        Err(format!("no access token: {why}{said}"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn stamp(file: &Path) -> Option<FileStamp> {
+    std::fs::metadata(file).ok().map(|metadata| FileStamp::of(&metadata))
+}
+
+/// The file with credentials, if there is one.
+fn default_file(options: &GoogleOptions, environment: Environment<'_>) -> Option<PathBuf> {
+    if !options.key_file.as_os_str().is_empty() {
+        return Some(options.key_file.clone());
+    }
+    let named = environment("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from);
+    named.or_else(|| {
+        let directory = environment("CLOUDSDK_CONFIG")
+            .map(PathBuf::from)
+            .or_else(|| environment("HOME").map(|home| Path::new(&home).join(".config/gcloud")))?;
+        Some(directory.join("application_default_credentials.json")).filter(|file| file.is_file())
+    })
+}
+
+fn token_target(key: &Key, options: &GoogleOptions) -> Result<HttpTarget, RemoteError> {
+    let url = match options.token_endpoint.as_str() {
+        "" => key.token_uri(),
+        url => url,
+    };
+    let mut http = HttpOptions::new(url);
+    (http.timeout, http.connect_timeout) = (TIMEOUT, TIMEOUT);
+    http.tls.ca_file = options.ca_file.clone();
+    HttpTarget::new(http)
+}
+
+/// The token in an answer.
+fn token(body: &str) -> Result<Token, String> {
+    let document: Value =
+        serde_json::from_str(body).map_err(|_| "no access token: the answer is no JSON".to_owned())?;
+    let text = document.get("access_token").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let secret = Secret::new(text.ok_or_else(|| "no access token: the answer has none".to_owned())?);
+    let mut authorization = HeaderValue::try_from(format!("Bearer {}", secret.expose()))
+        .map_err(|_| "no access token: it has a character that no header can have".to_owned())?;
+    authorization.set_sensitive(true);
+    let left = document.get("expires_in").and_then(Value::as_u64).map_or(UNBOUNDED, Duration::from_secs);
+    // Longer than any token is valid.
+    let left = left.min(Duration::from_secs(24 * 3600));
+    let now = Instant::now();
+    Ok(Token { authorization, replaced: now + left.saturating_sub(MARGIN).max(left / 2), ends: now + left })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! The metadata server of Google's machines.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header::HeaderName};
+
+use super::Environment;
+use crate::RemoteError;
+use crate::answer::Answer;
+use crate::http::{HttpOptions, HttpTarget, ProxySetting};
+
+const HOST: &str = "metadata.google.internal";
+/// It is near, or not there at all.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the metadata server knows about where a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetadataFact {
+    /// The id of the project.
+    Project,
+    /// The location of the cluster; else the zone of the machine.
+    Location,
+    /// The name of the cluster.
+    Cluster,
+    /// The number of the machine.
+    Instance,
+}
+
+/// The metadata server.
+#[derive(Debug)]
+pub struct GoogleMetadata {
+    target: HttpTarget,
+    headers: HeaderMap,
+}
+
+impl GoogleMetadata {
+    /// `endpoint`: its URL; empty: that of `GCE_METADATA_HOST`, or the usual one. Errors: an invalid URL.
+    pub fn new(endpoint: &str) -> Result<Self, RemoteError> {
+        Self::with(endpoint, &super::environment)
+    }
+
+    pub(super) fn with(endpoint: &str, environment: Environment<'_>) -> Result<Self, RemoteError> {
+        let named = match endpoint {
+            "" => environment("GCE_METADATA_HOST").map(|host| format!("http://{host}")),
+            url => Some(url.to_owned()),
+        };
+        let target = HttpTarget::new(HttpOptions {
+            timeout: TIMEOUT,
+            connect_timeout: TIMEOUT,
+            proxy: ProxySetting::Direct,
+            ..HttpOptions::new(named.unwrap_or_else(|| format!("http://{HOST}")))
+        })?;
+        let flavor = HeaderValue::from_static("Google");
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("metadata-flavor"), flavor)]);
+        Ok(Self { target, headers })
+    }
+
+    /// A fact. Errors: the server is not there, or does not know it.
+    pub async fn fact(&self, fact: MetadataFact) -> Result<String, String> {
+        match fact {
+            MetadataFact::Project => self.get("project/project-id").await,
+            MetadataFact::Cluster => self.get("instance/attributes/cluster-name").await,
+            MetadataFact::Instance => self.get("instance/id").await,
+            MetadataFact::Location => match self.get("instance/attributes/cluster-location").await {
+                Ok(location) if !location.is_empty() => Ok(location),
+                _ => {
+                    let zone = self.get("instance/zone").await?;
+                    Ok(zone.rsplit('/').next().unwrap_or_default().to_owned())
+                }
+            },
+        }
+    }
+
+    /// What it says at a path.
+    pub(super) async fn get(&self, path: &str) -> Result<String, String> {
+        let path = format!("/computeMetadata/v1/{path}");
+        let reply = self.target.send_to(Method::GET, &path, &self.headers, Bytes::new()).await;
+        match reply.answer {
+            Answer::Delivered => Ok(String::from_utf8_lossy(&reply.body).trim().to_owned()),
+            Answer::Retry { why, .. } | Answer::Refused(why) => Err(format!("the metadata server: {why}")),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use super::*;
+use crate::tests::TestServer;
+
+/// A user of gcloud, whose requests need no signature.
+fn user_file(directory: &Path) -> PathBuf {
+    let file = directory.join("user.json");
+    let text = r#"{"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}"#;
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn json(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn none(_: &str) -> Option<String> {
+    None
+}
+
+#[tokio::test]
+async fn a_token_is_fetched_once_and_again_when_it_was_refused_or_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers = [
+        json(r#"{"access_token": "one", "expires_in": 3600}"#),
+        json(r#"{"access_token": "two", "expires_in": 0}"#),
+        json(r#"{"access_token": "three"}"#),
+    ];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let options = GoogleOptions {
+        key_file: user_file(directory.path()),
+        token_endpoint: format!("http://127.0.0.1:{}/token", server.port),
+        ..GoogleOptions::default()
+    };
+    let tokens = GoogleTokens::with(options, &none).unwrap();
+    for _ in 0..3 {
+        assert_eq!(tokens.authorization().await.unwrap(), "Bearer one");
+    }
+    tokens.refused();
+    assert_eq!(tokens.authorization().await.unwrap(), "Bearer two");
+    // It was over at once.
+    let last = tokens.authorization().await.unwrap();
+    assert_eq!(last, "Bearer three");
+    assert!(last.is_sensitive());
+    let request = server.received.recv().await.unwrap();
+    assert!(request.starts_with("POST /token HTTP/1.1") && request.contains("refresh_token=r"), "{request}");
+}
+
+#[tokio::test]
+async fn a_failure_is_told_to_all_who_ask_soon_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let body = r#"{"error": "invalid_grant", "error_description": "gone\nfor good"}"#;
+    let refusal = format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let server = TestServer::start(&[&refusal], None).await;
+    let options = GoogleOptions {
+        key_file: user_file(directory.path()),
+        token_endpoint: format!("http://127.0.0.1:{}/", server.port),
+        ..GoogleOptions::default()
+    };
+    let tokens = GoogleTokens::with(options, &none).unwrap();
+    for _ in 0..2 {
+        let why = tokens.authorization().await.unwrap_err();
+        assert_eq!(why, "no access token: HTTP status 400 Bad Request (gone for good)");
+    }
+}
+
+#[tokio::test]
+async fn the_metadata_server_gives_tokens_and_facts() {
+    let answers = [
+        json(r#"{"access_token": "meta", "expires_in": 100}"#),
+        json("project-1\n"),
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        json("projects/1/zones/us-central1-a"),
+    ];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let host = format!("127.0.0.1:{}", server.port);
+    let environment = |name: &str| (name == "GCE_METADATA_HOST").then(|| host.clone());
+    let options = GoogleOptions { scopes: "a b", ..GoogleOptions::default() };
+    let tokens = GoogleTokens::with(options, &environment).unwrap();
+    assert_eq!(tokens.authorization().await.unwrap(), "Bearer meta");
+    let request = server.received.recv().await.unwrap();
+    let path = "GET /computeMetadata/v1/instance/service-accounts/default/token?scopes=a%2Cb HTTP/1.1";
+    assert!(request.starts_with(path) && request.contains("metadata-flavor: Google"), "{request}");
+    let metadata = GoogleMetadata::with("", &environment).unwrap();
+    assert_eq!(metadata.fact(MetadataFact::Project).await.as_deref(), Ok("project-1"));
+    assert_eq!(metadata.fact(MetadataFact::Location).await.as_deref(), Ok("us-central1-a"));
+}
