@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn metric(name: &str, value_type: ValueType) -> BoundInstance {
     let mut instance = bound(name, "metric", "dimensions", &[]);
-    instance.leaves = [Leaf { field: "value", key: None, value_type }].into();
+    instance.leaves = [Leaf::new("value", None, value_type)].into();
     instance
 }
 

@@ -56,7 +56,7 @@ enum Feed {
 
 impl CloudWatchHandler {
     pub(super) fn start(params: &Params, instances: &[BoundInstance], env: &Env) -> Result<Self, BuildError> {
-        let feed = |instance: &BoundInstance| match instance.template.name {
+        let feed = |instance: &BoundInstance| match &*instance.template.name {
             "metric" => Ok(Feed::Metric(MetricTemplate::new(params, instance))),
             _ => LogTemplate::new(params, instance).map(|log| Feed::Log(Box::new(log))),
         };

@@ -15,14 +15,14 @@ const LOG: &str = "l.instance.ns";
 
 fn metric(value: ValueType, dimensions: &[(&str, ValueType)]) -> BoundInstance {
     let mut instance = bound(METRIC, "metric", "dimensions", dimensions);
-    let value = Leaf { field: "value", key: None, value_type: value };
+    let value = Leaf::new("value", None, value);
     instance.leaves = instance.leaves.iter().cloned().chain([value]).collect();
     instance
 }
 
 fn log(variables: &[(&str, ValueType)]) -> BoundInstance {
     let mut instance = bound(LOG, "logentry", "variables", variables);
-    let leaf = |field, value_type| Leaf { field, key: None, value_type };
+    let leaf = |field, value_type| Leaf::new(field, None, value_type);
     let fixed = [leaf("timestamp", ValueType::Timestamp), leaf("severity", ValueType::String)];
     instance.leaves = instance.leaves.iter().cloned().chain(fixed).collect();
     instance

@@ -13,7 +13,7 @@ use mixer_engine::adapter::{
 use super::Params;
 use super::cluster::Unknown;
 use super::lookup::Wanted;
-use super::output::{self, FIELDS, Found};
+use super::output::{self, FIELDS, Found, Outputs};
 use super::view::{Source, View, Views};
 use crate::AdapterOptions;
 
@@ -36,7 +36,7 @@ struct Shown {
     view: Arc<View>,
 }
 
-/// Positions of the fields of an instance.
+/// Positions of the fields of an instance, and of the outputs of its template.
 #[derive(Debug, Clone, Copy)]
 struct Inputs {
     source_uid: Option<usize>,
@@ -44,6 +44,7 @@ struct Inputs {
     destination_uid: Option<usize>,
     destination_ip: Option<usize>,
     destination_port: Option<usize>,
+    outputs: Outputs,
 }
 
 impl Inputs {
@@ -54,6 +55,7 @@ impl Inputs {
             destination_uid: instance.position("destination_uid"),
             destination_ip: instance.position("destination_ip"),
             destination_port: instance.position("destination_port"),
+            outputs: Outputs::of(instance),
         }
     }
 }
@@ -188,10 +190,10 @@ impl HandleGenerate for KubernetesHandler {
                 Some(Value::Int64(port)) => port,
                 _ => 0,
             };
-            output::destination(&found, port, &mut values);
+            output::destination(&inputs.outputs, &found, port, &mut values);
         }
         if let Some(found) = source {
-            output::source(&found, &mut values);
+            output::source(&inputs.outputs, &found, &mut values);
         }
         Reply::Ready(Ok(Generated { values }))
     }

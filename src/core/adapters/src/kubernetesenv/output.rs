@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mixer_engine::adapter::GeneratedValue;
+use mixer_engine::adapter::{BoundInstance, GeneratedValue};
 
 use super::owners::Owner;
 use super::pods::Pod;
@@ -15,96 +15,109 @@ pub(super) struct Found {
     pub(super) root: Option<Arc<Owner>>,
 }
 
-/// The names of the output fields for a side.
-struct Names {
-    pod_uid: &'static str,
-    pod_ip: &'static str,
-    host_ip: &'static str,
-    pod_name: &'static str,
-    namespace: &'static str,
-    labels: &'static str,
-    service_account_name: &'static str,
-    workload_name: &'static str,
-    workload_namespace: &'static str,
-    workload_uid: &'static str,
-    owner: &'static str,
-}
-
 /// Fields of a side at most.
 pub(super) const FIELDS: usize = 12;
 
-const SOURCE: Names = Names {
-    pod_uid: "source_pod_uid",
-    pod_ip: "source_pod_ip",
-    host_ip: "source_host_ip",
-    pod_name: "source_pod_name",
-    namespace: "source_namespace",
-    labels: "source_labels",
-    service_account_name: "source_service_account_name",
-    workload_name: "source_workload_name",
-    workload_namespace: "source_workload_namespace",
-    workload_uid: "source_workload_uid",
-    owner: "source_owner",
-};
+/// The positions of the outputs of the template.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outputs {
+    source: Side,
+    destination: Side,
+    destination_container_name: Option<usize>,
+}
 
-const DESTINATION: Names = Names {
-    pod_uid: "destination_pod_uid",
-    pod_ip: "destination_pod_ip",
-    host_ip: "destination_host_ip",
-    pod_name: "destination_pod_name",
-    namespace: "destination_namespace",
-    labels: "destination_labels",
-    service_account_name: "destination_service_account_name",
-    workload_name: "destination_workload_name",
-    workload_namespace: "destination_workload_namespace",
-    workload_uid: "destination_workload_uid",
-    owner: "destination_owner",
-};
+impl Outputs {
+    pub(super) fn of(instance: &BoundInstance) -> Self {
+        Self {
+            source: Side::of(instance, "source"),
+            destination: Side::of(instance, "destination"),
+            destination_container_name: instance.output("destination_container_name"),
+        }
+    }
+}
 
-type Values = Vec<(&'static str, GeneratedValue)>;
+/// The positions of the outputs of a side.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    pod_uid: Option<usize>,
+    pod_ip: Option<usize>,
+    host_ip: Option<usize>,
+    pod_name: Option<usize>,
+    namespace: Option<usize>,
+    labels: Option<usize>,
+    service_account_name: Option<usize>,
+    workload_name: Option<usize>,
+    workload_namespace: Option<usize>,
+    workload_uid: Option<usize>,
+    owner: Option<usize>,
+}
+
+impl Side {
+    fn of(instance: &BoundInstance, side: &str) -> Self {
+        let output = |name: &str| instance.output(&format!("{side}_{name}"));
+        Self {
+            pod_uid: output("pod_uid"),
+            pod_ip: output("pod_ip"),
+            host_ip: output("host_ip"),
+            pod_name: output("pod_name"),
+            namespace: output("namespace"),
+            labels: output("labels"),
+            service_account_name: output("service_account_name"),
+            workload_name: output("workload_name"),
+            workload_namespace: output("workload_namespace"),
+            workload_uid: output("workload_uid"),
+            owner: output("owner"),
+        }
+    }
+}
+
+type Values = Vec<(usize, GeneratedValue)>;
 
 /// Adds the attributes of the source.
-pub(super) fn source(found: &Found, out: &mut Values) {
-    fill(&SOURCE, found, out);
+pub(super) fn source(outputs: &Outputs, found: &Found, out: &mut Values) {
+    fill(&outputs.source, found, out);
 }
 
 /// Adds the attributes of the destination, with the container of a port.
-pub(super) fn destination(found: &Found, port: i64, out: &mut Values) {
-    fill(&DESTINATION, found, out);
-    if let Some(container) = found.pod.container(port) {
-        out.push(("destination_container_name", GeneratedValue::String((**container).to_owned())));
+pub(super) fn destination(outputs: &Outputs, found: &Found, port: i64, out: &mut Values) {
+    fill(&outputs.destination, found, out);
+    if let Some(container) = found.pod.container(port)
+        && let Some(at) = outputs.destination_container_name
+    {
+        out.push((at, GeneratedValue::String((**container).to_owned())));
     }
 }
 
-fn fill(names: &Names, Found { pod, root }: &Found, out: &mut Values) {
+fn fill(side: &Side, Found { pod, root }: &Found, out: &mut Values) {
     let (namespace, name, common) = (pod.namespace(), pod.name(), &pod.common);
-    let mut text = |field, value: String| out.push((field, GeneratedValue::String(value)));
-    text(names.pod_uid, format!("kubernetes://{name}.{namespace}"));
-    text(names.pod_name, name.to_owned());
-    text(names.namespace, namespace.to_owned());
+    let mut put = |at: Option<usize>, value| out.extend(at.map(|at| (at, value)));
+    let mut text = |at, value: String| put(at, GeneratedValue::String(value));
+    text(side.pod_uid, format!("kubernetes://{name}.{namespace}"));
+    text(side.pod_name, name.to_owned());
+    text(side.namespace, namespace.to_owned());
     if !common.service_account.is_empty() {
-        text(names.service_account_name, (*common.service_account).to_owned());
+        text(side.service_account_name, (*common.service_account).to_owned());
     }
     let workload = root.as_ref().map_or(name, |root| &*root.name);
-    text(names.workload_name, workload.to_owned());
-    text(names.workload_namespace, namespace.to_owned());
-    text(names.workload_uid, format!("istio://{namespace}/workloads/{workload}"));
+    text(side.workload_name, workload.to_owned());
+    text(side.workload_namespace, namespace.to_owned());
+    text(side.workload_uid, format!("istio://{namespace}/workloads/{workload}"));
     let link = |root: &Owner| {
         let kind = root.kind.to_lowercase();
         format!("kubernetes://apis/{}/namespaces/{namespace}/{kind}s/{}", root.api_version, root.name)
     };
     let of_pod = || common.self_link.as_deref().map(str::to_owned);
     if let Some(owner) = root.as_deref().map(link).or_else(of_pod) {
-        text(names.owner, owner);
+        text(side.owner, owner);
     }
     if let Some(ip) = pod.ip() {
-        out.push((names.pod_ip, GeneratedValue::IpAddress(ip)));
+        put(side.pod_ip, GeneratedValue::IpAddress(ip));
     }
     if let Some(ip) = pod.host_ip() {
-        out.push((names.host_ip, GeneratedValue::IpAddress(ip)));
+        put(side.host_ip, GeneratedValue::IpAddress(ip));
     }
     if !common.labels.is_empty() {
         let labels = common.labels.iter().map(|(key, value)| ((**key).to_owned(), (**value).to_owned()));
-        out.push((names.labels, GeneratedValue::StringMap(labels.collect())));
+        put(side.labels, GeneratedValue::StringMap(labels.collect()));
     }
 }

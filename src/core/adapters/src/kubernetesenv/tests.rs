@@ -60,16 +60,13 @@ impl Scene {
 
     async fn build_of(&self, source: &Source, wait: Duration) -> Result<KubernetesHandler, String> {
         let template = template::find("kubernetes").unwrap();
-        let fields = template.fields.iter();
-        let leaf = |field: &template::FieldInfo| Leaf {
-            field: field.name,
-            key: None,
-            value_type: mixer_attribute::ValueType::Unspecified,
+        let leaf = |field: &template::FieldInfo| {
+            Leaf::new(&field.path, None, mixer_attribute::ValueType::Unspecified)
         };
         let bound = BoundInstance {
             name: "attrs.instance.istio-system".into(),
+            leaves: template.fields.iter().map(leaf).collect(),
             template,
-            leaves: fields.map(leaf).collect(),
             messages: Vec::new(),
         };
         let wait = SignedDuration { nanos: i64::try_from(wait.as_nanos()).unwrap() };
@@ -94,11 +91,17 @@ fn generate(handler: &KubernetesHandler, uid: &str, ip: [u8; 4], port: i64) -> R
     }
 }
 
+/// What was generated, by the name of the output.
+fn named(generated: Generated) -> BTreeMap<String, GeneratedValue> {
+    let template = template::find("kubernetes").unwrap();
+    let values = generated.values.into_iter();
+    values.map(|(at, value)| (template.output[at].name.to_string(), value)).collect()
+}
+
 /// A text of the source with this identifier.
 fn text_of(handler: &KubernetesHandler, uid: &str, field: &str) -> Option<String> {
     let generated = generate(handler, uid, [0; 4], 0).unwrap();
-    let found = generated.values.into_iter().find(|(name, _)| *name == field)?;
-    match found.1 {
+    match named(generated).remove(field)? {
         GeneratedValue::String(text) => Some(text),
         other => Some(format!("{other:?}")),
     }
@@ -126,7 +129,7 @@ async fn attributes_are_those_of_the_pods_now() {
     let owner = text_of(&handler, "cart-1.shop", "source_owner").unwrap();
     assert_eq!(owner, "kubernetes://apis/apps/v1/namespaces/shop/deployments/cart");
     let both = generate(&handler, "kubernetes://cart-1.shop", [10, 0, 0, 2], 0).unwrap();
-    let names: BTreeMap<_, _> = both.values.into_iter().collect();
+    let names = named(both);
     assert_eq!(names["destination_pod_name"], GeneratedValue::String("db".to_owned()));
     assert_eq!(names["source_pod_ip"], GeneratedValue::IpAddress("10.0.0.1".parse().unwrap()));
     let labels = GeneratedValue::StringMap(vec![("app".to_owned(), "db".to_owned())]);

@@ -60,7 +60,7 @@ impl Bound {
     fn new(instance: &BoundInstance) -> Self {
         let dimension =
             |name: &str| instance.entries("dimensions").find(|(key, _)| *key == name).map(|(_, at)| at);
-        match instance.template.name {
+        match &*instance.template.name {
             "apikey" => Self::Key {
                 api: instance.position("api"),
                 operation: instance.position("api_operation"),

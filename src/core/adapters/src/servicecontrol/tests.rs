@@ -90,9 +90,9 @@ fn params() -> Params {
 
 /// Instances of the three templates.
 fn instances() -> Vec<BoundInstance> {
-    let with = |name: &str, template: &str, fields: &[&'static str]| {
+    let with = |name: &str, template: &str, fields: &[&str]| {
         let mut instance = bound(name, template, "", &[]);
-        let leaf = |field: &&'static str| Leaf { field, key: None, value_type: ValueType::String };
+        let leaf = |field: &&str| Leaf::new(field, None, ValueType::String);
         instance.leaves = fields.iter().map(leaf).collect();
         instance
     };

@@ -97,7 +97,7 @@ impl SignalFxHandler {
         let account = Arc::new(env.commons.get::<MemoryBudget>().share(Purpose::Series).open());
         let feed = |instance: &BoundInstance| {
             let kind = params.kind_of(&instance.name);
-            match (instance.template.name, kind) {
+            match (&*instance.template.name, kind) {
                 ("metric", Some(kind)) if params.enable_metrics => {
                     let labels = [&*env.handler_name, &*instance.name];
                     let overflowed = env.metrics.counter(Family::SignalfxOverflow, &labels);

@@ -56,10 +56,9 @@ struct Dimension {
 fn metric(value_type: ValueType) -> BoundInstance {
     let dimensions = [("svc.name/x", ValueType::String), ("svc_name_x", ValueType::String)];
     let mut instance = bound(NAME, "metric", "dimensions", &dimensions);
-    let of_resource =
-        |key: Option<&str>, field| Leaf { field, key: key.map(Into::into), value_type: ValueType::String };
+    let of_resource = |key: Option<&str>, field| Leaf::new(field, key, ValueType::String);
     let more = [
-        Leaf { field: "value", key: None, value_type },
+        Leaf::new("value", None, value_type),
         of_resource(None, "monitored_resource_type"),
         of_resource(Some("zone"), "monitored_resource_dimensions"),
     ];
@@ -73,7 +72,7 @@ fn tracespan() -> BoundInstance {
         ["code", "context.reporter.type", "destination.ip", "source.ip", "source.labels", "source.name"];
     let tags = tags.map(|tag| (tag, ValueType::String));
     let mut instance = bound("t.instance.ns", "tracespan", "span_tags", &tags);
-    let leaf = |field| Leaf { field, key: None, value_type: ValueType::String };
+    let leaf = |field| Leaf::new(field, None, ValueType::String);
     let fields = ["trace_id", "span_id", "span_name", "start_time", "end_time", "httpStatusCode"];
     instance.leaves = instance.leaves.iter().cloned().chain(fields.into_iter().map(leaf)).collect();
     instance

@@ -27,7 +27,7 @@ fn logentry(name: &str) -> BoundInstance {
 fn metric() -> BoundInstance {
     let dimensions = [("code", ValueType::Int64), ("svc", ValueType::String)];
     let mut instance = bound(METRIC, "metric", "dimensions", &dimensions);
-    let value = Leaf { field: "value", key: None, value_type: ValueType::Double };
+    let value = Leaf::new("value", None, ValueType::Double);
     instance.leaves = instance.leaves.iter().cloned().chain([value]).collect();
     instance
 }

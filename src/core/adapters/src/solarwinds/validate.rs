@@ -76,7 +76,7 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
     }
     targets(params, problems);
     for instance in instances {
-        let (name, field) = (&*instance.name, instance.template.name);
+        let (name, field) = (&*instance.name, &*instance.template.name);
         let text = match field {
             "metric" if params.tokens().next().is_some() && !params.metrics.contains_key(name) => {
                 format!("{name} has no entry in `metrics`, and is not sent")

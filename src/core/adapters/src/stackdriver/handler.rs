@@ -354,7 +354,7 @@ impl StackdriverHandler {
 
 fn feed(params: &Params, project: &str, instance: &BoundInstance) -> Result<Feed, String> {
     let name = &*instance.name;
-    Ok(match instance.template.name {
+    Ok(match &*instance.template.name {
         "metric" => match params.metric_info.get(name) {
             Some(info) => Feed::Metric(Box::new(MetricTemplate::new(info, instance))),
             None => Feed::Nowhere,

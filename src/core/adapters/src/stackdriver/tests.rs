@@ -14,7 +14,7 @@ const METRIC: &str = "m.instance.ns";
 
 fn metric(value_type: ValueType) -> BoundInstance {
     let mut instance = bound(METRIC, "metric", "dimensions", &[]);
-    instance.leaves = [Leaf { field: "value", key: None, value_type }].into();
+    instance.leaves = [Leaf::new("value", None, value_type)].into();
     instance
 }
 
