@@ -237,6 +237,9 @@ async fn reports_of_several_services_are_sent_when_the_handler_closes() {
     assert_eq!(sent, [path("a"), path("b"), path("b")]);
 }
 
+/// Makes parameters invalid.
+type Change<'c> = &'c dyn Fn(&mut Params);
+
 #[test]
 fn parameters_are_checked() {
     let of = |change: &dyn Fn(&mut Params)| {
@@ -245,7 +248,7 @@ fn parameters_are_checked() {
         problems::<ServiceControl>(&params)
     };
     assert!(of(&|_| {}).is_empty());
-    let rows: [(&dyn Fn(&mut Params), &str); 9] = [
+    let rows: [(Change<'_>, &str); 9] = [
         (&|params| params.runtime_config = None, "runtimeConfig: config is nil"),
         (
             &|params| params.runtime_config = Some(RuntimeConfig::default()),
