@@ -15,7 +15,7 @@ const OUTPUT: &str = "adapter_template_kubernetes.output.";
 
 /// Declares the outputs of the generators.
 pub(super) fn declare(builder: &mut VocabularyBuilder) {
-    for output in template::find("kubernetes").map(|template| template.output).unwrap_or_default() {
+    for output in template::find("kubernetes").iter().flat_map(|template| &*template.output) {
         builder.declare(&format!("{OUTPUT}{}", output.name), output.value_type);
     }
 }

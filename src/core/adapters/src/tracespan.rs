@@ -166,7 +166,7 @@ impl SpanTemplate {
 
 /// Whether a trace is among the part of all traces that is sent. compat(1.3): the high half of its id decides, so that traces with short ids
 /// are always sampled; pinned by adapters-remote/zipkin.
-#[cfg(any(feature = "adapter-signalfx", feature = "adapter-zipkin"))]
+#[cfg(any(feature = "adapter-signalfx", feature = "adapter-stackdriver", feature = "adapter-zipkin"))]
 pub(crate) fn is_sampled(trace_id: u128, part: f64) -> bool {
     let high = (trace_id >> 64) as u64;
     part >= 1.0 || high >> 1 < (part * (1_u64 << 63) as f64) as u64
@@ -190,14 +190,6 @@ pub(crate) fn id(digits: &[u8], most_bytes: usize) -> Id {
     }
     let number = std::str::from_utf8(digits).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
     number.filter(|number| *number != 0).map_or(Id::None, Id::Number)
-}
-
-/// Whether a trace is among the part of all traces that is sent. compat(1.3): the high half of its id decides, so that traces with short ids
-/// are always sampled; pinned by adapters-remote/zipkin.
-#[cfg(any(feature = "adapter-stackdriver", feature = "adapter-zipkin"))]
-pub(crate) fn is_sampled(trace_id: u128, part: f64) -> bool {
-    let high = (trace_id >> 64) as u64;
-    part >= 1.0 || high >> 1 < (part * (1_u64 << 63) as f64) as u64
 }
 
 /// The status of gRPC that stands for one of HTTP: its number and its name.
