@@ -42,9 +42,12 @@ impl Bindings {
         vocabulary: &Arc<Vocabulary>,
         arena: &'a Bump,
     ) -> Result<Json, String> {
-        for (name, value) in &generated.values {
-            let slot = vocabulary.slot(format!("{OUTPUT}{name}").as_bytes());
-            bag.set(slot.ok_or_else(|| format!("there is no output {name}"))?, copied(value, arena));
+        let template = template::find("kubernetes").ok_or("there is no template")?;
+        for (position, value) in &generated.values {
+            let output =
+                template.output.get(*position).ok_or_else(|| format!("there is no output {position}"))?;
+            let slot = vocabulary.slot(format!("{OUTPUT}{}", output.name).as_bytes());
+            bag.set(slot.ok_or_else(|| format!("{} is not declared", output.name))?, copied(value, arena));
         }
         let bound = self.0.iter().map(|(attribute, program)| {
             let value = program.eval(bag).map_err(|error| error.to_string())?;

@@ -125,7 +125,7 @@ mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
     fn memory_between_live_objects_goes_back_to_the_system() {
-        let resident = || crate::metrics::resident_bytes().unwrap();
+        let resident = || crate::metrics::private_bytes().unwrap();
         let before = resident();
         let mut objects: Vec<Option<Box<[u8]>>> =
             (0..200_000).map(|n| Some(vec![n as u8; 1000].into())).collect();

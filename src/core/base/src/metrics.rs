@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 pub use cells::{Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters};
-pub use process::{cpu_seconds, max_descriptors, resident_bytes};
+pub use process::{cpu_seconds, max_descriptors, private_bytes};
 
 pub use families::{FAMILIES, Family, FamilyInfo};
 

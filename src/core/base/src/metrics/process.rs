@@ -83,9 +83,9 @@ pub fn max_descriptors() -> Option<usize> {
     limit(&limits, "Max open files").filter(|limit| *limit >= 0.0).map(|limit| limit as usize)
 }
 
-/// Resident memory of the process, in bytes.
-pub fn resident_bytes() -> Option<u64> {
-    kilobytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:").map(|bytes| bytes as u64)
+/// Resident private memory of the process, heap and stacks, in bytes.
+pub fn private_bytes() -> Option<u64> {
+    kilobytes(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:").map(|bytes| bytes as u64)
 }
 
 /// The soft limit with this name; -1 when there is none.
