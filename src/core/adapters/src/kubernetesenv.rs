@@ -1,7 +1,7 @@
 //! Generates attributes from the pods of Kubernetes clusters: name, labels, service account and workload of the source and the destination.
 //!
 //! Pods and what owns them are followed in the background, a few fields of each ([`pods`]). A call looks them up in memory: it waits for
-//! nothing and takes no lock. Handlers with the same parameters share one [`view`]. While changes cannot be followed, the last known pods
+//! nothing and takes no lock. Handlers with the same parameters share one view. While changes cannot be followed, the last known pods
 //! serve, and the handler is degraded; before they were listed once, calls fail. See docs/adapters.md.
 
 #[cfg(feature = "adapter-kubernetesenv")]
