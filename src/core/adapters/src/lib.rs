@@ -55,6 +55,14 @@ mod overrides;
 pub mod prometheus;
 mod rbac;
 mod redisquota;
+#[cfg(any(
+    feature = "adapter-cloudwatch",
+    feature = "adapter-otlp",
+    feature = "adapter-signalfx",
+    feature = "adapter-solarwinds",
+    feature = "adapter-stackdriver"
+))]
+mod sending;
 mod servicecontrol;
 mod signalfx;
 mod solarwinds;

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{
-    AsyncSink, Batching, Bounds, Delivery, DeliveryStatus, Item, List, Retry, Settings, WhenFull,
-};
+use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Item, List, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
-    QueueStatus, Reply,
+    Reply,
 };
 use mixer_remote::{AwsOptions, AwsTarget, ClientTlsOptions, HttpOptions, aws_endpoint, aws_region};
 
@@ -20,6 +18,7 @@ use super::metric::{Datum, MetricTemplate};
 use super::params::Params;
 use super::send::{LogSender, MetricSender};
 use crate::outage::Outage;
+use crate::sending::SendingStatus;
 
 /// Data of a request at most, and their bytes, of which the service takes 1 MiB with the names of the parameters.
 const DATA: usize = 1000;
@@ -174,25 +173,14 @@ impl Handler for CloudWatchHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let mut queues = Vec::new();
-        let mut troubles = Vec::new();
-        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
-            queues.push(QueueStatus {
-                name: format!("bytes of {name} to be sent"),
-                length: status.queued_bytes,
-                capacity: self.queue,
-                dropped: status.full,
-            });
-            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
-        };
+        let mut status = SendingStatus::new(self.queue);
         if let Some(metrics) = &self.metrics {
-            add("metrics", metrics.status(), metrics.trouble());
+            status.add("metrics", metrics.status(), metrics.trouble());
         }
         if let Some(logs) = &self.logs {
-            add("logs", logs.status(), logs.trouble());
+            status.add("logs", logs.status(), logs.trouble());
         }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+        status.finish()
     }
 
     fn close(

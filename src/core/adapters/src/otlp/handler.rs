@@ -12,8 +12,8 @@ use mixer_base::metrics::Family;
 use mixer_base::task::Task;
 use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{
-    BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
-    QueueStatus, Reply, join_errors,
+    BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, Reply,
+    join_errors,
 };
 
 use super::export::{Exported, Exporter, Resources};
@@ -23,6 +23,7 @@ use super::params::Params;
 use super::reader::Reader;
 use super::series::{Recorded, WallClock};
 use super::span::{OtlpTemplate, SpanItem};
+use crate::sending::SendingStatus;
 use crate::tracespan::Outcome;
 
 /// Items of a request at most.
@@ -190,36 +191,25 @@ impl Handler for OtlpHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let mut queues = Vec::new();
-        let mut troubles = Vec::new();
-        let mut add = |name: &str, status: mixer_delivery::DeliveryStatus, trouble: Option<String>| {
-            queues.push(QueueStatus {
-                name: format!("bytes of {name} to be sent"),
-                length: status.queued_bytes,
-                capacity: self.queue,
-                dropped: status.full,
-            });
-            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
-        };
+        let mut status = SendingStatus::new(self.queue);
         if let Some(reader) = &self.reader {
-            add("metrics", reader.delivery.status(), reader.delivery.trouble());
+            status.add("metrics", reader.delivery.status(), reader.delivery.trouble());
         }
         if let Some(logs) = &self.logs {
-            add("logs", logs.status(), logs.trouble());
+            status.add("logs", logs.status(), logs.trouble());
         }
         if let Some(spans) = &self.spans {
-            add("spans", spans.status(), spans.trouble());
+            status.add("spans", spans.status(), spans.trouble());
         }
         for metric in self.reader.iter().flat_map(|reader| &reader.metrics) {
-            queues.push(QueueStatus {
-                name: format!("series {}", metric.head.name),
-                length: metric.series.len(),
-                capacity: metric.series.most(),
-                dropped: metric.overflowed.get(),
-            });
+            status.add_series(
+                &metric.head.name,
+                metric.series.len(),
+                metric.series.most(),
+                metric.overflowed.get(),
+            );
         }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+        status.finish()
     }
 
     fn close(

@@ -8,10 +8,10 @@ use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Family;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
-    QueueStatus, Reply, join_errors,
+    Reply, join_errors,
 };
 
 use super::Params;
@@ -19,6 +19,7 @@ use super::ingest::{Ingest, Ingested};
 use super::metric::{Metric, Point};
 use super::series::Recorded;
 use super::span::{JsonTemplate, SpanItem};
+use crate::sending::SendingStatus;
 use crate::tracespan::Outcome;
 
 /// Items of a request at most.
@@ -187,32 +188,22 @@ impl Handler for SignalFxHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let (mut queues, mut troubles) = (Vec::new(), Vec::new());
-        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
-            queues.push(QueueStatus {
-                name: format!("bytes of {name} to be sent"),
-                length: status.queued_bytes,
-                capacity: self.queue,
-                dropped: status.full,
-            });
-            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
-        };
+        let mut status = SendingStatus::new(self.queue);
         if let Some(reader) = &self.reader {
-            add("metrics", reader.delivery.status(), reader.delivery.trouble());
+            status.add("metrics", reader.delivery.status(), reader.delivery.trouble());
         }
         if let Some(spans) = &self.spans {
-            add("spans", spans.status(), spans.trouble());
+            status.add("spans", spans.status(), spans.trouble());
         }
         for metric in self.reader.iter().flat_map(|reader| &reader.metrics) {
-            queues.push(QueueStatus {
-                name: format!("series {}", metric.name),
-                length: metric.series.len(),
-                capacity: metric.series.most(),
-                dropped: metric.overflowed.get(),
-            });
+            status.add_series(
+                &metric.name,
+                metric.series.len(),
+                metric.series.most(),
+                metric.overflowed.get(),
+            );
         }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+        status.finish()
     }
 
     fn close(

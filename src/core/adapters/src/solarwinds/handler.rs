@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
-    QueueStatus, Reply, join_errors,
+    Reply, join_errors,
 };
 use mixer_remote::{
     Authentication, ClientTlsOptions, Credential, DatagramTarget, HttpOptions, HttpTarget, StreamOptions,
@@ -22,6 +22,7 @@ use super::validate::MOST;
 use super::{Params, Protocol};
 use crate::options::AdapterOptions;
 use crate::outage::Outage;
+use crate::sending::SendingStatus;
 
 /// How long items wait for others.
 const WAIT: Duration = Duration::from_millis(500);
@@ -220,24 +221,14 @@ impl Handler for SolarwindsHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let (mut queues, mut troubles) = (Vec::new(), Vec::new());
-        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
-            queues.push(QueueStatus {
-                name: format!("bytes of {name} to be sent"),
-                length: status.queued_bytes,
-                capacity: self.queue,
-                dropped: status.full,
-            });
-            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
-        };
+        let mut status = SendingStatus::new(self.queue);
         if let Some(messages) = &self.messages {
-            add("logs", messages.status(), messages.trouble());
+            status.add("logs", messages.status(), messages.trouble());
         }
         if let Some(measurements) = &self.measurements {
-            add("metrics", measurements.status(), measurements.trouble());
+            status.add("metrics", measurements.status(), measurements.trouble());
         }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
+        status.finish()
     }
 
     fn close(

@@ -8,10 +8,10 @@ use std::time::Duration;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
-    QueueStatus, Reply,
+    Reply,
 };
 use mixer_remote::{GoogleMetadata, GoogleOptions, GoogleTokens, RemoteError};
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use super::series::{MetricTemplate, Pushed, SeriesTable};
 use super::sinks::Sinks;
 use super::span::{SpanItem, TraceTemplate};
 use crate::outage::Outage;
+use crate::sending::SendingStatus;
 use crate::tracespan::Outcome;
 
 /// What tokens are for.
@@ -379,34 +380,23 @@ impl Handler for StackdriverHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let mut queues = Vec::new();
-        let mut troubles = Vec::new();
-        let mut add = |name: &str, status: DeliveryStatus, trouble: Option<String>| {
-            queues.push(QueueStatus {
-                name: format!("bytes of {name} to be sent"),
-                length: status.queued_bytes,
-                capacity: self.queue,
-                dropped: status.full,
-            });
-            troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
-        };
+        let mut status = SendingStatus::new(self.queue);
         let mut notes = Vec::new();
         if let Some(metrics) = &self.metrics {
-            add("metrics", metrics.delivery.status(), metrics.delivery.trouble());
+            status.add("metrics", metrics.delivery.status(), metrics.delivery.trouble());
             notes.push(("series", metrics.table.len().to_string()));
         }
         if let Some(logs) = &self.logs {
-            add("log entries", logs.status(), logs.trouble());
+            status.add("log entries", logs.status(), logs.trouble());
         }
         if let Some(spans) = &self.spans {
-            add("spans", spans.status(), spans.trouble());
+            status.add("spans", spans.status(), spans.trouble());
         }
         if let Some(edges) = &self.edges {
-            add("edges", edges.delivery.status(), edges.delivery.trouble());
+            status.add("edges", edges.delivery.status(), edges.delivery.trouble());
             notes.push(("entities and edges", edges.graph.lock().len().to_string()));
         }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        HandlerStatus { trouble, queues, notes, ..HandlerStatus::default() }
+        HandlerStatus { notes, ..status.finish() }
     }
 
     fn close(
