@@ -1,5 +1,6 @@
 //! What a connection keeps between two events, besides delivered requests and answers.
 
+use super::super::stream::Stream;
 use super::head_cache::HeadCache;
 use super::{ConnectionError, ErrorCode, Session};
 
@@ -8,33 +9,28 @@ const GRAIN: usize = 4 << 10;
 /// Bytes that do not count: the frame that arrives, tables of usual size, and the output that there is before reading pauses. A connection
 /// with one call at a time is served although others took all memory.
 const FREE: usize = 40 << 10;
-/// Entries of empty queues and maps that are kept.
-const KEPT_ENTRIES: usize = 256;
+/// Entries of nearly empty tables that are kept: their memory is a part of what does not count.
+const KEPT_ENTRIES: usize = 48;
 
 impl Session {
-    /// Counts what the connection keeps until something happens: `input` bytes of its driver, unsent output, tables and caches, and the heads of
-    /// requests that wait. Without memory for them the caches are emptied, then those requests are refused.
+    /// Counts what the connection keeps until something happens: `input` bytes of its driver, unsent output, tables and caches, its streams, and
+    /// the heads of requests that wait. Without memory for them the caches are emptied, then those requests are refused.
     ///
     /// Errors: there is no memory for the rest.
     pub fn count_kept(&mut self, input: usize) -> Result<(), ConnectionError> {
-        if self.streams.is_empty() && self.streams.capacity() > 4 * KEPT_ENTRIES {
-            self.streams.shrink_to(KEPT_ENTRIES);
-        }
-        for queue in [&mut self.new_requests, &mut self.blocked] {
-            if queue.is_empty() && queue.capacity() > 4 * KEPT_ENTRIES {
-                queue.shrink_to(KEPT_ENTRIES);
-            }
-        }
+        self.shrink_tables(4 * KEPT_ENTRIES);
         if self.adjust_kept(input) {
             return Ok(());
         }
         self.head_cache = HeadCache::default();
         self.output.shrink_to_fit();
+        self.shrink_tables(0);
         if self.adjust_kept(input) {
             return Ok(());
         }
-        if self.waiting_heads > 0 {
+        if self.waiting_requests() > 0 {
             self.refuse_waiting();
+            self.shrink_tables(0);
             if self.adjust_kept(input) {
                 return Ok(());
             }
@@ -45,9 +41,31 @@ impl Session {
         })
     }
 
+    /// Shrinks the tables of streams with room for more than `entries`, if at most a quarter of it is used.
+    fn shrink_tables(&mut self, entries: usize) {
+        let wanted =
+            |used: usize, room: usize| (room > entries && used <= room / 4).then_some(used.max(entries / 4));
+        if let Some(room) = wanted(self.streams.len(), self.streams.capacity()) {
+            self.streams.shrink_to(room);
+        }
+        for queue in [&mut self.new_requests, &mut self.blocked] {
+            if let Some(room) = wanted(queue.len(), queue.capacity()) {
+                queue.shrink_to(room);
+            }
+        }
+    }
+
+    /// Bytes of the tables of streams. What streams refer to counts by itself.
+    fn stream_tables(&self) -> usize {
+        // An entry of the table has a byte of its hash besides, and one of eight is always free.
+        let entry = size_of::<(u32, Stream)>() + 1;
+        let queued = self.new_requests.capacity() + self.blocked.capacity();
+        self.streams.capacity() / 7 * 8 * entry + queued * size_of::<u32>()
+    }
+
     /// Returns false, and counts as before, if there is no memory.
     fn adjust_kept(&mut self, input: usize) -> bool {
-        let tables = self.head_cache.memory() + self.decoder.memory();
+        let tables = self.head_cache.memory() + self.decoder.memory() + self.stream_tables();
         let bytes = input + self.output.capacity() + tables + self.waiting_heads;
         let kept = bytes.saturating_sub(FREE).div_ceil(GRAIN) * GRAIN;
         if kept < self.kept {

@@ -513,3 +513,27 @@ fn a_large_head_counts_until_its_request_is_answered() {
     }
     assert_eq!(session.flow_control.held(), 0);
 }
+
+#[test]
+fn streams_count_also_if_their_heads_are_of_the_cache() {
+    let account = Counted::of(1 << 20);
+    let mut session = open_for_heads(account.clone());
+    let requests = calls(1000).concat();
+    assert_eq!(session.receive(&requests), Ok(requests.len()));
+    session.count_kept(0).unwrap();
+    let streams = session.streams.len() * size_of::<crate::stream::Stream>();
+    assert_eq!((session.streams.len(), session.waiting_heads), (1000, 0));
+    assert!(account.taken() + (40 << 10) >= streams, "{} of {streams}", account.taken());
+    // Without memory they are refused, and the connection goes on.
+    let mut poor = open_for_heads(Counted::of(64 << 10));
+    assert_eq!(poor.receive(&requests), Ok(requests.len()));
+    poor.count_kept(0).expect("the connection goes on");
+    assert_eq!((poor.streams.len(), poor.waiting_requests()), (0, 0));
+    // What is answered counts no longer.
+    while let Some(request) = session.next_request() {
+        session.send_fixed_response(request.stream, Bytes::new());
+    }
+    sent(&mut session);
+    session.count_kept(0).unwrap();
+    assert_eq!(account.taken(), 0);
+}
