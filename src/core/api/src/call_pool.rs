@@ -35,18 +35,17 @@ impl CallPool {
         Self { pool: self.pool.clone(), rejection }
     }
 
-    /// Runs a call. One that is not ready when it is first polled continues with a permit of the pool.
+    /// Runs a call, which stays where it is: its future is large. One that is not ready when it is first polled continues with a permit of the pool.
     ///
     /// INVARIANT: the first poll of a call acquires nothing that another call waits for. The call is not polled while it waits for its
     /// permit, so that others with permits could wait for it forever.
     ///
     /// Errors: those of the call; INTERNAL if it panics; DEADLINE_EXCEEDED if the deadline passes in the queue; the status of the service if pool and queue
     /// are full.
-    pub async fn run<T, F>(&self, call: F, deadline: Option<Instant>) -> Result<T, GrpcError>
+    pub async fn run<T, F>(&self, mut call: Pin<&mut F>, deadline: Option<Instant>) -> Result<T, GrpcError>
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
-        let mut call = std::pin::pin!(call);
         let first = std::future::poll_fn(|cx| Poll::Ready(poll_call(call.as_mut(), cx))).await;
         match first {
             Poll::Ready(answer) => answer,
@@ -103,6 +102,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
     use mixer_base::pool::PoolOptions;
 
@@ -116,7 +117,7 @@ mod tests {
             panic!("while encoding")
         };
         let answers: [Result<(), GrpcError>; 2] =
-            [calls.run(at_once, None).await, calls.run(later, None).await];
+            [calls.run(pin!(at_once), None).await, calls.run(pin!(later), None).await];
         for answer in answers {
             let error = answer.unwrap_err();
             assert_eq!(error, GrpcError::panicked());

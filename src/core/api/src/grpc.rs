@@ -1,6 +1,7 @@
 //! gRPC framing on HTTP/2: unary calls, and messages of client streams.
 
 mod framing;
+mod received;
 mod request;
 mod response;
 

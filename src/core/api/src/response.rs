@@ -38,7 +38,11 @@ impl DecisionSink for ResponseBuilder {
         is_cacheable: bool,
     ) -> Option<Cacheable<CheckAnswer>> {
         let reads = self.reads();
-        let outcome = match self.confuses_proxies(bag) {
+        // What is made of a whole map follows from more than references can express.
+        let reads_whole_map = || outcome.depends_on_map || bag.reads_map_without_key();
+        let is_confusing =
+            self.confuses_proxies(bag) || self.protocol != Protocol::IstioMixer && reads_whole_map();
+        let outcome = match is_confusing {
             true => CheckOutcome { valid_use_count: 0, ..outcome },
             false => outcome,
         };

@@ -172,7 +172,7 @@ impl SpanBuilder<'_> {
         for dispatch in &trace.dispatches {
             let Some((from, to)) = dispatch.called else { continue };
             let (template, handler) = (&*dispatch.template, &*dispatch.handler.name);
-            let adapter = dispatch.handler.adapter.info().name;
+            let adapter = dispatch.handler.adapter_name();
             let span = self.local(format!("{template}:{handler}({adapter})"), parent, from, to);
             log_outcome(span, template, handler, adapter, outcome_of(dispatch));
         }
@@ -209,17 +209,11 @@ fn outcome_of(dispatch: &TracedDispatch) -> HandlerOutcome {
 }
 
 /// Adds the event of a handler call, with the fields of Istio Mixer.
-fn log_outcome(
-    span: &mut Span,
-    template: &str,
-    handler: &str,
-    adapter: &'static str,
-    outcome: HandlerOutcome,
-) {
+fn log_outcome(span: &mut Span, template: &str, handler: &str, adapter: &str, outcome: HandlerOutcome) {
     let fields = vec![
         ("meshFunction", template.to_owned().into()),
         ("handler", handler.to_owned().into()),
-        ("adapter", adapter.into()),
+        ("adapter", adapter.to_owned().into()),
         (
             "response_code",
             rpc_code::name(outcome.code).map_or_else(|| outcome.code.to_string().into(), Into::into),

@@ -1,5 +1,6 @@
 //! Serves the gRPC methods with one request message, the same for every service.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -81,7 +82,7 @@ impl UnaryMethod {
         let result = match receive(body, *max_message, due).await {
             Ok(message) => {
                 received = message.len();
-                pool.run(handle(message, call), call.deadline).await
+                pool.run(pin!(handle(message, call)), call.deadline).await
             }
             Err(error) => Err(error),
         }

@@ -41,6 +41,8 @@ pub struct AttributeBag<'a> {
     /// Values of later records of a delta report, by name, also of names without a slot.
     delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
     overlay: ArenaVec<'a, Overlaid<'a>>,
+    /// The outputs that expressions read now, by position.
+    outputs: Cell<&'a [Option<Value<'a>>]>,
     references: References<'a>,
     searches: SearchBudget,
 }
@@ -118,6 +120,7 @@ impl<'a> AttributeBag<'a> {
             places: arena.alloc_slice_fill_copy(vocabulary.len(), SlotPlace::default()),
             delta: ArenaVec::new_in(arena),
             overlay: ArenaVec::new_in(arena),
+            outputs: Cell::new(&[]),
             references: References::new(vocabulary.len(), arena),
             searches: SearchBudget::new(Self::SEARCH_LIMIT),
         }
@@ -152,6 +155,7 @@ impl<'a> AttributeBag<'a> {
         self.places.fill(SlotPlace::default());
         self.delta.clear();
         self.overlay.clear();
+        self.outputs.set(&[]);
         self.references.clear();
         self.searches.renew();
         self.fill(attributes, default_words);
@@ -213,7 +217,10 @@ impl<'a> AttributeBag<'a> {
                 return self.delta.get(index).map(|(_, value)| *value);
             }
             Some((_, index)) => self.received(index, slot),
-            None => None,
+            None => match slot.output_position() {
+                Some(position) => return self.outputs.get().get(position).copied().flatten(),
+                None => None,
+            },
         };
         if matches!(value, Some(Value::StringMap(_))) {
             self.references.map_read(slot);
@@ -228,10 +235,17 @@ impl<'a> AttributeBag<'a> {
         if let Some(overlaid) = self.overlaid(slot) {
             return Some(overlaid.value);
         }
-        match self.place(slot)? {
-            (place, index) if place.is_delta() => self.delta.get(index).map(|(_, value)| *value),
-            (_, index) => self.received(index, slot),
+        match self.place(slot) {
+            Some((place, index)) if place.is_delta() => self.delta.get(index).map(|(_, value)| *value),
+            Some((_, index)) => self.received(index, slot),
+            None => self.outputs.get().get(slot.output_position()?).copied().flatten(),
         }
+    }
+
+    /// Sets the outputs of adapters that expressions read, by [position](SlotId::of_output); reads of them are not recorded. Returns
+    /// those before.
+    pub fn set_outputs(&self, outputs: &'a [Option<Value<'a>>]) -> &'a [Option<Value<'a>>] {
+        self.outputs.replace(outputs)
     }
 
     /// Reads the received value of an attribute, ignoring values set on top, without recording a reference: the value that a

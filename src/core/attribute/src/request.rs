@@ -83,10 +83,8 @@ pub enum RequestError {
         limit: usize,
     },
     /// A check with too many quotas, for gRPC INVALID_ARGUMENT.
-    #[error("the check asks for {found} quotas; at most {limit} are allowed (--max-check-quotas)")]
+    #[error("the check asks for more than {limit} quotas (--max-check-quotas)")]
     TooManyQuotas {
-        /// Quotas of the request, repeated names included.
-        found: usize,
         /// The limit.
         limit: usize,
     },
@@ -97,17 +95,16 @@ impl<'a> CheckRequest<'a> {
     ///
     /// Errors: invalid protobuf.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
-        Self::read(body, usize::MAX, arena).map(|(request, _)| request)
+        Ok(Self::read(body, usize::MAX, arena)?.unwrap_or_default())
     }
 
-    /// As [`decode`](Self::decode), for a request of at most `max_quotas` quotas. Excess quotas are neither stored nor sorted.
+    /// As [`decode`](Self::decode), for a request of at most `max_quotas` quotas, repeated names included. Nothing is read beyond them.
     ///
     /// Errors: invalid protobuf; more quotas; a name of a quota or a deduplication id of more than [`MAX_QUOTA_TEXT`].
     pub fn decode_bounded(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<Self, RequestError> {
-        let (request, found) = Self::read(body, max_quotas, arena)?;
-        if found > max_quotas {
-            return Err(RequestError::TooManyQuotas { found, limit: max_quotas });
-        }
+        let Some(request) = Self::read(body, max_quotas, arena)? else {
+            return Err(RequestError::TooManyQuotas { limit: max_quotas });
+        };
         check_length("deduplication id", request.deduplication_id)?;
         for quota in request.quotas {
             check_length("name of a quota", quota.name)?;
@@ -115,9 +112,8 @@ impl<'a> CheckRequest<'a> {
         Ok(request)
     }
 
-    /// Decodes a request with its first `max_quotas` quotas. Returns how many it has.
-    fn read(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<(Self, usize), DecodeError> {
-        let mut found = 0_usize;
+    /// Decodes a request; `None` if it has more quotas than `max_quotas`.
+    fn read(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<Option<Self>, DecodeError> {
         let mut request = Self::default();
         let mut attributes = None;
         let mut quotas = ArenaVec::new_in(arena);
@@ -132,10 +128,10 @@ impl<'a> CheckRequest<'a> {
                 3 => request.deduplication_id = text(reader.bytes_of(number, wire_type)?, arena),
                 4 => {
                     let bytes = reader.bytes_of(number, wire_type)?;
-                    found += 1;
-                    if found <= max_quotas {
-                        quotas.push(quota(bytes, arena)?);
+                    if quotas.len() == max_quotas {
+                        return Ok(None);
                     }
+                    quotas.push(quota(bytes, arena)?);
                 }
                 _ => reader.skip(wire_type)?,
             }
@@ -147,7 +143,7 @@ impl<'a> CheckRequest<'a> {
         quotas.sort_by_key(|quota: &QuotaParams<'_>| quota.name);
         quotas.dedup_by_key(|quota| quota.name);
         request.quotas = quotas.into_bump_slice();
-        Ok((request, found))
+        Ok(Some(request))
     }
 }
 

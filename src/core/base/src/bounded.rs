@@ -271,6 +271,11 @@ impl<T: Bounded> BoundedTable<T> {
     /// Inserts an entry whose key is not in the table. Returns false if the table refuses entries and is full, or if the entry
     /// alone exceeds the budget.
     pub fn insert(&mut self, hash: u64, value: T, now: u64) -> bool {
+        self.try_insert(hash, value, now).is_ok()
+    }
+
+    /// As [`insert`](Self::insert). Errors: the entry, if it is not inserted.
+    pub fn try_insert(&mut self, hash: u64, value: T, now: u64) -> Result<(), T> {
         for _ in 0..EXPIRED_PER_INSERTION {
             if !self.remove_expired(now) {
                 break;
@@ -283,19 +288,24 @@ impl<T: Bounded> BoundedTable<T> {
                 WhenFull::Evict => self.can_hold(bytes) && self.evict(now, NONE),
             };
             if !has_made_room {
-                return false;
+                return Err(value);
             }
         }
         let Some(at) = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE) else {
             self.release(bytes);
-            return false;
+            return Err(value);
         };
         let slots = &mut self.slots;
         slots.push(Slot { hash, older: NONE, newer: NONE, value });
         let hash_of = |at: &u32| slots.get(*at as usize).map_or(0, |slot| slot.hash);
         self.index.insert_unique(hash, at, hash_of);
         self.link_newest(at);
-        true
+        Ok(())
+    }
+
+    /// Removes and returns the entry that would be evicted next: the caller has to do something with it.
+    pub fn take_victim(&mut self, now: u64) -> Option<T> {
+        self.remove_at(self.victim(now, NONE)?)
     }
 
     /// Removes an expired entry, or else evicts the one with the lowest rank. False if there is none.

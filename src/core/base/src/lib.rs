@@ -15,6 +15,7 @@
 //! | [`log`] | log records: scopes, levels, formats, sinks |
 //! | [`memory`] | returning free memory to the system |
 //! | [`metrics`] | the server's own metrics |
+//! | [`pages`] | buffers of long messages |
 //! | [`pool`] | adaptive concurrency limits |
 //! | [`probe`] | liveness and readiness, and probe files |
 //! | [`quote`] | text in quotes with Go's escapes |
@@ -27,6 +28,7 @@
 //! | [`secrets`] | masking of secrets |
 //! | [`shard`] | per-worker shards and sharded counters |
 //! | [`shared_map`] | persistent sorted map |
+//! | [`suggestion`] | names that misspelt ones probably mean |
 //! | [`task`] | supervision of threads and tasks |
 //! | [`time`] | timestamps and durations with Go's text forms |
 //! | [`url`] | URL references as Go's `net/url` divides them |
@@ -43,6 +45,7 @@ pub mod json;
 pub mod log;
 pub mod memory;
 pub mod metrics;
+pub mod pages;
 pub mod pool;
 pub mod probe;
 pub mod quote;
@@ -55,6 +58,7 @@ pub mod scheduling;
 pub mod secrets;
 pub mod shard;
 pub mod shared_map;
+pub mod suggestion;
 pub mod task;
 pub mod time;
 pub mod url;

@@ -9,14 +9,17 @@ const WORTHWHILE: u64 = 16 << 20;
 const QUIET: f64 = 0.1;
 /// Looks in a row at which the process must be quiet.
 const QUIET_LOOKS: u32 = 3;
+/// Looks in a row with memory that is worth returning, after which it is returned although the process is not quiet.
+const PATIENCE: u32 = 30;
 
 /// Size from which an allocation has pages of its own, in bytes. It grows by moving pages instead of copying them, its pages come from the
 /// system as they are written, and they go back when it is freed: 256 page faults per MB, 0.5 to 1 ms. So it is larger than most messages.
 pub const OWN_PAGES: usize = 2 << 20;
 
-/// Returns free memory of the allocator to the system. Cost: a walk over its free lists, milliseconds per 100 MB; allocations of other
-/// threads wait for parts of it.
+/// Returns free memory of the allocator and of [`pages`](crate::pages) to the system. Cost: a walk over the allocator's free lists,
+/// milliseconds per 100 MB; allocations of other threads wait for parts of it.
 pub fn release() {
+    crate::pages::release();
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
     // SAFETY: malloc_trim is thread-safe and takes no pointer.
@@ -30,15 +33,18 @@ pub fn release() {
 pub fn set_up_allocator(arenas: usize) {
     #[cfg(target_env = "gnu")]
     {
-        // Free memory at the end of an arena that goes back to the system at once, in bytes. Less would go back and forth under load; the
-        // `Trimmer` returns it later.
-        const KEPT_FREE: libc::c_int = 8 << 20;
+        // Free memory at the end of an arena stays there until the `Trimmer` returns it: under load it would go back and forth, and to
+        // return many megabytes at once holds a thread for milliseconds.
+        const KEPT_FREE: libc::c_int = libc::c_int::MAX;
+        // Small chunks that are freed join their neighbours at once, instead of thousands at a time when a large one is allocated.
+        const LARGEST_UNJOINED: libc::c_int = 0;
         let own_pages = libc::c_int::try_from(OWN_PAGES).unwrap_or(libc::c_int::MAX);
         let arenas = libc::c_int::try_from(arenas).unwrap_or(libc::c_int::MAX);
         let options = [
             (libc::M_ARENA_MAX, arenas),
             (libc::M_MMAP_THRESHOLD, own_pages),
             (libc::M_TRIM_THRESHOLD, KEPT_FREE),
+            (libc::M_MXFAST, LARGEST_UNJOINED),
         ];
         for (option, value) in options {
             #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
@@ -50,19 +56,20 @@ pub fn set_up_allocator(arenas: usize) {
     }
 }
 
-/// Decides when to return memory: the process is quiet, and resident memory is well above what the last return left.
+/// Decides when to return memory: resident memory is well above what the last return left, and the process is quiet or was not for long.
 #[derive(Debug, Default)]
 pub struct Trimmer {
     /// Resident memory after the last return, or the least since.
     floor: Option<u64>,
     quiet_looks: u32,
+    worthwhile_looks: u32,
 }
 
 impl Trimmer {
     /// For a process that was not loaded yet, with its resident memory if it is known: a load that begins before the first look counts
     /// as one.
     pub fn new(resident: Option<u64>) -> Self {
-        Self { floor: resident, quiet_looks: 0 }
+        Self { floor: resident, ..Self::default() }
     }
 
     /// Whether to [`release`] now. To be called at fixed intervals with the resident memory in bytes and the CPU time of the interval
@@ -71,13 +78,14 @@ impl Trimmer {
         self.quiet_looks = if cpu < QUIET { self.quiet_looks.saturating_add(1) } else { 0 };
         let floor = self.floor.map_or(resident, |floor| floor.min(resident));
         self.floor = Some(floor);
-        self.quiet_looks >= QUIET_LOOKS && resident >= floor + WORTHWHILE
+        let is_worthwhile = resident >= floor + WORTHWHILE;
+        self.worthwhile_looks = if is_worthwhile { self.worthwhile_looks.saturating_add(1) } else { 0 };
+        is_worthwhile && (self.quiet_looks >= QUIET_LOOKS || self.worthwhile_looks >= PATIENCE)
     }
 
     /// Records what is resident after a return: what did not go back is in use.
     pub fn released(&mut self, resident: u64) {
-        self.floor = Some(resident);
-        self.quiet_looks = 0;
+        *self = Self::new(Some(resident));
     }
 }
 
@@ -113,6 +121,15 @@ mod tests {
         // Memory that goes back by itself lowers the floor.
         assert!(!trimmer.is_due(25 * MIB, 0.0));
         assert!(trimmer.is_due(41 * MIB, 0.0));
+    }
+
+    #[test]
+    fn memory_of_a_peak_is_returned_under_a_load_that_does_not_end() {
+        let mut trimmer = Trimmer::new(Some(20 * MIB));
+        let looks: Vec<bool> = (0..PATIENCE).map(|_| trimmer.is_due(300 * MIB, 1.0)).collect();
+        assert_eq!(looks.iter().position(|due| *due), Some(29), "a minute, with a look every two seconds");
+        trimmer.released(290 * MIB);
+        assert!(!(0..100).any(|_| trimmer.is_due(300 * MIB, 1.0)), "what stays is in use");
     }
 
     #[test]

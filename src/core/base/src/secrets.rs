@@ -44,10 +44,16 @@ const OPEN_KEYS: [&str; 6] =
 /// Names with these ends tell where a secret is, not what it is.
 const PLACES: [&str; 4] = ["file", "path", "dir", "url"];
 
+/// An address whose path is a secret: that of a trap of Circonus.
+const SECRET_ADDRESS: &str = "submissionurl";
+
 /// Whether a value with this name must be masked: the name of an attribute, header, field, environment variable or flag.
 /// Letter case, separators and percent-encoding make no difference. `key` alone is no secret: entries of maps and descriptors have it.
 pub fn is_secret(name: &str) -> bool {
     let name = unescaped(name).to_ascii_lowercase();
+    if name.replace(['_', '-'], "") == SECRET_ADDRESS {
+        return true;
+    }
     if PLACES.iter().any(|place| name.ends_with(place)) {
         return false;
     }
@@ -285,6 +291,8 @@ mod tests {
             "signingKeys",
             "--password",
             "dbCredentials",
+            "submissionUrl",
+            "submission_url",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -297,6 +305,7 @@ mod tests {
             "monkeys.count",
             "--tls-key-file",
             "tokenUrl",
+            "submissionUrlFile",
             "",
         ] {
             assert!(!is_secret(name), "{name}");

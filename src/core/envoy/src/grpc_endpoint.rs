@@ -1,5 +1,6 @@
 //! The gRPC methods that Envoy calls, on one worker.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -143,7 +144,7 @@ impl GrpcEndpoint {
             *received = received.saturating_add(message.len());
             let started = Instant::now();
             // The next message is read after the handlers have taken this one.
-            self.limits.pool.run(stream.report(message), None).await?;
+            self.limits.pool.run(pin!(stream.report(message)), None).await?;
             stream.give_way().await;
             messages.set_kept(stream.kept());
             if let Some(shedder) = &self.limits.shedder {

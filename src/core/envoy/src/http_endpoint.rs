@@ -9,6 +9,7 @@ mod json;
 mod limits;
 
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -230,7 +231,7 @@ impl Endpoint {
         };
         let request = check_request(&head.method, path, &head.headers, source, &body);
         let request = request.encode_to_vec();
-        match self.pool.run(self.service.check_http(&request, &head.headers), None).await {
+        match self.pool.run(pin!(self.service.check_http(&request, &head.headers)), None).await {
             Ok(response) => to_http(response),
             Err(error) => self.undecided(&error),
         }

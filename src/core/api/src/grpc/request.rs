@@ -3,14 +3,14 @@
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
 use http::{HeaderMap, Method, header};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
 use super::framing::PREFIX;
+use super::received::{Received, expected_length};
 use super::{Code, GrpcError};
-use mixer_base::memory::OWN_PAGES;
 use mixer_http2::CountedBody;
 
 /// Errors: UNIMPLEMENTED for another HTTP method than POST.
@@ -39,7 +39,7 @@ where
     B::Error: std::fmt::Display,
 {
     let mut first: Option<Bytes> = None;
-    let mut rest = BytesMut::new();
+    let mut rest = Received::new();
     // END_STREAM often comes with the last DATA frame; polling again would cost a lookup.
     while !body.is_end_stream()
         && let Some(frame) = body.frame().await
@@ -50,44 +50,28 @@ where
         if data.is_empty() {
             continue;
         }
-        if rest.is_empty() {
+        if rest.bytes().is_empty() {
             match first.take() {
                 None => {
                     check_prefix(&data, max_message)?;
                     first = Some(data);
                 }
                 Some(head) => {
-                    rest.reserve(head.len() + data.len());
-                    rest.extend_from_slice(&head);
-                    append(&mut rest, &data);
-                    check_prefix(&rest, max_message)?;
+                    rest = Received::of(&head, &data)?;
+                    check_prefix(rest.bytes(), max_message)?;
                 }
             }
         } else {
-            append(&mut rest, &data);
-            check_prefix(&rest, max_message)?;
+            rest.append(&data)?;
+            check_prefix(rest.bytes(), max_message)?;
         }
     }
-    let mut framed = first.unwrap_or_else(|| rest.freeze());
+    let mut framed = first.unwrap_or_else(|| rest.into_bytes());
     if expected_length(&framed) != Some(framed.len()) {
         return Err(GrpcError::new(Code::Internal, "the request is not one whole gRPC message"));
     }
     framed.advance(PREFIX);
     Ok(framed)
-}
-
-/// Appends to a message. Its prefix is a claim: memory is reserved for what arrives. Only a message that says to be very long gets address
-/// space of its own early, once a good part has arrived: what is still short is cheap to move there, and it grows there without copies.
-fn append(framed: &mut BytesMut, data: &[u8]) {
-    const GOOD_PART: usize = OWN_PAGES / 8;
-    let arrived = framed.len() + data.len();
-    if arrived > framed.capacity()
-        && (GOOD_PART..OWN_PAGES).contains(&arrived)
-        && expected_length(framed).is_some_and(|length| length > OWN_PAGES)
-    {
-        framed.reserve(OWN_PAGES + OWN_PAGES / 8 - framed.len());
-    }
-    framed.extend_from_slice(data);
 }
 
 /// As `read_message`, until `due`. Errors: also DEADLINE_EXCEEDED.
@@ -115,7 +99,7 @@ where
 pub struct Messages<B> {
     body: B,
     /// Received bytes of the next messages.
-    rest: BytesMut,
+    rest: Received,
     max_message: usize,
     receive_timeout: Duration,
     /// When the message that is being received must be complete.
@@ -124,9 +108,6 @@ pub struct Messages<B> {
     kept: usize,
 }
 
-/// Longest message after which the buffer is used again. A stream may be open for days: the buffer of a longer one is freed with it.
-const MAX_REUSED: usize = 64 << 10;
-
 impl<B> Messages<B>
 where
     B: CountedBody + Unpin,
@@ -134,7 +115,7 @@ where
 {
     /// The messages in `body`, each at most `max_message` bytes, and complete within `receive_timeout` of its first byte.
     pub fn new(body: B, max_message: usize, receive_timeout: Duration) -> Self {
-        Self { body, rest: BytesMut::new(), max_message, receive_timeout, due: None, kept: 0 }
+        Self { body, rest: Received::new(), max_message, receive_timeout, due: None, kept: 0 }
     }
 
     /// States how many bytes of the messages so far the caller keeps until the stream ends; they count like those being received.
@@ -147,24 +128,20 @@ where
     /// Errors: as `read_message`; DEADLINE_EXCEEDED for a message that takes too long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
         // The previous message was used.
-        self.body.keep(self.rest.len() + self.kept);
+        self.body.keep(self.rest.bytes().len() + self.kept);
         loop {
-            if self.rest.first().is_some_and(|flag| *flag != 0) {
+            if self.rest.bytes().first().is_some_and(|flag| *flag != 0) {
                 return Err(compressed());
             }
-            if let Some(length) = expected_length(&self.rest) {
+            if let Some(length) = expected_length(self.rest.bytes()) {
                 if length - PREFIX > self.max_message {
                     return Err(too_large(length - PREFIX, self.max_message));
                 }
-                if self.rest.len() >= length {
-                    let mut message = self.rest.split_to(length);
+                if self.rest.bytes().len() >= length {
+                    let mut message = self.rest.take(length);
                     message.advance(PREFIX);
                     self.due = None;
-                    // What follows would keep the memory of the whole message.
-                    if length > MAX_REUSED && self.rest.len() <= MAX_REUSED {
-                        self.rest = BytesMut::from(&*self.rest);
-                    }
-                    return Ok(Some(message.freeze()));
+                    return Ok(Some(message));
                 }
             }
             let frame = match self.due_at() {
@@ -176,14 +153,14 @@ where
                 },
             };
             match frame {
-                None if self.rest.is_empty() => return Ok(None),
+                None if self.rest.bytes().is_empty() => return Ok(None),
                 None => return Err(GrpcError::new(Code::Internal, "the call ends inside a message")),
                 Some(Err(e)) => {
                     return Err(GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")));
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        append(&mut self.rest, &data);
+                        self.rest.append(&data)?;
                     }
                 }
             }
@@ -192,7 +169,7 @@ where
 
     /// When the message that is being received must be complete; `None` between messages.
     fn due_at(&mut self) -> Option<Instant> {
-        if self.rest.is_empty() {
+        if self.rest.bytes().is_empty() {
             return None;
         }
         let timeout = self.receive_timeout;
@@ -213,12 +190,6 @@ fn compressed() -> GrpcError {
 fn too_large(length: usize, max_message: usize) -> GrpcError {
     let text = format!("grpc: received message larger than max ({length} vs. {max_message})");
     GrpcError::new(Code::ResourceExhausted, text)
-}
-
-/// Length of prefix and message, once the prefix is complete.
-fn expected_length(framed: &[u8]) -> Option<usize> {
-    let [_, a, b, c, d, ..] = *framed else { return None };
-    Some(PREFIX + u32::from_be_bytes([a, b, c, d]) as usize)
 }
 
 fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {

@@ -137,6 +137,24 @@ fn an_entry_larger_than_the_budget_evicts_nothing() {
 }
 
 #[test]
+fn an_entry_that_is_refused_comes_back_and_a_victim_is_handed_out() {
+    let mut table = table(2, WhenFull::Refuse);
+    table.insert(1, item(1, 0, 90), 0);
+    table.insert(2, item(2, 1, 90), 1);
+    let refused = table.try_insert(3, item(3, 2, 90), 2).unwrap_err();
+    assert_eq!(refused.key, 3);
+    assert_eq!(table.take_victim(2).map(|item| item.key), Some(1));
+    assert!(table.try_insert(3, refused, 2).is_ok());
+    assert_eq!((keys(&table), table.evicted()), (vec![2, 3], 0), "no entry was lost");
+    assert_consistent(&table);
+    assert_eq!(
+        [table.take_victim(2), table.take_victim(2)].map(|item| item.map(|item| item.key)),
+        [Some(2), Some(3)]
+    );
+    assert!(table.take_victim(2).is_none() && table.bytes() == 0);
+}
+
+#[test]
 fn tables_of_one_account_share_its_bytes() {
     let share = Arc::new(crate::budget::Share::new(8 * Table::ENTRY_BYTES));
     let account = Arc::new(share.open());

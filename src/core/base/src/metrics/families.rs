@@ -240,8 +240,20 @@ families! {
         [&["metric"]];
     PrometheusScrapesRefused: Counter "mixer_prometheus_scrapes_refused_total"
         "The number of scrapes of the prometheus adapter that were refused because too many ran." [&[]];
+    RedisquotaCalls: Counter "mixer_redisquota_calls_total"
+        "Calls of the redisquota adapter, by handler and what answered: redis, lease, repeated (a known deduplication id), refused (known to be exhausted); without Redis: failed, open, closed, local." [&["answer", "handler"]];
     RedisquotaFailures: Counter "mixer_redisquota_failures_total"
         "Allocations that the redisquota adapter could not make, by handler and reason: unavailable, timeout, error." [&["handler", "reason"]];
+    RedisquotaLeaseAmounts: Counter "mixer_redisquota_lease_amounts_total"
+        "Amounts of shares that the redisquota adapter leased, by handler: taken, returned unused, lost." [&["event", "handler"]];
+    RedisquotaLeaseRequests: Counter "mixer_redisquota_lease_requests_total"
+        "Requests of the redisquota adapter for shares, by handler and result: answered, failed." [&["handler", "result"]];
+    RedisquotaLeased: Gauge "mixer_redisquota_leased_amount"
+        "The amount that the redisquota adapter can grant from leases, by handler." [&["handler"]];
+    RedisquotaLeases: Gauge "mixer_redisquota_leases"
+        "Windows of which the redisquota adapter holds a lease, by handler." [&["handler"]];
+    RedisquotaOutage: Gauge "mixer_redisquota_outage"
+        "1 while the redisquota adapter answers without Redis, by handler and how: fails, open, closed, local." [&["handler", "mode"]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::pin;
 
 use http::StatusCode;
 use prost::Message as _;
@@ -26,16 +27,9 @@ pub(super) async fn should_rate_limit(service: &EnvoyService, pool: &CallPool, b
         Ok(request) => request,
         Err(text) => return plain(StatusCode::BAD_REQUEST, &format!("{text}\n")),
     };
-    let framed = match pool
-        .run(
-            service.should_rate_limit(
-                request.encode_to_vec().into(),
-                CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() },
-            ),
-            None,
-        )
-        .await
-    {
+    let caller = CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() };
+    let call = pin!(service.should_rate_limit(request.encode_to_vec().into(), caller));
+    let framed = match pool.run(call, None).await {
         Ok(framed) => framed,
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
     };
