@@ -17,8 +17,14 @@ pub const DEFAULT: &str = "mixer.dev/default";
 /// Where OK of a rule for the mesh allows what a default refuses: `everywhere`.
 pub const ALLOWS: &str = "mixer.dev/allows";
 
-/// Every annotation; all may be on a rule.
-pub const ALL: &[&str] = &[ALLOWS, DEFAULT, DRY_RUN, ON_ERROR];
+/// What counts of the attributes that an instance of a generator binds: what was received (`keep`), or what is generated (`ignore`).
+pub const RECEIVED_VALUES: &str = "mixer.dev/received-values";
+
+/// Every annotation.
+pub const ALL: &[&str] = &[ALLOWS, DEFAULT, DRY_RUN, ON_ERROR, RECEIVED_VALUES];
+
+/// Those of rules.
+pub const OF_RULES: &[&str] = &[ALLOWS, DEFAULT, DRY_RUN, ON_ERROR];
 
 /// The annotation whose name behind the slash is nearly this one, given in [`letters`].
 pub fn named_like(name: &str) -> Option<&'static str> {

@@ -27,7 +27,7 @@ pub use context::{DecodeContext, DecodeError};
 pub use define::{enter_message, find_field, reject_unknown};
 pub use enums::enum_number;
 pub use field::{Field, json_kind};
-pub use suggestion::{is_within, misspelling, suggested, suggestion};
+pub use suggestion::{is_within, misspelling, resembles, suggested, suggestion};
 
 pub use super::field_name::{go_type, lower_camel, upper_camel};
 use super::{FieldPath, Node};

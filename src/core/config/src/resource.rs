@@ -1,11 +1,12 @@
 //! Resources: documents of configuration with an identity and an origin.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Node, Span, yaml};
+use super::{Diagnostic, FieldPath, Node, Span, yaml};
 use mixer_base::shared_map::Keyed;
 
 /// The identity of a resource.
@@ -77,6 +78,36 @@ impl Origin {
         span.start.line = span.start.line.saturating_add(before);
         span.end.line = span.end.line.saturating_add(before);
         span
+    }
+}
+
+/// Finds where fields are. Problems of one document come one after another, so that the last document is kept and parsed once.
+#[derive(Debug, Default)]
+pub struct Positions {
+    last: RefCell<Option<(Arc<str>, Node)>>,
+}
+
+impl Positions {
+    /// The span of a field in the file of its document. Cost: a pass over the document, unless it is that of the last call.
+    pub fn span(&self, origin: &Origin, field: &FieldPath) -> Span {
+        let mut last = self.last.borrow_mut();
+        let root = match last.take().filter(|(text, _)| Arc::ptr_eq(text, &origin.text)) {
+            Some((_, root)) => root,
+            None => yaml::parse(&origin.text).map(|parsed| parsed.root).unwrap_or_default(),
+        };
+        let (_, root) = last.insert((Arc::clone(&origin.text), root));
+        origin.in_file(root.at(field).span)
+    }
+
+    /// A problem of a document with its resource and its position: that of its field, unless it has one in the document.
+    pub fn place(&self, mut problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
+        problem.span = Some(match problem.span {
+            Some(span) => origin.in_file(span),
+            None => self.span(origin, &problem.field),
+        });
+        problem.file = Some(Arc::clone(&origin.file));
+        problem.resource = key.to_string();
+        problem
     }
 }
 

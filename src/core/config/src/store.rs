@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use contents::{Broken, StoreContents, Unread};
 pub use document::read_document;
-use document::{FILE_EMPTY, FileContents, read_file};
+use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
 use fs::FsStore;
 pub use fs::WhenLost;
 pub use memory::MemoryStore;

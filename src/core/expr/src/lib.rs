@@ -31,9 +31,6 @@ use mixer_attribute::{SlotId, ValueType, Vocabulary};
 /// Maximum length of an expression, in bytes.
 const MAX_EXPRESSION: usize = 512 << 10;
 
-/// Maximum length of a name that is misspelled, and of candidates, in bytes: the search is quadratic.
-const MAX_MISSPELLED: usize = 256;
-
 /// The expression language. Selected per resource by the annotation `policy.istio.io/lang`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Language {

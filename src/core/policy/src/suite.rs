@@ -13,7 +13,7 @@ use mixer_engine::adapter::{
 };
 
 /// The answers that replace a handler.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Stub {
     /// The result of checks.
     pub(crate) check: CheckResult,
@@ -26,7 +26,7 @@ pub(crate) struct Stub {
 }
 
 /// Stubs by handler name.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stubs {
     stubs: BTreeMap<String, Stub>,
 }

@@ -1,26 +1,32 @@
 //! Hints for misspelled names.
 
-/// Maximum length of a name that is misspelled, and of candidates, in bytes: the search is quadratic.
-const MAX_MISSPELLED: usize = 256;
+use mixer_base::suggestion::{Case, near};
+
+pub use mixer_base::suggestion::is_within;
 
 /// ``did you mean `…`?`` for the candidate that is [`suggested`].
-pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    suggested(name, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+pub fn suggestion<C: AsRef<str> + Ord>(
+    name: &str,
+    candidates: impl IntoIterator<Item = C>,
+) -> Option<String> {
+    suggested(name, candidates).map(|candidate| format!("did you mean `{}`?", candidate.as_ref()))
 }
 
-/// The candidate nearest to `name`, if its edit distance is at most a third of the length. None for names longer than 256 bytes.
-pub fn suggested<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    if name.len() > MAX_MISSPELLED {
-        return None;
-    }
-    let limit = (name.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .filter(|c| c.len() <= MAX_MISSPELLED)
-        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, candidate)| candidate)
+/// The candidate nearest to `name`, if its edit distance is at most a third of the length. None for names longer than 256 bytes, and
+/// once the [budget](mixer_base::suggestion::SuggestionBudget) of what runs is used up: for hints only.
+pub fn suggested<C: AsRef<str> + Ord>(name: &str, candidates: impl IntoIterator<Item = C>) -> Option<C> {
+    let limit = most_edits(name);
+    near(name, candidates, Case::Ignored, |_| limit).into_iter().min().map(|(_, candidate)| candidate)
+}
+
+/// Whether a name would be [`suggested`] for a misspelt one. For decisions: no budget bounds it, so that the number of names has to be
+/// bounded otherwise.
+pub fn resembles(name: &str, of: &str) -> bool {
+    is_within(name, of, most_edits(name))
+}
+
+fn most_edits(name: &str) -> usize {
+    (name.chars().count() / 3).max(1)
 }
 
 /// Names up to this length, in bytes, become another word by two edits.
@@ -33,12 +39,6 @@ pub fn misspelling(name: &str, of: &str) -> bool {
     name != of && is_within(name, of, edits)
 }
 
-/// Whether a name of at most 256 bytes is another one with at most so many mistakes, in capitals or not.
-pub fn is_within(name: &str, of: &str, edits: usize) -> bool {
-    name.len() <= MAX_MISSPELLED
-        && strsim::damerau_levenshtein(&name.to_lowercase(), &of.to_lowercase()) <= edits
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
@@ -49,5 +49,6 @@ mod tests {
             Some("did you mean `source.name`?")
         );
         assert_eq!(super::suggestion(&long, [&*format!("{long}b")]), None);
+        assert!(super::resembles("sorce.name", "source.name") && !super::resembles("sorce", "source.name"));
     }
 }

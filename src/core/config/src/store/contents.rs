@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::{FILE_EMPTY, FileContents};
+use super::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents};
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
 use mixer_base::shared_map::SharedMap;
 
@@ -87,6 +87,15 @@ impl StoreContents {
         unread
             .filter_map(|(problem, file)| Some(Unread::by(problem, file.or(problem.file.as_ref())?)))
             .collect()
+    }
+
+    /// A file that is in the middle of a change, unless that takes so long that a diagnostic reports it.
+    pub fn unsettled(&self) -> Option<&Arc<str>> {
+        let reported = |file: &str| {
+            let mut reports = self.diagnostics.iter().filter(|problem| problem.code == FILE_BEING_WRITTEN);
+            reports.any(|problem| problem.file.as_deref() == Some(file))
+        };
+        self.changing.iter().find(|file| !reported(file))
     }
 
     /// Adds the contents of files.

@@ -41,6 +41,9 @@ impl FileContents {
 
 /// The code of a file without text.
 pub(super) const FILE_EMPTY: &str = "file-empty";
+
+/// The code of a file that is open for writing, or in the middle of a change, for long.
+pub(super) const FILE_BEING_WRITTEN: &str = "file-being-written";
 /// What some editors write first, also into an empty file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The code of a document that defines no resource.

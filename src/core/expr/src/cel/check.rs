@@ -9,6 +9,7 @@ use super::overloads::{Overload, overloads};
 use super::source::Problem;
 use super::types::{Bindings, Type, is_wider};
 use crate::Scope;
+use mixer_base::suggestion::{Case, near};
 
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 20;
@@ -61,12 +62,8 @@ impl<'s> Attributes<'s> {
 
     /// The hint with the declared name nearest to `name`.
     fn similar(&self, name: &str) -> Option<&'s str> {
-        if name.len() > crate::MAX_MISSPELLED {
-            return None;
-        }
-        let known = self.names.iter().filter(|known| known.len() <= crate::MAX_MISSPELLED);
-        let scored = known.map(|known| (strsim::damerau_levenshtein(known, name), *known));
-        scored.min().filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, known)| known)
+        let near = near(name, self.names.iter().copied(), Case::Distinguished, |_| name.len() / 3);
+        near.into_iter().min().map(|(_, known)| known)
     }
 }
 

@@ -4,6 +4,7 @@ use super::function_names;
 use crate::Scope;
 use crate::term::{Callee, TermId, TermKind, Terms};
 use mixer_attribute::ValueType;
+use mixer_base::suggestion::{Case, near};
 
 /// Minimum similarity of a suggestion, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
@@ -13,7 +14,7 @@ pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String>
     if let Some((map, key)) = map_and_key(name, scope) {
         return Some(format!("write {map}[\"{key}\"]"));
     }
-    let nearest = nearest(name, scope.names())?;
+    let nearest = nearest(name, std::iter::once_with(|| scope.names()).flatten())?;
     Some(format!("did you mean `{nearest}`?"))
 }
 
@@ -44,9 +45,7 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
         (Callee::Named("contains"), _) => Some("write \"text\".matches(value)".into()),
         (Callee::Named("length" | "len"), _) => Some("write size(value)".into()),
         (Callee::Named("duration"), _) => Some("a text such as \"10s\" is a duration already".into()),
-        (Callee::Named(name), _) => {
-            nearest(name, function_names().collect()).map(|n| format!("did you mean `{n}`?"))
-        }
+        (Callee::Named(name), _) => nearest(name, function_names()).map(|n| format!("did you mean `{n}`?")),
     }
 }
 
@@ -67,14 +66,16 @@ fn map_and_key<'n>(name: &'n str, scope: &dyn Scope) -> Option<(&'n str, &'n str
     })
 }
 
-fn nearest<'n>(name: &str, candidates: Vec<&'n str>) -> Option<&'n str> {
-    if name.len() > crate::MAX_MISSPELLED {
-        return None;
-    }
-    candidates
-        .into_iter()
-        .filter(|candidate| candidate.len() <= crate::MAX_MISSPELLED)
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
+/// The candidate most similar to `name`, if it is at least [`MIN_SIMILARITY`].
+fn nearest<'n>(name: &str, candidates: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let chars = name.chars().count();
+    let longer = |others: usize| chars.max(others);
+    // Rounded up: what is less similar is left out below.
+    let limit = |others| (longer(others) as f64 * (1.0 - MIN_SIMILARITY)).ceil() as usize;
+    let near = near(name, candidates, Case::Distinguished, limit).into_iter();
+    let similarity =
+        |distance: usize, candidate: &str| 1.0 - distance as f64 / longer(candidate.chars().count()) as f64;
+    near.map(|(distance, candidate)| (similarity(distance, candidate), candidate))
         .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)

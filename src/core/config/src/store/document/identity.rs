@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::message::{json_kind, suggestion};
+use crate::message::{json_kind, resembles};
 use crate::{Envelope, FieldPlace, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
 use mixer_base::decimal;
 
@@ -143,9 +143,8 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
     let beside = root.entries().iter().filter(|entry| !is_known(entry)).map(unknown(FieldPlace::Document));
     let is_lost = |entry: &&MappingEntry| {
         const ANNOTATIONS: &str = "annotations";
-        let is_misspelt = || {
-            !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && suggestion(&entry.key, [ANNOTATIONS]).is_some()
-        };
+        let is_misspelt =
+            || !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && resembles(&entry.key, ANNOTATIONS);
         entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_of_spec(entry) || is_misspelt()
     };
     let labels = metadata.and_then(|metadata| metadata.member("labels")).map_or(&[][..], Node::entries);
@@ -206,7 +205,7 @@ fn limits_of_domain(root: &Node) -> Result<Option<Identity>, Unidentified> {
     }
     let near = |name: &'static str| {
         let exact = root.entries().iter().find(|entry| &*entry.key == name);
-        exact.or_else(|| root.entries().iter().find(|entry| suggestion(&entry.key, [name]).is_some()))
+        exact.or_else(|| root.entries().iter().find(|entry| resembles(&entry.key, name)))
     };
     let is_list = |entry: &&MappingEntry| {
         &*entry.key == DESCRIPTORS || matches!(entry.value.kind, NodeKind::Sequence(_))

@@ -10,7 +10,7 @@ use mixer_base::regular_file;
 
 use super::walk::Found;
 use super::watch::LastEvent;
-use crate::store::{Broken, FileContents, read_file};
+use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, read_file};
 use crate::{Diagnostic, FieldPath};
 
 /// Maximum size of a file, in bytes.
@@ -118,7 +118,6 @@ impl Unsettled {
             Why::Open => "is open for writing",
             _ => "is being changed",
         };
-        let code = "file-being-written";
         let (message, hint) = (
             format!("{} {state}", path.display()),
             "a file is read once its writer has closed it: write to another file and rename it",
@@ -128,9 +127,13 @@ impl Unsettled {
                 let seconds = PATIENCE.as_secs();
                 let message =
                     format!("{message} for more than {seconds} s; its last contents stay in effect");
-                Diagnostic::warning(code, FieldPath::root(), message)
+                Diagnostic::warning(FILE_BEING_WRITTEN, FieldPath::root(), message)
             }
-            false => Diagnostic::error(code, FieldPath::root(), format!("{message} and was not read yet")),
+            false => Diagnostic::error(
+                FILE_BEING_WRITTEN,
+                FieldPath::root(),
+                format!("{message} and was not read yet"),
+            ),
         };
         about(path, diagnostic.with_hint(hint))
     }
