@@ -33,7 +33,8 @@ impl ClientTlsFlags {
     /// Errors: unusable files, contradicting settings.
     pub(crate) fn load(&self, target: &str) -> Result<Option<ClientTls>, Failure> {
         let Self { tls, ca_file, cert_file, key_file, server_name } = self.clone();
-        let options = ClientTlsOptions { ca_file, cert_file, key_file, server_name };
+        let options =
+            ClientTlsOptions { ca_file, cert_file, key_file, server_name, ..ClientTlsOptions::default() };
         if !tls && options == ClientTlsOptions::default() {
             return Ok(None);
         }

@@ -106,6 +106,12 @@ impl<B: Items> Backlog<B> {
         self.stored + (self.in_hand + loaded + left) as u64
     }
 
+    /// Items on disk, except those in flight: they survive the process.
+    pub(crate) fn on_disk(&self) -> u64 {
+        let loaded = self.loaded.as_ref().filter(|loaded| loaded.is_on_disk);
+        self.stored + loaded.map_or(0, |loaded| loaded.batch.len() as u64)
+    }
+
     /// Memory of its items.
     pub(crate) fn memory(&self) -> usize {
         let loaded = self.loaded.as_ref().map_or(0, |loaded| loaded.batch.memory());

@@ -45,6 +45,8 @@ pub struct DeliveryStatus {
     pub in_flight: usize,
     /// Items on disk, or on their way there or back.
     pub spilled: u64,
+    /// Those of `spilled` that are on disk, and survive the process.
+    pub on_disk: u64,
     /// Bytes on disk.
     pub spilled_bytes: u64,
     /// Attempts that failed since the last one that did not.
@@ -564,6 +566,7 @@ impl<B: Items> Queue<B> {
             queued_bytes: self.waiting.bytes(),
             in_flight: self.in_flight,
             spilled: self.backlog.as_ref().map_or(0, Backlog::items),
+            on_disk: self.backlog.as_ref().map_or(0, Backlog::on_disk),
             spilled_bytes: self.backlog.as_ref().map_or(0, |backlog| backlog.stored_bytes),
             failures_in_a_row: self.failures.in_a_row(),
             is_breaker_open: self.failures.is_open(),

@@ -28,6 +28,8 @@ pub(super) struct DeliveryInfo {
     queued_bytes: usize,
     /// On disk, or on their way there or back.
     spilled: u64,
+    /// Those that are on disk, and survive the process.
+    on_disk: u64,
     spilled_bytes: u64,
     /// Found on disk at the start.
     recovered: u64,
@@ -67,6 +69,7 @@ impl From<DeliveryReport> for DeliveryInfo {
             in_flight: status.in_flight,
             queued_bytes: status.queued_bytes,
             spilled: status.spilled,
+            on_disk: status.on_disk,
             spilled_bytes: status.spilled_bytes,
             recovered: status.recovered,
             max_queued: bounded(bounds.items),

@@ -44,7 +44,7 @@ struct Inner {
 
 /// What requests are made with.
 struct Current {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     http: reqwest::Client,
     /// Whether the last attempt to read the credentials again failed.
     is_stale: bool,
@@ -69,7 +69,7 @@ impl Client {
         install_crypto_provider();
         let loaded = access.load()?;
         let http = connections(&loaded)?;
-        let current = Mutex::new(Current { loaded, http, is_stale: false });
+        let current = Mutex::new(Current { loaded: Arc::new(loaded), http, is_stale: false });
         Ok(Self(Arc::new(Inner { access, limit, current })))
     }
 
@@ -108,9 +108,9 @@ impl Client {
 
     /// Requests that follow have connections of their own: those that there are may be dead, and HTTP/2 would use them on.
     pub(crate) fn reconnect(&self) {
-        let mut current = self.0.current.lock();
-        if let Ok(new) = connections(&current.loaded) {
-            current.http = new;
+        let loaded = Arc::clone(&self.0.current.lock().loaded);
+        if let Ok(new) = connections(&loaded) {
+            self.0.current.lock().http = new;
         }
     }
 
@@ -127,18 +127,53 @@ impl Client {
 
     /// The connections, and the URL and headers of a request.
     fn prepare(&self, path: &str) -> Result<(reqwest::Client, reqwest::Url, HeaderMap), Error> {
-        let mut current = self.0.current.lock();
-        current.refresh(&self.0.access);
-        let loaded = &current.loaded;
+        let (http, loaded) = self.refreshed();
         let prefix = loaded.server.path().trim_end_matches('/');
         let url = loaded.server.join(&format!("{prefix}{path}")).map_err(|error| Error::Malformed {
             server: loaded.name(),
-            path: path.to_owned(),
+            path: place(path).to_owned(),
             why: error.to_string(),
         })?;
         let authorization = loaded.authorization.clone();
         let headers = authorization.map(|value| (header::AUTHORIZATION, value)).into_iter().collect();
-        Ok((current.http.clone(), url, headers))
+        Ok((http, url, headers))
+    }
+
+    /// What requests are made with, after the credentials were read again if their files have changed. If that fails, the last ones are used
+    /// on, and the log says so once. No lock is held while files are read.
+    fn refreshed(&self) -> (reqwest::Client, Arc<Loaded>) {
+        let (http, loaded) = {
+            let current = self.0.current.lock();
+            (current.http.clone(), Arc::clone(&current.loaded))
+        };
+        if !loaded.is_outdated() {
+            return (http, loaded);
+        }
+        let renewed = self.0.access.load().and_then(|new| {
+            let http = match new.has_connections_of(&loaded) {
+                true => http.clone(),
+                false => connections(&new)?,
+            };
+            Ok(Current { loaded: Arc::new(new), http, is_stale: false })
+        });
+        match renewed {
+            Ok(new) => {
+                let made = (new.http.clone(), Arc::clone(&new.loaded));
+                *self.0.current.lock() = new;
+                made
+            }
+            Err(error) => {
+                let was_stale = std::mem::replace(&mut self.0.current.lock().is_stale, true);
+                if !was_stale {
+                    let server = loaded.name();
+                    tracing::warn!(
+                        server,
+                        "credentials cannot be read again, and are used as they were: {error}"
+                    );
+                }
+                (http, loaded)
+            }
+        }
     }
 
     /// Sends a request and reads the head of the answer, or the refusal.
@@ -203,34 +238,6 @@ struct Request<'r> {
     path: &'r str,
     accept: &'static str,
     body: Option<(&'static str, Bytes)>,
-}
-
-impl Current {
-    /// Reads the credentials again if their files have changed. If that fails, the last ones are used on, and the log says so once.
-    fn refresh(&mut self, access: &Access) {
-        if !self.loaded.is_outdated() {
-            return;
-        }
-        let renewed = access.load().and_then(|new| {
-            let http = match new.has_connections_of(&self.loaded) {
-                true => self.http.clone(),
-                false => connections(&new)?,
-            };
-            Ok((new, http))
-        });
-        match renewed {
-            Ok((loaded, http)) => *self = Self { loaded, http, is_stale: false },
-            Err(error) => {
-                if !std::mem::replace(&mut self.is_stale, true) {
-                    let server = self.loaded.name();
-                    tracing::warn!(
-                        server,
-                        "credentials cannot be read again, and are used as they were: {error}"
-                    );
-                }
-            }
-        }
-    }
 }
 
 fn connections(loaded: &Loaded) -> Result<reqwest::Client, AccessError> {

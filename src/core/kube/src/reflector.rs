@@ -39,6 +39,11 @@ pub trait Store: Send + 'static {
 
     /// No more changes wait: readers see those since the last time.
     fn publish(&mut self);
+
+    /// Whether objects were left out for which there may be room by now: they are listed when the watch ends.
+    fn wants_list(&self) -> bool {
+        false
+    }
 }
 
 /// How often an API server is asked.
@@ -189,6 +194,7 @@ impl<S: Store> Reflector<S> {
             Err(error) => Err(error),
         };
         match ended {
+            Ok(()) if self.store.wants_list() => Ended::List,
             Ok(()) => Ended::Follow(version),
             Err(error) if error.is_gone() => {
                 tracing::debug!(objects = %self.selection.resource, "the watch is too old: {error}");

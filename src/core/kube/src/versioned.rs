@@ -150,6 +150,10 @@ impl<T: Object + Sync> Store for VersionedStore<T> {
             self.shared.changed.send_replace(self.next.version);
         }
     }
+
+    fn wants_list(&self) -> bool {
+        self.next.left_out > 0 && self.next.objects.len() < self.most
+    }
 }
 
 #[cfg(test)]
@@ -194,11 +198,13 @@ mod tests {
         let second = shared.after(first.version).await;
         assert_eq!(shown(&second), (2, vec!["shop/b@3".to_owned(), "shop/c@4".to_owned()]));
         assert_eq!((second.left_out, shown(&first).0), (1, 1));
+        assert!(!store.wants_list(), "there is no room");
         store.delete(object("x", "6"));
         store.publish();
         assert_eq!(shared.current().version, 2, "nothing changed");
         store.delete(object("b", "7"));
         store.publish();
         assert_eq!(shown(&shared.current()), (3, vec!["shop/c@4".to_owned()]));
+        assert!(store.wants_list(), "one was left out");
     }
 }

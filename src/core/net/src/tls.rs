@@ -3,6 +3,7 @@
 //! Call [`install_crypto_provider`] before building a TLS client or server. [`ServerTls`] reloads certificates while it is in use,
 //! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] and [`ClientPem`] configure clients. This module opens no connection.
 
+mod chain;
 mod client;
 mod error;
 mod files;
@@ -13,7 +14,7 @@ mod validity;
 
 use std::sync::Once;
 
-pub use client::{ClientTls, ClientTlsOptions};
+pub use client::{ClientTls, ClientTlsOptions, ServerIdentity};
 pub use error::TlsError;
 pub use identity::PeerIdentity;
 pub use pem::ClientPem;

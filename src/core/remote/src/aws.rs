@@ -2,6 +2,7 @@
 
 mod chain;
 mod profiles;
+mod role;
 mod signature;
 mod target;
 

@@ -131,44 +131,49 @@ impl GoogleTokens {
         }
         let recent = |failed: &(Instant, String)| now.saturating_duration_since(failed.0) < PAUSE;
         let failed = self.held.lock().failed.clone().filter(recent);
-        let fetched = match failed {
-            Some((_, why)) => Err(why),
-            None => self.fetch().await,
-        };
-        match (fetched, last) {
-            (Ok(token), _) => {
-                let mut held = self.held.lock();
-                held.failed = None;
-                held.token = Some(token.clone());
-                Ok(usable(&token))
-            }
-            (Err(why), last) => {
-                let mut held = self.held.lock();
-                if !held.failed.as_ref().is_some_and(recent) {
-                    held.failed = Some((now, why.clone()));
+        let why = match failed {
+            Some((_, why)) => why,
+            None => match self.fetch().await {
+                Ok(token) => {
+                    let mut held = self.held.lock();
+                    held.failed = None;
+                    held.token = Some(token.clone());
+                    return Ok(usable(&token));
                 }
-                last.map(|token| usable(&token)).ok_or(why)
-            }
-        }
+                Err(why) => {
+                    // When it failed: those who waited for a slow answer do not wait for one each.
+                    self.held.lock().failed = Some((Instant::now(), why.clone()));
+                    why
+                }
+            },
+        };
+        last.map(|token| usable(&token)).ok_or(why)
     }
 
-    /// The service did not accept the token: the next call fetches another one.
-    pub fn refused(&self) {
-        self.held.lock().token = None;
+    /// The service did not accept a token, whose header this is: the next call fetches another one, unless there is one already.
+    pub fn refused(&self, authorization: &HeaderValue) {
+        let mut held = self.held.lock();
+        if held.token.as_ref().is_some_and(|token| token.authorization == *authorization) {
+            held.token = None;
+        }
     }
 
     /// The token, if it is of the key that the file has now.
     fn token(&self, now: Instant) -> Option<Token> {
-        let mut held = self.held.lock();
-        if let Source::File(file) = &self.source
-            && held.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOKS)
+        let Source::File(file) = &self.source else { return self.held.lock().token.clone() };
         {
-            held.looked = Some(now);
-            // A file that is away for a moment is being replaced.
-            if let Some(stamp) = stamp(file).filter(|stamp| held.stamp.as_ref() != Some(stamp)) {
-                held.stamp = Some(stamp);
-                held.token = None;
+            let mut held = self.held.lock();
+            if held.looked.is_some_and(|looked| now.saturating_duration_since(looked) < LOOKS) {
+                return held.token.clone();
             }
+            held.looked = Some(now);
+        }
+        // Without the lock. A file that is away for a moment is being replaced.
+        let stamp = stamp(file);
+        let mut held = self.held.lock();
+        if stamp.is_some() && stamp != held.stamp {
+            held.stamp = stamp;
+            held.token = None;
         }
         held.token.clone()
     }

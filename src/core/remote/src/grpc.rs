@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 use crate::RemoteError;
 use crate::answer::{Answer, foreign};
-use crate::http::{HttpOptions, HttpTarget, ProxySetting, Reply};
+use crate::http::{HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
 
 /// The URL of the type that asks for a pause.
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
@@ -39,6 +39,7 @@ pub enum GrpcFailure {
 pub struct GrpcTarget {
     http: HttpTarget,
     headers: HeaderMap,
+    gzip: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -54,16 +55,20 @@ struct RetryInfo {
 }
 
 impl GrpcTarget {
-    /// As [`HttpTarget::new`]; the path of the URL is that of the method.
+    /// As [`HttpTarget::new`]; the path of the URL is that of the method. With `gzip`, messages are compressed, as gRPC does it.
     pub fn new(options: HttpOptions) -> Result<Self, RemoteError> {
         let is_plain = options.url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
+        let gzip = options.gzip;
         let proxy = if is_plain { ProxySetting::Direct } else { options.proxy };
-        let http = HttpTarget::new(HttpOptions { proxy, http2_only: true, ..options })?;
-        let headers = HeaderMap::from_iter([
+        let http = HttpTarget::new(HttpOptions { proxy, http2_only: true, gzip: false, ..options })?;
+        let mut headers = HeaderMap::from_iter([
             (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
             (header::TE, HeaderValue::from_static("trailers")),
         ]);
-        Ok(Self { http, headers })
+        if gzip {
+            headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
+        }
+        Ok(Self { http, headers, gzip })
     }
 
     /// Sends a message and returns that of the answer, which is at most 64 KiB long.
@@ -75,8 +80,10 @@ impl GrpcTarget {
     pub async fn call_with(&self, metadata: &HeaderMap, message: &[u8]) -> Result<Bytes, GrpcFailure> {
         let mut headers = self.headers.clone();
         headers.extend(metadata.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let compressed = self.gzip.then(|| gzip(message));
+        let message = compressed.as_deref().unwrap_or(message);
         let mut body = BytesMut::with_capacity(message.len() + 5);
-        body.put_u8(0);
+        body.put_u8(u8::from(self.gzip));
         body.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
         body.put_slice(message);
         answer(self.http.post(&headers, body.freeze()).await)

@@ -1,11 +1,14 @@
 //! POST and PUT requests to a backend.
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use reqwest::Url;
@@ -41,6 +44,8 @@ pub struct HttpOptions {
     /// Whether connections are HTTP/2 from their first byte, as gRPC needs it. By default TLS negotiates the version, and plain text is
     /// HTTP/1.1.
     pub http2_only: bool,
+    /// Whether bodies of requests are compressed with gzip.
+    pub gzip: bool,
     /// The Unix socket of the backend, which gets all requests, whatever the host of the URL is, without a proxy.
     pub unix_socket: Option<PathBuf>,
 }
@@ -64,6 +69,7 @@ impl HttpOptions {
             authentication: Authentication::None,
             headers: HeaderMap::new(),
             http2_only: false,
+            gzip: false,
             unix_socket: None,
         }
     }
@@ -158,6 +164,7 @@ pub struct HttpTarget {
     url: Url,
     authentication: Authentication,
     timeout: Duration,
+    gzip: bool,
 }
 
 /// An HTTP client, and what it is made of.
@@ -266,7 +273,8 @@ impl HttpTarget {
         };
         let current = recipe.build(tls.as_ref())?;
         let client = Mutex::new(Client { current, tls, recipe });
-        let target = Self { client, url, authentication: options.authentication, timeout: options.timeout };
+        let HttpOptions { authentication, timeout, gzip, .. } = options;
+        let target = Self { client, url, authentication, timeout, gzip };
         target.authentication.header()?;
         Ok(target)
     }
@@ -302,7 +310,11 @@ impl HttpTarget {
 
     async fn request(&self, method: Method, url: Url, headers: &HeaderMap, body: Bytes) -> Reply {
         let client = self.client.lock().current();
-        let mut request = client.request(method, url).headers(headers.clone()).body(body);
+        let mut request = client.request(method, url).headers(headers.clone());
+        request = match self.gzip {
+            true => request.header(header::CONTENT_ENCODING, "gzip").body(gzip(&body)),
+            false => request.body(body),
+        };
         match self.authentication.header() {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),
@@ -341,6 +353,14 @@ impl HttpTarget {
         }
         Answer::retry(innermost(error))
     }
+}
+
+/// Compresses, for speed rather than for size. Cost: 5 to 10 ms a MiB of text.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
 }
 
 /// The innermost cause of an error, which does not name the URL.

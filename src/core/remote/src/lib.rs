@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`HttpTarget`] | requests over HTTP/1.1 and HTTP/2, most of them POST, also over a Unix socket |
 //! | [`GrpcTarget`] | unary calls of gRPC |
+//! | [`GrpcChannel`] | calls of gRPC to any method of one server, while a caller waits |
+//! | [`OAuthTokens`] | access tokens of a client with a secret |
 //! | [`StreamTarget`] | bytes over TCP, also with TLS |
 //! | [`DatagramTarget`] | datagrams over UDP |
 //! | [`AwsTarget`] | signed requests to Amazon Web Services |
@@ -23,11 +25,13 @@
 
 mod answer;
 mod aws;
+mod channel;
 mod credential;
 mod datagram;
 mod google;
 mod grpc;
 mod http;
+mod oauth;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -35,13 +39,15 @@ mod tls;
 
 pub use answer::{Answer, foreign};
 pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
+pub use channel::{ChannelOptions, GrpcChannel, grpc_error_text};
 pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
 pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};
 pub use grpc::{GrpcFailure, GrpcTarget};
-pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply};
-pub use mixer_net::tls::{ClientTlsOptions, TlsError};
-pub use stream::{StreamOptions, StreamTarget};
+pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
+pub use mixer_net::tls::{ClientTlsOptions, ServerIdentity, TlsError};
+pub use oauth::{OAuthOptions, OAuthTokens};
+pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget};
 pub use tonic::Code as GrpcCode;
 
 /// Why a target cannot be used.

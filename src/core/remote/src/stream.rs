@@ -39,6 +39,28 @@ impl StreamOptions {
     }
 }
 
+/// What both ends say when a connection opens, before anything else.
+pub trait Handshake: Send {
+    /// A connection opens.
+    fn begin(&mut self);
+
+    /// What follows, after the backend has sent so much since the last step.
+    ///
+    /// Errors: why the backend cannot be used, for operators.
+    fn step(&mut self, received: &[u8]) -> Result<HandshakeStep, String>;
+}
+
+/// What follows in a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandshakeStep {
+    /// The backend has more to say.
+    More,
+    /// This is sent, and the backend answers.
+    Send(Vec<u8>),
+    /// The handshake has ended.
+    Done,
+}
+
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
@@ -48,6 +70,7 @@ pub struct StreamTarget {
     options: StreamOptions,
     tls: Option<ReloadedTls>,
     connection: Option<Box<dyn Connection>>,
+    handshake: Option<Box<dyn Handshake>>,
 }
 
 impl std::fmt::Debug for StreamTarget {
@@ -72,7 +95,13 @@ impl StreamTarget {
     pub fn new(options: StreamOptions) -> Result<Self, RemoteError> {
         let host = host_of(&options.address)?;
         let tls = options.tls.as_ref().map(|tls| ReloadedTls::load(tls, host, &[])).transpose()?;
-        Ok(Self { options, tls, connection: None })
+        Ok(Self { options, tls, connection: None, handshake: None })
+    }
+
+    /// Begins every connection with a handshake, within the limit of connecting.
+    #[must_use]
+    pub fn with_handshake(self, handshake: impl Handshake + 'static) -> Self {
+        Self { handshake: Some(Box::new(handshake)), ..self }
     }
 
     /// Writes all bytes. A backend that ended the connection before is noticed first; one that ends it meanwhile may have taken a
@@ -146,8 +175,9 @@ impl StreamTarget {
             tls.refresh();
             tls.current()
         });
+        let address = &self.options.address;
         let connecting = async {
-            let stream = TcpStream::connect(&self.options.address).await.map_err(text)?;
+            let stream = TcpStream::connect(address).await.map_err(text)?;
             stream.set_nodelay(true).map_err(text)?;
             let Some(tls) = tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
             let connector = TlsConnector::from(tls.config.clone());
@@ -155,8 +185,30 @@ impl StreamTarget {
             Ok(Box::new(stream) as Box<dyn Connection>)
         };
         let limit = self.options.connect_timeout;
-        let connected = tokio::time::timeout(limit, connecting).await;
-        connected.unwrap_or_else(|_| Err(format!("not connected within {limit:?}")))
+        let mut connection = limited(limit, connecting, "not connected").await?;
+        if let Some(handshake) = &mut self.handshake {
+            limited(limit, greet(&mut **handshake, &mut *connection), "no handshake").await?;
+        }
+        Ok(connection)
+    }
+}
+
+async fn greet(handshake: &mut dyn Handshake, connection: &mut dyn Connection) -> Result<(), String> {
+    handshake.begin();
+    let mut received = Vec::new();
+    loop {
+        match handshake.step(&received)? {
+            HandshakeStep::Done => return Ok(()),
+            HandshakeStep::Send(bytes) => {
+                connection.write_all(&bytes).await.map_err(text)?;
+                connection.flush().await.map_err(text)?;
+                received.clear();
+            }
+            HandshakeStep::More => {}
+        }
+        if connection.read_buf(&mut received).await.map_err(text)? == 0 {
+            return Err("the connection ended in the handshake".to_owned());
+        }
     }
 }
 

@@ -44,6 +44,8 @@ struct Versions {
     listed: BTreeMap<String, String>,
     /// What to do after so many listed objects, once.
     after: Option<(usize, Box<dyn FnOnce() + Send>)>,
+    /// Whether something was left out.
+    is_incomplete: Arc<std::sync::atomic::AtomicBool>,
 }
 
 fn entry(object: &PartialObject) -> (String, String) {
@@ -83,6 +85,10 @@ impl Store for Versions {
     fn publish(&mut self) {
         self.seen.lock().objects.clone_from(&self.next);
     }
+
+    fn wants_list(&self) -> bool {
+        self.is_incomplete.swap(false, std::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 /// A reflector that runs until it is dropped.
@@ -103,8 +109,17 @@ fn client(api: &KubeApi) -> Client {
 }
 
 fn run_with(api: &KubeApi, selection: Selection, store: Versions) -> Running {
+    run_of(client(api), selection, store)
+}
+
+/// For an API server that may be slow.
+fn run_for(access: &Access, selection: Selection) -> Running {
+    run_of(Client::new(access.clone()).unwrap(), selection, Versions::default())
+}
+
+fn run_of(client: Client, selection: Selection, store: Versions) -> Running {
     let seen = Arc::clone(&store.seen);
-    let mut reflector = Reflector::new(client(api), selection, store).at(PACE);
+    let mut reflector = Reflector::new(client, selection, store).at(PACE);
     let progress = reflector.progress();
     let task = tokio::spawn(async move { match reflector.run().await {} });
     Running { seen, progress, task }
@@ -308,6 +323,21 @@ async fn an_api_server_that_ends_watches_is_not_asked_all_the_time() {
     let asked = watches(&api.take_requests()).len();
     // At 20 to 40 ms.
     assert!((4..=30).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn a_store_that_left_something_out_is_filled_when_a_watch_ends() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let store = Versions::default();
+    let is_incomplete = Arc::clone(&store.is_incomplete);
+    let running = run_with(&api, Selection::of(PODS), store);
+    running.has(&["shop/a"]).await;
+    api.fail(Some(Fault::EndsWatches));
+    until("watches end", || running.progress.failures() > 0 || watches(&api.take_requests()).len() > 1).await;
+    assert_eq!(running.lists(), 1);
+    is_incomplete.store(true, std::sync::atomic::Ordering::Relaxed);
+    until("all is listed again", || running.lists() == 2).await;
 }
 
 #[test]

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
+use super::chain::ChainVerifier;
 use super::error::TlsError;
+use super::identity::PeerIdentity;
 use super::{TlsVersion, files};
 
 /// TLS settings of a client.
@@ -20,6 +23,22 @@ pub struct ClientTlsOptions {
     pub key_file: PathBuf,
     /// Expected server name; empty: the host.
     pub server_name: String,
+    /// Whether the roots of the system are trusted beside those of `ca_file`.
+    pub trusts_system_roots: bool,
+    /// By what the server is known.
+    pub server_identity: ServerIdentity,
+}
+
+/// By what the certificate of a server is known, beside its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerIdentity {
+    /// The server name.
+    #[default]
+    Name,
+    /// A URI, such as a SPIFFE ID, that the client certificate has too. Names do not count.
+    UriOfClient,
+    /// Nothing: every certificate of the roots will do.
+    Any,
 }
 
 /// TLS for connections to one server.
@@ -46,8 +65,17 @@ impl ClientTls {
         let name = if options.server_name.is_empty() { host } else { options.server_name.as_str() };
         let name = ServerName::try_from(name.to_owned())
             .map_err(|e| TlsError::unusable(format!("the server name `{name}`"), e))?;
-        let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions())
-            .with_root_certificates(roots(options)?);
+        let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions());
+        let roots = roots(options)?;
+        let builder = match options.server_identity {
+            ServerIdentity::Name => builder.with_root_certificates(roots),
+            ServerIdentity::UriOfClient => {
+                let own = PeerIdentity::of_chain(&files::certificates(&options.cert_file)?);
+                let allowed = own.names.into_iter().filter(|name| name.contains("://")).collect();
+                dangerous(builder, ChainVerifier::new(roots, Some(allowed)))
+            }
+            ServerIdentity::Any => dangerous(builder, ChainVerifier::new(roots, None)),
+        };
         let has_cert = !options.cert_file.as_os_str().is_empty();
         if has_cert == options.key_file.as_os_str().is_empty() {
             return Err(TlsError::Settings("a certificate and its key belong together".to_owned()));
@@ -67,9 +95,21 @@ impl ClientTls {
     }
 }
 
+/// A configuration with a verifier of its own, which verifies the chain as the usual one does.
+fn dangerous(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    verifier: ChainVerifier,
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+}
+
 fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
     if !options.ca_file.as_os_str().is_empty() {
-        return files::roots(&options.ca_file);
+        let mut roots = files::roots(&options.ca_file)?;
+        if options.trusts_system_roots {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        return Ok(roots);
     }
     system_roots("name some with --ca-file")
 }

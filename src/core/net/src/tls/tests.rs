@@ -141,3 +141,29 @@ fn identities_come_from_the_certificate() {
     assert_eq!(identity.principal(), "spiffe://local/ns/shop/sa/web");
     assert_eq!(PeerIdentity::of_chain(&[]).principal(), "");
 }
+
+#[test]
+fn a_server_without_a_name_is_known_by_its_roots_and_a_uri_of_the_client() {
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::{ServerName, UnixTime};
+
+    let directory = tempfile::tempdir().unwrap();
+    let (trusted, other) = (Authority::new(), Authority::new());
+    let roots = || files::roots(&put(directory.path(), "ca.pem", &trusted.certificate)).unwrap();
+    let own = "spiffe://local/ns/a/sa/mixer";
+    let verified = |authority: &Authority, names: &[&str], allowed: Option<&str>| {
+        let path = put(directory.path(), "server.pem", &authority.issue(names).0);
+        let chain = files::certificates(&path).unwrap();
+        let verifier = chain::ChainVerifier::new(roots(), allowed.map(|uri| vec![uri.to_owned()]));
+        let name = ServerName::try_from("elsewhere").unwrap();
+        verifier.verify_server_cert(&chain[0], &[], &name, &[], UnixTime::now())
+    };
+    assert!(verified(&trusted, &[own], Some(own)).is_ok());
+    assert!(verified(&trusted, &["spiffe://local/ns/b/sa/x", own], Some(own)).is_ok());
+    assert!(verified(&trusted, &["anything"], None).is_ok());
+    let refused = verified(&trusted, &["spiffe://local/ns/a/sa/other", "elsewhere"], Some(own)).unwrap_err();
+    assert!(refused.to_string().contains("is not whitelisted"), "{refused}");
+    for allowed in [Some(own), None] {
+        assert!(verified(&other, &[own], allowed).is_err());
+    }
+}

@@ -1,4 +1,5 @@
-//! Where access keys come from: environment, shared files, the endpoint of a container, the metadata of an instance, in this order.
+//! Where access keys come from: environment, shared files, the token of an identity provider, the endpoint of a container, the metadata of
+//! an instance, in this order.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::Value;
 
+use mixer_net::tls::ClientTlsOptions;
+
 use super::profiles::Profiles;
+use super::role::{self, Base, Fetched, Plan, Sts};
 use super::{AccessKey, AwsOptions, Environment};
 use crate::RemoteError;
 use crate::answer::{Answer, foreign};
@@ -19,10 +23,6 @@ const CONTAINERS: &str = "http://169.254.170.2";
 const INSTANCE: &str = "http://169.254.169.254";
 /// The limit of a request to either.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Keys are replaced so long before they expire.
-const MARGIN: Duration = Duration::from_secs(300);
-/// For how long a key without an end is used.
-const UNBOUNDED: Duration = Duration::from_secs(900);
 /// How long a token of the instance metadata service is valid, in seconds.
 const TOKEN_SECONDS: &str = "21600";
 /// The role of the instance.
@@ -33,8 +33,12 @@ const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 pub(super) struct Chain {
     of_environment: Option<AccessKey>,
     profiles: Profiles,
+    /// The role of the environment.
+    web_identity: Option<Plan>,
     endpoint: Endpoint,
-    fetched: Option<Fetched>,
+    sts: Sts,
+    /// The key that was fetched last, and how.
+    fetched: Option<(Plan, Fetched)>,
 }
 
 #[derive(Debug)]
@@ -46,17 +50,14 @@ enum Endpoint {
     None,
 }
 
-/// A key that an endpoint gave.
-#[derive(Debug)]
-struct Fetched {
-    key: AccessKey,
-    replaced: Instant,
-    ends: Instant,
-}
-
 impl Chain {
     /// Errors: an endpoint that is no URL; a token for it that cannot be read.
-    pub(super) fn new(options: &AwsOptions, environment: Environment<'_>) -> Result<Self, RemoteError> {
+    pub(super) fn new(
+        options: &AwsOptions,
+        region: &str,
+        tls: &ClientTlsOptions,
+        environment: Environment<'_>,
+    ) -> Result<Self, RemoteError> {
         let pair = (environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"));
         let of_environment = match pair {
             (Some(id), Some(secret)) => {
@@ -96,7 +97,14 @@ impl Chain {
                 Endpoint::Instance(target(url, Authentication::None)?)
             }
         };
-        Ok(Self { of_environment, profiles: Profiles::new(options, environment), endpoint, fetched: None })
+        Ok(Self {
+            of_environment,
+            profiles: Profiles::new(options, environment),
+            web_identity: role::of_environment(environment),
+            endpoint,
+            sts: Sts::new(region, tls.clone(), environment),
+            fetched: None,
+        })
     }
 
     /// The key. Errors: no source has one.
@@ -104,21 +112,32 @@ impl Chain {
         if let Some(key) = &self.of_environment {
             return Ok(key.clone());
         }
-        if let Some(key) = self.profiles.key() {
-            return Ok(key);
-        }
+        let plan = match self.profiles.plan()? {
+            Some(Plan { base: Base::Key(key), roles }) if roles.is_empty() => return Ok(key),
+            Some(plan) => plan,
+            None => match &self.web_identity {
+                Some(plan) => plan.clone(),
+                None => Plan { base: Base::Endpoint, roles: Vec::new() },
+            },
+        };
         let now = Instant::now();
-        if let Some(fetched) = self.fetched.as_ref().filter(|fetched| now < fetched.replaced) {
+        if self.fetched.as_ref().is_some_and(|(how, _)| *how != plan) {
+            self.fetched = None;
+        }
+        if let Some((_, fetched)) = self.fetched.as_ref().filter(|(_, fetched)| now < fetched.replaced) {
             return Ok(fetched.key.clone());
         }
-        match self.endpoint.fetch().await {
+        match self.fetch(&plan).await {
             Ok(fetched) => {
                 let key = fetched.key.clone();
-                self.fetched = Some(fetched);
+                self.fetched = Some((plan, fetched));
                 Ok(key)
             }
             Err(why) => match &self.fetched {
-                Some(fetched) if now < fetched.ends => Ok(fetched.key.clone()),
+                Some((_, fetched)) if now < fetched.ends => Ok(fetched.key.clone()),
+                _ if plan.base != Base::Endpoint || !plan.roles.is_empty() => {
+                    Err(format!("no access key: {why}"))
+                }
                 _ => {
                     let place = self.profiles.place();
                     Err(format!(
@@ -127,6 +146,22 @@ impl Chain {
                 }
             },
         }
+    }
+
+    async fn fetch(&mut self, plan: &Plan) -> Result<Fetched, String> {
+        let mut fetched = match &plan.base {
+            Base::Key(key) => Fetched::new(key.clone(), None),
+            Base::Environment => {
+                let why = "the profile names the environment, which has no key";
+                Fetched::new(self.of_environment.clone().ok_or_else(|| why.to_owned())?, None)
+            }
+            Base::Endpoint => self.endpoint.fetch().await?,
+            Base::WebIdentity(role, file) => self.sts.assume_by_token(role, file).await?,
+        };
+        for role in &plan.roles {
+            fetched = self.sts.assume(role, &fetched.key).await?;
+        }
+        Ok(fetched)
     }
 
     /// The service did not accept the key: an endpoint is asked for another one.
@@ -208,11 +243,7 @@ fn fetched(body: &str) -> Result<Fetched, String> {
         let why = field("Message").or_else(|| field("message")).map(foreign);
         return Err(why.unwrap_or_else(|| "its answer has no access key".to_owned()));
     };
-    let end = field("Expiration").and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    let left = end.map(|end| end.duration_since(jiff::Timestamp::now()));
-    let left: Duration = left.map_or(UNBOUNDED, |left| left.try_into().unwrap_or_default());
-    let now = Instant::now();
     let key =
         AccessKey { id: id.to_owned(), secret: Secret::new(secret), token: field("Token").map(Secret::new) };
-    Ok(Fetched { key, replaced: now + left.saturating_sub(MARGIN).max(left / 2), ends: now + left })
+    Ok(Fetched::new(key, field("Expiration")))
 }

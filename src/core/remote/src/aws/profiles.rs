@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::regular_file;
 
+use super::role::{Base, Plan, Role};
 use super::{AccessKey, AwsOptions, Environment};
 use crate::credential::Secret;
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 256 << 10;
+/// Most profiles that are each other's source.
+const MAX_SOURCES: usize = 5;
 
 /// A profile in both files, which are read again when they change.
 #[derive(Debug)]
@@ -23,10 +26,11 @@ pub(super) struct Profiles {
 }
 
 /// What the files said.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     stamps: [Option<FileStamp>; 2],
-    key: Option<AccessKey>,
+    /// How a key is found. Errors: a profile that cannot be used, and why.
+    plan: Result<Option<Plan>, String>,
     region: Option<String>,
 }
 
@@ -52,9 +56,10 @@ impl Profiles {
         format!("profile `{}` in `{}`", self.profile, self.credentials.display())
     }
 
-    pub(super) fn key(&mut self) -> Option<AccessKey> {
+    /// How a key is found; `None`: not by the profile. Errors: it cannot be used, and why.
+    pub(super) fn plan(&mut self) -> Result<Option<Plan>, String> {
         self.refresh();
-        self.known.as_ref().and_then(|known| known.key.clone())
+        self.known.as_ref().map_or(Ok(None), |known| known.plan.clone())
     }
 
     pub(super) fn region(&mut self) -> Option<String> {
@@ -87,27 +92,83 @@ impl Profiles {
         }
         self.is_stale = false;
         let [credentials, config] = &texts;
-        let of_config = match self.profile.as_str() {
-            "default" => "default".to_owned(),
-            profile => format!("profile {profile}"),
-        };
-        let find = |key: &str| {
-            let of_credentials = value(credentials, &self.profile, key);
+        let find = |profile: &str, key: &str| {
+            let of_config = match profile {
+                "default" => "default".to_owned(),
+                profile => format!("profile {profile}"),
+            };
+            let of_credentials = value(credentials, profile, key);
             of_credentials.or_else(|| value(config, &of_config, key)).map(str::to_owned)
         };
-        let pair = (find("aws_access_key_id"), find("aws_secret_access_key"));
-        let key = match pair {
-            (Some(id), Some(secret)) => {
-                let token = find("aws_session_token").map(Secret::new);
-                Some(AccessKey { id, secret: Secret::new(secret), token })
-            }
-            _ => None,
-        };
-        // A file that is being replaced is no reason to forget a key.
-        let was_there = self.known.as_ref().and_then(|known| known.key.clone());
-        let key = key.or(was_there.filter(|_| stamps.iter().all(Option::is_none)));
-        self.known = Some(Known { stamps, key, region: find("region") });
+        let mut found = plan(&find, &self.profile);
+        if stamps.iter().all(Option::is_none) {
+            // A file that is being replaced is no reason to forget a key.
+            found = self.known.take().map_or(found, |known| known.plan);
+        }
+        self.known = Some(Known { stamps, plan: found, region: find(&self.profile, "region") });
     }
+}
+
+/// The value of a key of a profile.
+type Find<'f> = &'f dyn Fn(&str, &str) -> Option<String>;
+
+/// How a profile finds a key; `None` if it says nothing about it. Errors: it cannot be used, and why.
+fn plan(find: Find<'_>, profile: &str) -> Result<Option<Plan>, String> {
+    let mut at = profile.to_owned();
+    // From the last one that is assumed to the first, and the profiles that have them.
+    let (mut roles, mut seen) = (Vec::new(), Vec::new());
+    let base = loop {
+        let arn = find(&at, "role_arn").filter(|_| !seen.contains(&at));
+        let Some(arn) = arn else {
+            match key(find, &at) {
+                Some(key) => break Base::Key(key),
+                None if roles.is_empty() => return Ok(None),
+                None => return Err(format!("profile `{at}`, the source of a role, has no access key")),
+            }
+        };
+        if find(&at, "mfa_serial").is_some() {
+            return Err(format!(
+                "profile `{at}` needs a device (`mfa_serial`), which a server does not have"
+            ));
+        }
+        let role = Role {
+            arn,
+            session: find(&at, "role_session_name"),
+            external_id: find(&at, "external_id"),
+            seconds: find(&at, "duration_seconds"),
+        };
+        if let Some(file) = find(&at, "web_identity_token_file") {
+            break Base::WebIdentity(role, file.into());
+        }
+        roles.push(role);
+        let source = (find(&at, "source_profile"), find(&at, "credential_source"));
+        match (source.0, source.1.as_deref()) {
+            (Some(source), None) if roles.len() < MAX_SOURCES => {
+                seen.push(std::mem::replace(&mut at, source))
+            }
+            (Some(_), None) => {
+                return Err(format!("more than {MAX_SOURCES} profiles are sources of `{profile}`"));
+            }
+            (None, Some("Environment")) => break Base::Environment,
+            (None, Some("EcsContainer" | "Ec2InstanceMetadata")) => break Base::Endpoint,
+            (None, Some(other)) => return Err(format!("profile `{at}`: `credential_source` is `{other}`")),
+            _ => {
+                return Err(format!(
+                    "profile `{at}` has `role_arn`, and needs one of `source_profile`, `credential_source` and \
+                     `web_identity_token_file`"
+                ));
+            }
+        }
+    };
+    roles.reverse();
+    Ok(Some(Plan { base, roles }))
+}
+
+/// The access key of a profile.
+fn key(find: Find<'_>, profile: &str) -> Option<AccessKey> {
+    let (id, secret) = (find(profile, "aws_access_key_id")?, find(profile, "aws_secret_access_key")?);
+    let token = find(profile, "aws_session_token").map(Secret::new);
+    Some(AccessKey { id, secret: Secret::new(secret), token })
 }
 
 fn stamp(file: &Path) -> Option<FileStamp> {
@@ -142,7 +203,56 @@ fn value<'t>(text: &'t str, section: &str, key: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
-    use super::value;
+    use super::*;
+
+    /// The plan of a profile in a configuration file.
+    fn planned(text: &str, profile: &str) -> Result<Option<Plan>, String> {
+        plan(&|profile, key| value(text, profile, key).map(str::to_owned), profile)
+    }
+
+    #[test]
+    fn a_role_is_assumed_by_its_source() {
+        let text = "[keys]\naws_access_key_id=A\naws_secret_access_key=s\n\
+                    [one]\nrole_arn=arn:1\nsource_profile=keys\nexternal_id=x\nduration_seconds=900\n\
+                    [two]\nrole_arn=arn:2\nsource_profile=one\nrole_session_name=me\n\
+                    [own]\nrole_arn=arn:3\nsource_profile=own\naws_access_key_id=B\naws_secret_access_key=s\n\
+                    [web]\nrole_arn=arn:4\nweb_identity_token_file=/t\n\
+                    [machine]\nrole_arn=arn:5\ncredential_source=Ec2InstanceMetadata\n\
+                    [environment]\nrole_arn=arn:6\ncredential_source=Environment\n";
+        let role = |arn: &str| Role { arn: arn.to_owned(), session: None, external_id: None, seconds: None };
+        let of = |profile: &str| planned(text, profile).unwrap().unwrap();
+        let base = |base: &Base| match base {
+            Base::Key(key) => key.id.clone(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!((base(&of("keys").base), of("keys").roles), ("A".to_owned(), vec![]));
+        let first =
+            Role { external_id: Some("x".to_owned()), seconds: Some("900".to_owned()), ..role("arn:1") };
+        let second = Role { session: Some("me".to_owned()), ..role("arn:2") };
+        assert_eq!((base(&of("two").base), of("two").roles), ("A".to_owned(), vec![first, second]));
+        assert_eq!((base(&of("own").base), of("own").roles), ("B".to_owned(), vec![role("arn:3")]));
+        assert_eq!(of("web").base, Base::WebIdentity(role("arn:4"), "/t".into()));
+        assert_eq!((of("machine").base, of("environment").base), (Base::Endpoint, Base::Environment));
+        assert_eq!(planned(text, "none"), Ok(None));
+    }
+
+    #[test]
+    fn a_profile_that_cannot_be_used_is_told() {
+        let refused = |text: &str| planned(text, "p").unwrap_err();
+        for (text, why) in [
+            ("[p]\nrole_arn=a\n", "needs one of `source_profile`"),
+            ("[p]\nrole_arn=a\nsource_profile=q\ncredential_source=Environment\n", "needs one of"),
+            ("[p]\nrole_arn=a\nsource_profile=q\n", "profile `q`, the source of a role, has no access key"),
+            ("[p]\nrole_arn=a\nsource_profile=q\n[q]\nrole_arn=b\nsource_profile=p\n", "has no access key"),
+            ("[p]\nrole_arn=a\ncredential_source=Cloud\n", "`credential_source` is `Cloud`"),
+            ("[p]\nrole_arn=a\nsource_profile=q\nmfa_serial=1\n", "needs a device"),
+        ] {
+            assert!(refused(text).contains(why), "{text}: {}", refused(text));
+        }
+        let text: String =
+            (0..9).map(|at| format!("[p{at}]\nrole_arn=a\nsource_profile=p{}\n", at + 1)).collect();
+        assert!(planned(&text, "p0").unwrap_err().contains("more than 5 profiles"));
+    }
 
     #[test]
     fn values_are_those_of_their_section() {

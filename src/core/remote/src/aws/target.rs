@@ -74,7 +74,7 @@ impl AwsTarget {
         if http.tls.ca_file.as_os_str().is_empty() {
             http.tls.ca_file = environment("AWS_CA_BUNDLE").unwrap_or_default().into();
         }
-        let chain = Chain::new(options, &environment)?;
+        let chain = Chain::new(options, region, &http.tls, &environment)?;
         Ok(Self { http: HttpTarget::new(http)?, chain, service, region: region.to_owned() })
     }
 
@@ -119,18 +119,22 @@ fn understood(reply: Reply) -> AwsAnswer {
     AwsAnswer { answer, code, body }
 }
 
+/// The text of the first element of XML with a name.
+pub(super) fn element<'t>(body: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = body.split_once(&format!("<{name}>"))?;
+    rest.split_once("</").map(|(text, _)| text)
+}
+
 /// Code and message of an error: in XML, or in JSON, where the code may follow the name of a schema.
-fn error(body: &str) -> (String, String) {
-    let within = |name: &str| {
-        let (_, rest) = body.split_once(&format!("<{name}>"))?;
-        rest.split_once("</").map(|(text, _)| text)
-    };
+pub(super) fn error(body: &str) -> (String, String) {
     let document: Option<Value> = serde_json::from_str(body).ok();
     let field = |name: &str| document.as_ref()?.get(name)?.as_str();
     let code = field("__type").map(|code| code.rsplit(['#', ':']).next().unwrap_or_default());
-    let code = code.or_else(|| within("Code")).unwrap_or_default();
-    let message =
-        field("message").or_else(|| field("Message")).or_else(|| within("Message")).unwrap_or_default();
+    let code = code.or_else(|| element(body, "Code")).unwrap_or_default();
+    let message = field("message")
+        .or_else(|| field("Message"))
+        .or_else(|| element(body, "Message"))
+        .unwrap_or_default();
     // Senders compare codes.
     let is_code = code.len() < 128 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
     (if is_code { code.to_owned() } else { String::new() }, foreign(message))

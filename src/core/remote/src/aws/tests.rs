@@ -8,7 +8,8 @@ use crate::tests::TestServer;
 fn chain(options: &AwsOptions, variables: &[(&str, &str)]) -> Chain {
     let variables: BTreeMap<String, String> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Chain::new(options, &|name| variables.get(name).cloned()).unwrap()
+    let tls = mixer_net::tls::ClientTlsOptions::default();
+    Chain::new(options, "eu-west-1", &tls, &|name| variables.get(name).cloned()).unwrap()
 }
 
 fn json(body: &str) -> String {
@@ -101,6 +102,74 @@ async fn an_instance_gets_the_key_of_its_role() {
         why.starts_with(start) && why.ends_with("; the instance metadata service is switched off"),
         "{why}"
     );
+}
+
+/// An answer of the Security Token Service.
+fn assumed(id: &str) -> String {
+    json(&format!(
+        "<R><Credentials><AccessKeyId>{id}</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t+/=</SessionToken>\
+         <Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></R>"
+    ))
+}
+
+#[tokio::test]
+async fn a_token_of_an_identity_provider_is_exchanged_for_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "jwt.of/kubernetes\n").unwrap();
+    let denied = "<E><Error><Code>AccessDenied</Code><Message>not you</Message></Error></E>";
+    let denied = format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n{denied}", denied.len());
+    let answers = [denied, assumed("one"), assumed("two")];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let path = token.display().to_string();
+    let arn = "arn:aws:iam::1:role/mixer";
+    let variables = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", path.as_str()),
+        ("AWS_ROLE_ARN", arn),
+        ("AWS_ROLE_SESSION_NAME", "pod"),
+        ("AWS_ENDPOINT_URL_STS", url.as_str()),
+    ];
+    let mut chain = chain(&AwsOptions::default(), &variables);
+    assert_eq!(
+        chain.key().await.unwrap_err(),
+        "no access key: role `arn:aws:iam::1:role/mixer`: AccessDenied: not you"
+    );
+    let key = chain.key().await.unwrap();
+    assert_eq!((key.id.as_str(), key.token.unwrap().expose()), ("one", "t+/="));
+    assert_eq!(chain.key().await.unwrap().id, "one");
+    chain.refused();
+    assert_eq!(chain.key().await.unwrap().id, "two");
+    let request = server.received.recv().await.unwrap();
+    let body = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fmixer&\
+                RoleSessionName=pod&WebIdentityToken=jwt.of%2Fkubernetes";
+    assert!(request.ends_with(body) && !request.contains("authorization"), "{request}");
+}
+
+#[tokio::test]
+async fn a_role_of_a_profile_is_assumed_with_its_source_and_again_when_the_profile_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    let text = |arn: &str| {
+        format!(
+            "[default]\nrole_arn={arn}\nsource_profile=keys\n[profile keys]\naws_access_key_id=BASE\naws_secret_access_key=s\n"
+        )
+    };
+    std::fs::write(&file, text("first")).unwrap();
+    let answers = [assumed("one"), assumed("two")];
+    let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let (url, path) = (format!("http://127.0.0.1:{}", server.port), file.display().to_string());
+    let variables = [("AWS_CONFIG_FILE", path.as_str()), ("AWS_ENDPOINT_URL", url.as_str())];
+    let mut chain = chain(&AwsOptions::default(), &variables);
+    assert_eq!((chain.key().await.unwrap().id, chain.key().await.unwrap().id), ("one".into(), "one".into()));
+    std::fs::write(&file, text("second, longer")).unwrap();
+    assert_eq!(chain.key().await.unwrap().id, "two");
+    let request = server.received.recv().await.unwrap();
+    assert!(
+        request.contains("Credential=BASE/") && request.contains("/eu-west-1/sts/aws4_request"),
+        "{request}"
+    );
+    assert!(request.contains("Action=AssumeRole&") && request.contains("RoleSessionName=mixer"), "{request}");
 }
 
 #[test]

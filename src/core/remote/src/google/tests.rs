@@ -35,8 +35,11 @@ async fn a_token_is_fetched_once_and_again_when_it_was_refused_or_ends() {
     for _ in 0..3 {
         assert_eq!(tokens.authorization().await.unwrap(), "Bearer one");
     }
-    tokens.refused();
+    let one = tokens.authorization().await.unwrap();
+    tokens.refused(&one);
     assert_eq!(tokens.authorization().await.unwrap(), "Bearer two");
+    // Calls that had the first one are answered later.
+    tokens.refused(&one);
     // It was over at once.
     let last = tokens.authorization().await.unwrap();
     assert_eq!(last, "Bearer three");
@@ -61,6 +64,37 @@ async fn a_failure_is_told_to_all_who_ask_soon_after() {
         let why = tokens.authorization().await.unwrap_err();
         assert_eq!(why, "no access token: HTTP status 400 Bad Request (gone for good)");
     }
+}
+
+/// Each of many calls would wait for its own attempt otherwise, one after another.
+#[tokio::test]
+async fn calls_that_wait_for_an_attempt_share_its_failure() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let attempts = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&attempts);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // Longer than a failure is remembered.
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE + Duration::from_millis(300)).await;
+                drop(stream);
+            });
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let options = GoogleOptions {
+        key_file: user_file(directory.path()),
+        token_endpoint: format!("http://127.0.0.1:{port}/"),
+        ..GoogleOptions::default()
+    };
+    let tokens = GoogleTokens::with(options, &none).unwrap();
+    let (first, second, third) =
+        tokio::join!(tokens.authorization(), tokens.authorization(), tokens.authorization());
+    assert!(first.is_err() && first == second && second == third, "{first:?} {second:?} {third:?}");
+    assert_eq!(attempts.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -99,6 +99,26 @@ async fn statuses_messages_and_pauses_are_those_of_the_server() {
 }
 
 #[tokio::test]
+async fn a_compressed_message_says_so_and_is_that_of_the_caller() {
+    let (address, mut received) = serve(vec![OK]).await;
+    let url = format!("http://{address}/pkg.Service/Method");
+    let target = GrpcTarget::new(HttpOptions { gzip: true, ..HttpOptions::new(url) }).unwrap();
+    let message = b"hello".repeat(1000);
+    assert_eq!(target.call(&message).await, Ok(Bytes::from_static(b"hi")));
+    let (headers, body) = received.recv().await.unwrap();
+    assert_eq!(
+        (&headers["grpc-encoding"], headers.get("content-encoding")),
+        (&"gzip".parse().unwrap(), None)
+    );
+    let ([1, length @ ..], packed) = body.split_at(5) else { panic!("{body:?}") };
+    assert_eq!(length_of(length), Some(packed.len()));
+    assert!(packed.len() < message.len() / 10, "{} bytes", packed.len());
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut plain).unwrap();
+    assert_eq!(plain, message);
+}
+
+#[tokio::test]
 async fn a_call_that_has_no_answer_is_followed_by_one_on_a_connection_of_its_own() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/pkg.Service/Method", listener.local_addr().unwrap());

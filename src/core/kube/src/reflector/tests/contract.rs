@@ -1,45 +1,16 @@
 //! The same questions to the API server in memory, and to a real one: what one answers, the other does.
 //!
-//! `MIXER_TEST_KUBECONFIG` names the kubeconfig of a real one, and `MIXER_TEST_KUBE_RESTART` a command that restarts it, after which it has
-//! forgotten older changes.
+//! `.ci/run kubernetes` starts a real one.
 
 use bytes::Bytes;
 use http::Method;
 
+use super::kube_api::server::Server;
 use super::*;
 use crate::error::Error;
 use crate::selection::Form;
 
 const NAMESPACE: &str = "default";
-
-/// What answers the questions.
-enum Server {
-    InMemory(KubeApi),
-    Real { kubeconfig: std::path::PathBuf, restart: String },
-}
-
-impl Server {
-    fn access(&self) -> Access {
-        match self {
-            Server::InMemory(api) => Access::of_text(api.kubeconfig()),
-            Server::Real { kubeconfig, .. } => Access::of_file(kubeconfig),
-        }
-    }
-
-    /// Forgets every change so far.
-    fn forget(&self) {
-        match self {
-            Server::InMemory(api) => {
-                api.compact();
-                api.disconnect();
-            }
-            Server::Real { restart, .. } => {
-                let status = std::process::Command::new("sh").args(["-c", restart]).status().unwrap();
-                assert!(status.success(), "{restart}: {status}");
-            }
-        }
-    }
-}
 
 fn body(value: &Value) -> Option<(&'static str, Bytes)> {
     Some(("application/json", value.to_string().into()))
@@ -57,8 +28,9 @@ fn set(name: &str) -> Value {
     })
 }
 
-async fn ask(server: &Server) {
-    let client = Client::new(server.access()).unwrap();
+async fn ask(mut server: Server) {
+    let access = Access::of_text(server.kubeconfig());
+    let client = Client::new(access.clone()).unwrap();
     let all = SETS.path(Some(NAMESPACE));
     let one = |name: &str| format!("{all}/{name}");
     for name in ["a", "b", "c", "d", "e"] {
@@ -114,7 +86,9 @@ async fn ask(server: &Server) {
     // What the server has forgotten.
     let all_pages = crate::watch::list::<PartialObject>(&client, &selection, 1, "").await.unwrap();
     let old = first.metadata.resource_version;
-    server.forget();
+    let seen = run_for(&access, selection.clone());
+    seen.has(&["default/a", "default/b"]).await;
+    server.without(async { until("the outage is seen", || seen.progress.failures() > 0).await }).await;
     let end = Instant::now() + 3 * DEADLINE;
     let gone = loop {
         assert!(Instant::now() < end, "a watch of what is forgotten");
@@ -131,6 +105,14 @@ async fn ask(server: &Server) {
         }
     };
     assert!(gone.to_string().contains("HTTP status 410 (Expired): too old resource version: "), "{gone}");
+    // A reflector goes on with what happens afterwards.
+    let _: Value = client.send(Method::POST, &all, body(&set("d"))).await.unwrap();
+    let end = Instant::now() + 3 * DEADLINE;
+    while seen.keys() != ["default/a", "default/b", "default/d"] {
+        assert!(Instant::now() < end, "{:?}", seen.keys());
+        sleep(Duration::from_millis(20)).await;
+    }
+    until("its trouble is over", || seen.progress.reached().trouble.is_none()).await;
     if let Server::InMemory(_) = server {
         let next = &all_pages.metadata.next;
         let error = crate::watch::list::<PartialObject>(&client, &selection, 1, next).await.err().unwrap();
@@ -139,18 +121,22 @@ async fn ask(server: &Server) {
             "{error}"
         );
     }
-    // Bookmarks, and the end of a watch that has its time.
+    // A bookmark tells of changes that are not selected, before the end of a watch that has its time.
     let list = crate::watch::list::<PartialObject>(&client, &selection, 10, "").await.unwrap();
     let version = list.metadata.resource_version;
-    let mut watch = Watch::open(&client, &selection, &version, Duration::from_secs(3)).await.unwrap();
-    let mut bookmarks = 0;
+    let mut watch = Watch::open(&client, &selection, &version, Duration::from_secs(5)).await.unwrap();
+    let mut other = set("e");
+    other["metadata"]["labels"]["contract"] = "no".into();
+    let _: Value = client.send(Method::POST, &all, body(&other)).await.unwrap();
+    let mut last = version.clone();
     while let Some(event) = watch.next::<PartialObject>().await.unwrap() {
-        assert!(matches!(event, Event::Bookmark(_)), "{event:?}");
-        bookmarks += 1;
+        let Event::Bookmark(at) = event else { panic!("{event:?}") };
+        last = at;
     }
-    assert!(bookmarks > 0, "a bookmark before the end");
+    let number = |version: &str| version.parse::<u64>().unwrap();
+    assert!(number(&last) > number(&version), "a bookmark before the end: {last} after {version}");
     // Who does not authenticate.
-    let known = server.access().load().unwrap();
+    let known = access.load().unwrap();
     let roots = known.tls.roots.as_deref().map(|roots| {
         use base64::Engine as _;
         format!(", certificate-authority-data: {}", base64::engine::general_purpose::STANDARD.encode(roots))
@@ -168,15 +154,6 @@ async fn ask(server: &Server) {
 }
 
 #[tokio::test]
-async fn the_api_server_in_memory_answers_as_a_real_one() {
-    ask(&Server::InMemory(KubeApi::start())).await;
-}
-
-#[tokio::test]
-async fn a_real_api_server_answers_as_that_in_memory() {
-    let variable = |name: &str| std::env::var(name).ok();
-    // Building one takes minutes.
-    let Some(kubeconfig) = variable("MIXER_TEST_KUBECONFIG") else { return };
-    let restart = variable("MIXER_TEST_KUBE_RESTART").expect("MIXER_TEST_KUBE_RESTART");
-    ask(&Server::Real { kubeconfig: kubeconfig.into(), restart }).await;
+async fn an_api_server_in_memory_or_a_real_one_answers() {
+    ask(Server::of_environment()).await;
 }

@@ -1,0 +1,97 @@
+//! Servers that are known by their chain and by a URI in their certificate instead of a name.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+
+use super::identity::PeerIdentity;
+
+/// Verifies the chain of a server, and a URI of its certificate.
+#[derive(Debug)]
+pub(super) struct ChainVerifier {
+    roots: RootCertStore,
+    /// The URIs of which the certificate must have one; `None` for any certificate.
+    allowed: Option<Vec<String>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// The certificate has none of the URIs.
+#[derive(thiserror::Error)]
+#[error("failed to authenticate, cert SAN {found:?} is not whitelisted, expected one of {allowed:?}")]
+struct NotAllowed {
+    found: Vec<String>,
+    allowed: Vec<String>,
+}
+
+/// As it is displayed: rustls shows errors of verifiers so.
+impl std::fmt::Debug for NotAllowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl ChainVerifier {
+    pub(super) fn new(roots: RootCertStore, allowed: Option<Vec<String>>) -> Self {
+        let provider = CryptoProvider::get_default();
+        let algorithms = provider.map_or_else(
+            || rustls::crypto::ring::default_provider().signature_verification_algorithms,
+            |provider| provider.signature_verification_algorithms,
+        );
+        Self { roots, allowed, algorithms }
+    }
+}
+
+impl ServerCertVerifier for ChainVerifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let leaf = webpki::EndEntityCert::try_from(certificate)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let usage = webpki::KeyUsage::server_auth();
+        leaf.verify_for_usage(self.algorithms.all, &self.roots.roots, intermediates, now, usage, None, None)
+            .map_err(|error| match error {
+                webpki::Error::CertExpired { .. } => Error::InvalidCertificate(CertificateError::Expired),
+                webpki::Error::UnknownIssuer => Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                other => {
+                    Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(other))))
+                }
+            })?;
+        let Some(allowed) = &self.allowed else { return Ok(ServerCertVerified::assertion()) };
+        let found = PeerIdentity::of_chain(std::slice::from_ref(certificate)).names;
+        if found.iter().any(|name| allowed.contains(name)) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let error = NotAllowed { found, allowed: allowed.clone() };
+        Err(Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(error)))))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
