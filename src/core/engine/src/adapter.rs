@@ -47,6 +47,9 @@ pub enum BuildError {
     /// Message of the adapter, for example `did not find limit defined for quota q.instance.ns`.
     #[error("{0}")]
     Refused(String),
+    /// Why an adapter out of process cannot be connected to; users see it as it is.
+    #[error("{0}")]
+    Unconnected(String),
     /// Problems of the parameters that only a backend can detect, each `<field>: <text>`. Users see them like problems of
     /// [`Adapter::validate`].
     #[error("{}", join_errors(.0))]

@@ -376,7 +376,7 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &Secrets<
     DispatchExplanation {
         rule: traced.rule.key.to_string(),
         handler: traced.handler.name.to_string(),
-        adapter: traced.handler.adapter.info().name.to_owned(),
+        adapter: traced.handler.adapter_name().to_owned(),
         instance: traced.instance.to_string(),
         values: values.collect(),
         said: secrets.mask(&said),

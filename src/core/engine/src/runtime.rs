@@ -10,6 +10,7 @@ mod configurator;
 mod corrections;
 mod decisions;
 mod differences;
+mod extension_changes;
 mod faults;
 mod forecast;
 mod found;
@@ -19,6 +20,7 @@ mod last_good;
 mod problem_log;
 mod refill;
 mod resolution;
+mod rule_changes;
 mod together;
 mod withheld;
 

@@ -51,14 +51,16 @@ pub use extension::{
     MappingOutline, NamespaceReference, QuotaNamespaces, QuotaReference, Registry, RequestNamespace,
     SnapshotExtension,
 };
+pub use external::{AdapterConfig, ExternalHandler};
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::Evasion;
-pub(crate) use model::HandlerBinding;
 pub use model::{
     ActionConfig, Allowance, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
     InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };
+pub(crate) use model::{HandlerBinding, OutputSource};
+pub(crate) use names::candidates;
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;

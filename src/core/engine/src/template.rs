@@ -10,6 +10,7 @@ mod descriptor;
 mod fields;
 mod inventory;
 mod name;
+mod plan;
 
 pub use descriptor::{
     Cardinality, DescriptorError, EnumType, Kind, MessageField, MessageId, MessageType, Method, Schema,
@@ -18,10 +19,13 @@ pub use descriptor::{
 pub(crate) use inventory::built_in;
 pub use inventory::{TEMPLATES, find};
 pub use name::Name;
+pub(crate) use plan::{Form, PackedItem, Step, put_duration, put_timestamp, unknown_enum_value};
+pub use plan::{Plan, PlanError, WireType, put_bytes, put_length, put_tag, put_varint, put_zigzag};
 
 use std::sync::Arc;
 
-use descriptor::{Descriptors, TemplateFile};
+use descriptor::TemplateFile;
+pub(crate) use descriptor::{Descriptors, INSTANCE_NAME, digest};
 use mixer_attribute::ValueType;
 
 /// The variety of a template. The discriminants are those of `TemplateVariety`.
@@ -136,8 +140,10 @@ pub struct ExternalTemplate {
     pub instance: MessageId,
     /// The message of the output, if the template has some.
     pub output: Option<MessageId>,
-    /// The method that is called; `None` if the descriptors have no service, so that nothing can be sent.
-    pub method: Option<Method>,
+    /// The method that is called.
+    pub method: Method,
+    /// The digest of its descriptors.
+    pub(crate) digest: u128,
 }
 
 impl TemplateInfo {
@@ -173,7 +179,8 @@ impl TemplateInfo {
                 schema: types.schema,
                 instance: types.instance,
                 output: types.output,
-                method: descriptors.handle_method(),
+                method: descriptors.handle_method().ok_or(DescriptorError::NoMethod)?,
+                digest: digest(descriptor),
             }),
         })
     }

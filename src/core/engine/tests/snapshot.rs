@@ -4,6 +4,8 @@
 
 #[path = "snapshot/comparisons.rs"]
 mod comparisons;
+#[path = "snapshot/external.rs"]
+mod external;
 #[path = "snapshot/lint.rs"]
 mod lint;
 
@@ -269,4 +271,63 @@ fn the_last_valid_version_stays_in_force() {
     assert_eq!(snapshot.rules.len(), 1);
     let snapshot = build_all(&mut builder, &[("m.yaml", &more)]);
     assert_eq!(snapshot.rules.len(), 0);
+}
+
+/// Builds many known names beside as many misspelt ones; the problems with this code, and those of them with a suggestion.
+fn suggestions(
+    code: &str,
+    known: impl Fn(usize) -> String,
+    misspelt: impl Fn(usize) -> String,
+) -> [usize; 2] {
+    const COUNT: usize = 1_500;
+    let known = (0..COUNT).map(known);
+    let texts: Vec<String> = known.chain((0..COUNT).map(misspelt)).collect();
+    let snapshot = with_manifest(&texts.join("---\n"));
+    let problems: Vec<_> = snapshot.diagnostics.iter().filter(|d| d.code == code).collect();
+    let suggests = |d: &&&Diagnostic| d.hint.as_deref().is_some_and(|hint| hint.starts_with("did you mean"));
+    [problems.len(), problems.iter().filter(suggests).count()]
+}
+
+#[test]
+fn the_suggestions_of_a_build_are_bounded() {
+    let rule = |i: usize, actions: &str| {
+        format!(
+            "kind: rule\nmetadata: {{name: r{i}, namespace: istio-system}}\nspec: {{actions: [{actions}]}}\n"
+        )
+    };
+    let handler = |i: usize| {
+        format!(
+            "kind: handler\nmetadata: {{name: handler-{i:06}, namespace: istio-system}}\nspec: {{compiledAdapter: denier}}\n"
+        )
+    };
+    let instance = |i: usize| {
+        format!(
+            "kind: instance\nmetadata: {{name: instance-{i:06}, namespace: istio-system}}\nspec: {{compiledTemplate: checknothing}}\n"
+        )
+    };
+    let manifest = |i: usize| {
+        format!(
+            "kind: attributemanifest\nmetadata: {{name: m{i}, namespace: istio-system}}\nspec: {{attributes: {{my.attribute.n{i:06}: {{valueType: STRING}}}}}}\n"
+        )
+    };
+    let condition = |i: usize| {
+        format!(
+            "kind: rule\nmetadata: {{name: r{i}, namespace: istio-system}}\nspec: {{match: my.atribute.m{i:06} == \"x\", actions: [{{handler: deny, instances: [nothing]}}]}}\n"
+        )
+    };
+    let closed = |i: usize| {
+        format!(
+            "kind: rule\nmetadata: {{name: closed, namespace: team-{i:06}, annotations: {{mixer.dev/default: deny}}}}\nspec: {{}}\n"
+        )
+    };
+    let lost_handler = |i| rule(i, &format!("{{handler: hndler-{i:06}, instances: [nothing]}}"));
+    let lost_instance = |i| rule(i, &format!("{{handler: deny, instances: [instnce-{i:06}]}}"));
+    for (code, [all, suggested]) in [
+        ("handler-unknown", suggestions("handler-unknown", handler, lost_handler)),
+        ("instance-unknown", suggestions("instance-unknown", instance, lost_instance)),
+        ("attribute-unknown", suggestions("attribute-unknown", manifest, condition)),
+        ("namespace-unused", suggestions("namespace-unused", closed, |i| closed(i + 1_000_000))),
+    ] {
+        assert!(all >= 1_500 && (10..200).contains(&suggested), "{code}: {suggested} of {all}");
+    }
 }

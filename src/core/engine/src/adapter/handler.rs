@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HandlerStatus;
-use crate::template::{Name, TemplateInfo};
-use mixer_attribute::{SignedDuration, Value, ValueType};
+use crate::template::{Name, Plan, TemplateInfo};
+use mixer_attribute::{SignedDuration, Timestamp, Value, ValueType};
 
 /// A leaf field of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,6 +40,8 @@ pub struct BoundInstance {
     pub leaves: Arc<[Leaf]>,
     /// Configured nested messages, for example `subject`.
     pub messages: Vec<Name>,
+    /// How its message is written; of an instance out of process.
+    pub plan: Option<Arc<Plan>>,
 }
 
 impl BoundInstance {
@@ -107,7 +109,7 @@ pub struct Status {
 }
 
 /// The result of a check. The default allows the request and does not limit its validity.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckResult {
     /// OK or a denial.
     pub status: Status,
@@ -115,6 +117,8 @@ pub struct CheckResult {
     pub valid_duration: SignedDuration,
     /// How many times the result may be used.
     pub valid_use_count: i32,
+    /// The outputs of a check that has some: the position among those of its template, and the value.
+    pub output: Vec<(usize, GeneratedValue)>,
 }
 
 /// A quota request.
@@ -162,6 +166,16 @@ pub struct Generated {
 pub enum GeneratedValue {
     /// Text.
     String(String),
+    /// A number.
+    Int64(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A Boolean.
+    Bool(bool),
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// A duration.
+    Duration(SignedDuration),
     /// 4 or 16 bytes.
     IpAddress(std::net::IpAddr),
     /// A map.

@@ -7,12 +7,25 @@ use super::{AdapterInfo, ErasedAdapter};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inventory {
     adapters: &'static [&'static dyn ErasedAdapter],
+    external: Option<&'static dyn ErasedAdapter>,
 }
 
 impl Inventory {
     /// An inventory of adapters in name order; [`self_check`](Self::self_check) verifies the order.
     pub const fn new(adapters: &'static [&'static dyn ErasedAdapter]) -> Self {
-        Self { adapters }
+        Self { adapters, external: None }
+    }
+
+    /// The same, with the adapter that calls those out of process. Its parameters are an
+    /// [`ExternalHandler`](crate::snapshot::ExternalHandler); it has no name of its own.
+    #[must_use]
+    pub const fn with_external(self, external: &'static dyn ErasedAdapter) -> Self {
+        Self { external: Some(external), ..self }
+    }
+
+    /// The adapter that calls those out of process, if there is one.
+    pub(crate) fn external(self) -> Option<&'static dyn ErasedAdapter> {
+        self.external
     }
 
     /// All adapters, in name order.

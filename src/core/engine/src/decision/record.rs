@@ -337,7 +337,7 @@ fn dispatch_text(traced: &TracedDispatch) -> DispatchText {
         rule: traced.rule.key.to_string(),
         variety: traced.kind.name().to_owned(),
         handler: traced.handler.name.to_string(),
-        adapter: traced.handler.adapter.info().name.to_owned(),
+        adapter: traced.handler.adapter_name().to_owned(),
         instance: traced.instance.to_string(),
         status: traced.check.as_ref().map(|c| StatusText::new(c.status.code, c.status.message.clone())),
         granted: traced.quota.map(|(_, quota)| quota.granted),

@@ -13,11 +13,11 @@ use super::instances::{Evaluated, evaluate};
 use super::last_known::AnswerKey;
 use super::trace::CallTrace;
 use super::{CheckOutcome, DispatchContext, DispatchError};
-use crate::adapter::{CheckResult, HandlerError, Reply, Status};
+use crate::adapter::{CheckResult, GeneratedValue, HandlerError, Reply, Status};
 use crate::routing::{
     Destination, MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind,
 };
-use crate::snapshot::OnError;
+use crate::snapshot::{OnError, RuleConfig};
 use mixer_attribute::AttributeBag;
 use mixer_expr::EvalError;
 
@@ -25,6 +25,9 @@ use mixer_expr::EvalError;
 enum DispatchResult<'t> {
     /// A handler was called.
     Called {
+        route: &'t Route,
+        /// The position of the instance among those of the action.
+        instance: usize,
         action: &'t RouteAction,
         on_error: Option<OnError>,
         answer_key: Option<AnswerKey>,
@@ -32,6 +35,18 @@ enum DispatchResult<'t> {
     },
     /// A failure that `on_error` turned into an answer.
     Substituted { result: CheckResult },
+}
+
+/// The outputs of a check.
+pub(super) struct CheckOutput<'t> {
+    /// The rule that asked for it.
+    pub(super) rule: &'t RuleConfig,
+    /// The action, by its index among the configured ones.
+    pub(super) action: usize,
+    /// The position of the instance among those of the action.
+    pub(super) instance: usize,
+    /// By position among the outputs of the template.
+    pub(super) values: Vec<(usize, GeneratedValue)>,
 }
 
 /// A pending call of a handler.
@@ -101,7 +116,7 @@ pub async fn check<'t: 'a, 'a>(
     context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
     let names_no_namespace = protocol == Protocol::Envoy && table.is_namespace_missing(bag);
-    let (mut combiner, errors) = operation.finish(names_no_namespace).await;
+    let (mut combiner, errors, outputs) = operation.finish(names_no_namespace).await;
     let may_outrank = protocol != Protocol::IstioMixer;
     if combiner.is_undecided() && (may_outrank || errors.is_empty()) && table.has(RuleKind::Default) {
         deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
@@ -116,7 +131,8 @@ pub async fn check<'t: 'a, 'a>(
         trace.borrow_mut().allowed = outcome.allowed;
     }
     if outcome.status.code == 0 {
-        add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, protocol, context)?;
+        let rules = table.select(RuleKind::Headers, bag);
+        add_header_changes(rules, bag, &outputs, &mut outcome, protocol, context)?;
     }
     Ok(outcome)
 }
@@ -167,9 +183,9 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
         for action in &route.actions {
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
-            for instance in &action.instances {
+            for (at, instance) in action.instances.iter().enumerate() {
                 match evaluate(instance, bag) {
-                    Ok(evaluated) => self.call(route, action, instance, &evaluated, on_error),
+                    Ok(evaluated) => self.call((route, action, at), instance, &evaluated, on_error),
                     Err(text) => self.instance_failed(route, action, instance, text, on_error),
                 }
             }
@@ -178,8 +194,7 @@ impl<'t, 'c> Operation<'t, 'c> {
 
     fn call(
         &mut self,
-        route: &'t Route,
-        action: &'t RouteAction,
+        (route, action, at): (&'t Route, &'t RouteAction, usize),
         route_instance: &RouteInstance,
         evaluated: &Evaluated<'_>,
         on_error: Option<OnError>,
@@ -192,11 +207,11 @@ impl<'t, 'c> Operation<'t, 'c> {
         let Some(destination) = self.table.destinations().get(route_instance.destination.index()) else {
             return;
         };
-        let at = self.context.trace.map(|trace| {
+        let traced = self.context.trace.map(|trace| {
             trace.borrow_mut().dispatch(route, action, route_instance, RuleKind::Check, Some(instance))
         });
         let started = Instant::now();
-        let traced = at.map(|at| CallTrace::new(at, started));
+        let traced = traced.map(|at| CallTrace::new(at, started));
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
                 destination.counters.record(started.elapsed(), result.is_err());
@@ -214,7 +229,8 @@ impl<'t, 'c> Operation<'t, 'c> {
                 Err(HandlerError::new("no answer"))
             }
         };
-        self.results.push(DispatchResult::Called { action, on_error, answer_key, result });
+        let called = DispatchResult::Called { route, instance: at, action, on_error, answer_key, result };
+        self.results.push(called);
     }
 
     fn instance_failed(
@@ -242,14 +258,15 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    /// The answers of all handlers, with a refusal if the request names no namespace and has to; and what failed.
-    async fn finish(mut self, names_no_namespace: bool) -> (Combiner, DispatchError) {
+    /// The answers of all handlers, with a refusal if the request names no namespace and has to; what failed; and the outputs.
+    async fn finish(mut self, names_no_namespace: bool) -> (Combiner, DispatchError, Vec<CheckOutput<'t>>) {
         self.await_answers().await;
         let mut combiner = Combiner::default();
+        let mut outputs = Vec::new();
         for result in self.results {
             match result {
                 DispatchResult::Substituted { result } => combiner.add("mixer", &result),
-                DispatchResult::Called { action, on_error, answer_key, result } => {
+                DispatchResult::Called { route, instance, action, on_error, answer_key, result } => {
                     let name = action.handler.name();
                     let result = match settle_error(self.context, name, on_error, answer_key, result) {
                         Settled::Answered(result) => result,
@@ -270,13 +287,17 @@ impl<'t, 'c> Operation<'t, 'c> {
                         combiner.allow(action.allows);
                     }
                     combiner.add(name, &result);
+                    if !result.output.is_empty() {
+                        let (rule, action, values) = (&*route.rule, action.index, result.output);
+                        outputs.push(CheckOutput { rule, action, instance, values });
+                    }
                 }
             }
         }
         if names_no_namespace && !combiner.is_refused() {
             combiner.deny_without_namespace();
         }
-        (combiner, self.errors)
+        (combiner, self.errors, outputs)
     }
 
     /// Awaits all asynchronous handlers together.

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::check::CheckOutput;
 use super::context::condition_failure;
+use super::generate::copy_value;
 use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, Protocol, RouteDirective};
 use crate::routing::{Matched, RuleKind, SelectedRules};
-use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind};
+use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind, OutputSource, RuleConfig};
 use mixer_attribute::{AttributeBag, Value};
 
 /// Evaluates the header operations of all rules that match. A condition that fails refuses the request if `on_error` says so.
@@ -16,6 +18,7 @@ use mixer_attribute::{AttributeBag, Value};
 pub(super) fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,
+    outputs: &[CheckOutput<'_>],
     outcome: &mut CheckOutcome,
     protocol: Protocol,
     context: &DispatchContext<'_>,
@@ -43,8 +46,10 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
                         unset_request_headers.push(operation.name.to_string());
                     }
                 };
+                let before = bag.set_outputs(outputs_of(rule, outputs, bag));
                 evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
                 evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
+                bag.set_outputs(before);
             }
             Some(error) if protocol == Protocol::Mixer && route.refuses_exhausted(*error) => {
                 refusals.push(condition_failure(route, *error));
@@ -64,6 +69,28 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
         outcome.directive = Some(directive);
     }
     errors.into_result(())
+}
+
+/// The outputs that the header operations of a rule read, by the position of their slots.
+fn outputs_of<'a>(
+    rule: &RuleConfig,
+    outputs: &[CheckOutput<'_>],
+    bag: &AttributeBag<'a>,
+) -> &'a [Option<Value<'a>>] {
+    if rule.outputs.is_empty() {
+        return &[];
+    }
+    let value = |source: &OutputSource| {
+        let is_source = |output: &&CheckOutput<'_>| {
+            output.rule.key == rule.key
+                && output.action == source.action
+                && output.instance == source.instance
+        };
+        let values = &outputs.iter().find(is_source)?.values;
+        let (_, value) = values.iter().find(|(position, _)| *position == source.output)?;
+        Some(copy_value(value, bag))
+    };
+    bag.arena().alloc_slice_fill_iter(rule.outputs.iter().map(value))
 }
 
 /// Evaluates operations; `without_value` gets those whose value is absent or empty.

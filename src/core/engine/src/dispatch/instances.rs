@@ -56,7 +56,10 @@ pub(super) fn evaluate_sharing<'a>(
                 let leaf = route.config.leaf_names.get(i).map_or("", |n| n);
                 let mut text = ArenaString::new_in(bag.arena());
                 // Writing to a string cannot fail.
-                let _ = write!(text, "evaluation failed at [{}]'{leaf}': '{error}'", route.config.name());
+                let _ = match route.config.template().external {
+                    Some(_) => write!(text, "fieldEncoder: {leaf} - {error}"),
+                    None => write!(text, "evaluation failed at [{}]'{leaf}': '{error}'", route.config.name()),
+                };
                 return Err(text.into_bump_str());
             }
         }

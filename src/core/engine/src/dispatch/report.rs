@@ -125,21 +125,25 @@ impl<'a> ReportCollector<'a> {
                 let settled = context.settle(destination, started, reply).await;
                 let phase = || TracedPhase::Deliver {
                     handler: std::sync::Arc::clone(&destination.handler.config.name),
-                    adapter: destination.handler.adapter(),
+                    adapter: destination.handler.adapter().into(),
                     template: destination.template.name.clone(),
                 };
                 let error = settled.as_ref().err().map(|error| error.message.clone());
                 step(context.trace, phase, context.trace.map(|_| started), error);
-                settled.err().filter(|_| !lenient)
+                let error = settled.err().filter(|_| !lenient)?;
+                // As Istio Mixer words the errors of adapters in process.
+                let is_plain = error.message.starts_with("panic during handler dispatch: ")
+                    || destination.template.external.is_some();
+                Some(if is_plain {
+                    error.message
+                } else {
+                    format!("failed to report all values: {}", error.message)
+                })
             });
         }
         let mut errors = DispatchError::default();
         for error in futures_util::future::join_all(pending).await.into_iter().flatten() {
-            errors.errors.push(if error.message.starts_with("panic during handler dispatch: ") {
-                error.message
-            } else {
-                format!("failed to report all values: {}", error.message)
-            });
+            errors.errors.push(error);
         }
         errors.into_result(())
     }

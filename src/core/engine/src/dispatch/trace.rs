@@ -70,7 +70,7 @@ pub enum TracedPhase {
         /// Name of the handler.
         handler: Arc<str>,
         /// Name of its adapter.
-        adapter: &'static str,
+        adapter: Arc<str>,
         /// Name of the template.
         template: Name,
     },

@@ -60,8 +60,8 @@ impl LiveHandler {
     }
 
     /// The name of its adapter.
-    pub fn adapter(&self) -> &'static str {
-        self.config.adapter.info().name
+    pub fn adapter(&self) -> &str {
+        self.config.adapter_name()
     }
 
     /// The digest of its configuration.
@@ -277,6 +277,7 @@ mod tests {
             name: "h.ns".into(),
             adapter,
             params,
+            external: None,
             on_error: None,
             origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
         };

@@ -1,6 +1,6 @@
 //! Signatures: a handler is reused while its signature is unchanged.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::sync::Arc;
 
 use crate::adapter::{AdapterResources, BoundInstance};
@@ -19,8 +19,13 @@ impl Signature {
         resources: Option<&AdapterResources>,
     ) -> Self {
         let mut state = Digest::new();
-        state.text(handler.adapter.info().name);
+        state.text(handler.adapter_name());
         state.text(&handler.params.json().to_string());
+        if let Some(external) = &handler.external {
+            state.number((external.digest >> 64) as u64);
+            state.number(external.digest as u64);
+            state.number(u64::from(external.session_based));
+        }
         // Calls read the policy of the live handler.
         state.text(handler.on_error.map_or("", OnError::name));
         let resources = resources.map_or(0, AdapterResources::digest);
@@ -79,6 +84,14 @@ impl Digest {
         }
         for message in &bound.messages {
             self.text(message);
+        }
+        if let Some(external) = &bound.template.external {
+            self.number((external.digest >> 64) as u64);
+            self.number(external.digest as u64);
+        }
+        // What is constant in an instance is in its plan only.
+        for half in &mut self.halves {
+            bound.plan.hash(half);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::adapter::{
 use crate::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
 use mixer_base::metrics::Metrics;
 use mixer_base::pool::AdapterPools;
+use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// Process-wide dependencies of handlers.
@@ -151,7 +152,7 @@ impl BuildFailure {
              Please remove the handler or fix the configuration.",
             snapshot.id,
             config.name,
-            config.adapter.info().name,
+            config.adapter_name(),
             self.text
         );
         let mut diagnostic =
@@ -208,6 +209,7 @@ pub(super) async fn build_one(
             Some(text) => text,
         },
         Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),
+        Ok(Ok(Err(BuildError::Unconnected(text)))) => text,
         Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
         Ok(Err(panic)) => build_panic(&*panic),
         Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
@@ -218,10 +220,10 @@ pub(super) async fn build_one(
 
 pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
     let mut problems = Diagnostics::new();
-    std::panic::catch_unwind(AssertUnwindSafe(|| {
-        config.adapter.validate(&config.params, instances, &mut problems)
-    }))
-    .map_err(|panic| build_panic(&*panic))?;
+    // The failure tells no hints.
+    let validate = || config.adapter.validate(&config.params, instances, &mut problems);
+    std::panic::catch_unwind(AssertUnwindSafe(|| SuggestionBudget::none().run(validate)))
+        .map_err(|panic| build_panic(&*panic))?;
     let errors: Vec<&str> = problems
         .iter()
         .filter(|p| p.severity == Severity::Error && p.code != NOT_BUILT)

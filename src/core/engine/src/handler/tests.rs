@@ -95,6 +95,7 @@ fn handler(seen: &Arc<ProbeCounts>) -> Arc<LiveHandler> {
         name: "h.ns".into(),
         adapter,
         params,
+        external: None,
         on_error: None,
         origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
     };

@@ -74,7 +74,7 @@ pub struct GroupOutline {
 const DEFAULT_DENY: &str = "default: deny";
 
 /// Key: handler name, template; value: adapter and, by condition text and dry run, rules and instances.
-type Destinations<'s> = BTreeMap<(&'s str, &'s str), (&'static str, Groups<'s>)>;
+type Destinations<'s> = BTreeMap<(&'s str, &'s str), (&'s str, Groups<'s>)>;
 type Groups<'s> = BTreeMap<(Option<&'s str>, bool), (BTreeSet<String>, Vec<String>)>;
 
 /// Describes the routes of a snapshot to handlers that are `usable`.
@@ -144,7 +144,7 @@ fn collect<'s>(
             }
             let (_, groups) = destinations
                 .entry((&action.handler.name, &template.name))
-                .or_insert_with(|| (action.handler.adapter.info().name, Groups::new()));
+                .or_insert_with(|| (action.handler.adapter_name(), Groups::new()));
             let (rules, instances) = groups.entry((condition, rule.dry_run)).or_default();
             rules.insert(rule.key.to_string());
             instances.push(instance.name().to_string());

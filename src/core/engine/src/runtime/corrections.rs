@@ -103,11 +103,50 @@ impl<'l> Corrections<'l> {
         keys.filter(|key| stages.contains(&builder.stage_of(&key.kind))).collect()
     }
 
-    /// The resources that serve in their last good version, and not as they were read.
-    pub(super) fn gone_back(&self) -> Vec<(ResourceKey, Reason)> {
+    /// The resources that differ from their last good version, if one of them serves as it was read.
+    pub(super) fn changes_that_serve(&self, builder: &SnapshotBuilder) -> Option<Vec<ResourceKey>> {
+        self.last.resources()?;
+        let changed =
+            self.of_stages(&[BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions], builder);
+        changed.iter().any(|key| self.get(key).is_none()).then_some(changed)
+    }
+
+    /// The resources that serve in their last good version: those that replace what was read, or what is missing, and those of a file of
+    /// which the present contents are unknown.
+    pub(super) fn previous(&self, builder: &SnapshotBuilder) -> Vec<(ResourceKey, Reason)> {
         let kept = self.overrides.iter().filter(|(_, replaced)| replaced.by.is_some());
         let back = kept.filter(|(key, _)| self.last.differs(key, self.read.resources.get(key)));
-        back.map(|(key, replaced)| (key.clone(), replaced.reason.clone())).collect()
+        let back = back.map(|(key, replaced)| (key.clone(), replaced.reason.clone()));
+        let held = self.held_by_store(builder).into_iter().map(|(key, (reason, _))| (key, reason));
+        back.chain(held).chain(self.changing(builder)).collect()
+    }
+
+    /// The resources of which the present version is unknown, of those that serve in their last good one.
+    pub(super) fn unknown(&self, previous: &[(ResourceKey, Reason)]) -> HashSet<ResourceKey> {
+        let held = self.read.broken.iter().filter(|broken| broken.keeps_last).map(|broken| &broken.file);
+        let files: HashSet<&Path> = held.chain(&self.read.changing).map(|file| Path::new(&**file)).collect();
+        let is_unread = |file: &str| Path::new(file).ancestors().any(|path| files.contains(path));
+        let is_unknown = |key: &&ResourceKey| {
+            let read = self.read.resources.get(key);
+            read.is_none_or(|read| self.get(key).is_none() || is_unread(&read.origin.file))
+        };
+        previous.iter().map(|(key, _)| key).filter(is_unknown).cloned().collect()
+    }
+
+    /// The resources of files that are being changed, unless something replaces them.
+    fn changing(&self, builder: &SnapshotBuilder) -> Vec<(ResourceKey, Reason)> {
+        let files: HashSet<&str> = self.read.changing.iter().map(|file| &**file).collect();
+        if files.is_empty() {
+            return Vec::new();
+        }
+        let resources = self.read.resources.iter().filter(|resource| files.contains(&*resource.origin.file));
+        let own = resources
+            .filter(|resource| has_effect(&resource.key, builder) && self.get(&resource.key).is_none());
+        let reason = |resource: &Arc<RawResource>| {
+            let why = format!("its file {} is being changed", resource.origin.file);
+            (resource.key.clone(), Reason::new(why, None))
+        };
+        own.map(reason).collect()
     }
 
     /// The replaced resource because of which another one has an error: one that it names, or a manifest.
@@ -116,8 +155,8 @@ impl<'l> Corrections<'l> {
         key: &ResourceKey,
         builder: &SnapshotBuilder,
     ) -> Option<(&ResourceKey, &Override)> {
-        let names = builder.references_of(key).iter();
-        let mut named = names.flat_map(|name| self.keys_of(name, builder));
+        let names = builder.references_of(key);
+        let mut named = names.iter().flat_map(|name| self.keys_of(name, builder));
         named.find_map(|key| self.overrides.get_key_value(&key)).or_else(|| {
             let is_manifest = |key: &ResourceKey| builder.stage_of(&key.kind) == BuildStage::Vocabulary;
             self.overrides.iter().find(|(key, _)| is_manifest(key))
@@ -155,6 +194,12 @@ impl<'l> Corrections<'l> {
                 .then(|| (key.clone(), (because_of(unread, "its file cannot be read"), Place::of(origin))))
         });
         kept.collect()
+    }
+
+    /// Why the store is not complete yet, if a file is in the middle of a change.
+    pub(super) fn unsettled(&self) -> Option<Withheld> {
+        let file = self.last.resources().and_then(|_| self.read.unsettled())?;
+        Some(Withheld { why: format!("{file} is being changed"), problem: None })
     }
 
     /// What serves in its previous version if what serves stays as it is.

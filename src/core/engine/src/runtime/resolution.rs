@@ -43,6 +43,8 @@ pub(super) struct Resolution<'l> {
     held: HeldFiles,
     /// Files with an error, of which nothing is deleted.
     faulty: FaultyFiles,
+    /// Whether more of what is missing may have to be kept than at the last [`keep_missing`](Self::keep_missing).
+    may_miss_more: bool,
     /// Rules in dry run that are left out, because a handler does not take their instances.
     released: Vec<ResourceKey>,
     /// Why what is missing may still come.
@@ -99,6 +101,7 @@ impl<'l> Resolution<'l> {
             unread: Vec::new(),
             held: HeldFiles::new(),
             faulty: FaultyFiles::new(),
+            may_miss_more: false,
             released: Vec::new(),
             expected,
             is_void: false,
@@ -147,12 +150,13 @@ impl<'l> Resolution<'l> {
             return;
         }
         loop {
-            if builder.is_interrupted() {
+            if builder.ends_early() {
                 return;
             }
             let faults = faults(&self.snapshot, &self.corrections, &self.found.faulty, builder);
             if self.corrections.last.policy == OnConfigError::Refuse && !self.is_whole {
                 let first = self.flaw().or_else(|| by_first(faults.values().map(|fault| &fault.reason)));
+                let first = first.or_else(|| self.corrections.unsettled());
                 let Some(cause) = first else { return };
                 if !self.restore_whole(cause, builder) {
                     return;
@@ -312,6 +316,14 @@ impl<'l> Resolution<'l> {
         Some(Withheld::by(&Arc::new(lost.problem.clone())))
     }
 
+    /// [`keep_missing`](Self::keep_missing), if there are new reasons for it since the last time. Asked once for many resources: each time
+    /// costs a pass over the configuration.
+    fn keep_missing_if_due(&mut self, builder: &SnapshotBuilder) {
+        if std::mem::take(&mut self.may_miss_more) {
+            self.keep_missing(builder);
+        }
+    }
+
     /// Keeps what is missing and was not deleted, as far as anybody can tell.
     fn keep_missing(&mut self, builder: &SnapshotBuilder) {
         let Some(good) = self.corrections.last.resources() else { return };
@@ -362,6 +374,9 @@ impl<'l> Resolution<'l> {
     fn correct(&mut self, faults: &[(&ResourceKey, &Fault)], builder: &SnapshotBuilder) {
         let (mut any, known) = (false, self.faulty.len());
         for (key, fault) in faults {
+            if builder.ends_early() {
+                return;
+            }
             any |= self.replace_faulty(key, &fault.reason, builder);
         }
         self.keep_of_faulty_files(known, builder);
@@ -370,6 +385,9 @@ impl<'l> Resolution<'l> {
         }
         let (mut hopeless, mut restored) = (Vec::new(), false);
         for (key, fault) in faults {
+            if builder.ends_early() {
+                return;
+            }
             match self.restore_needed(key, fault, builder) {
                 true => restored = true,
                 false => hopeless.push((key, fault)),
@@ -441,7 +459,7 @@ impl<'l> Resolution<'l> {
                 if self.corrections.last.get(key).is_none() {
                     self.hold_file_of(key, reason, builder);
                 }
-                self.keep_what_may_be(key, builder);
+                self.keep_what_may_be(key);
             }
         }
         differs
@@ -466,8 +484,9 @@ impl<'l> Resolution<'l> {
 
     /// Keeps what is missing from files with an error, if there are more than `known` of them.
     fn keep_of_faulty_files(&mut self, known: usize, builder: &SnapshotBuilder) {
-        if self.faulty.len() > known && !self.is_whole {
-            self.keep_missing(builder);
+        self.may_miss_more |= self.faulty.len() > known;
+        if !self.is_whole {
+            self.keep_missing_if_due(builder);
         }
     }
 
@@ -502,12 +521,12 @@ impl<'l> Resolution<'l> {
             }
         }
         self.held.insert(Arc::clone(file), cause);
-        self.keep_missing(builder);
+        self.may_miss_more = true;
     }
 
     /// Counts a resource of which nobody knows what it was meant to be as one that cannot be read: it may be any that is missing. One
     /// that has a previous version is known, unless there are two of it.
-    fn keep_what_may_be(&mut self, key: &ResourceKey, builder: &SnapshotBuilder) {
+    fn keep_what_may_be(&mut self, key: &ResourceKey) {
         let read = Arc::clone(&self.corrections.read);
         let Some(resource) = read.resources.get(key) else { return };
         let is_known = self.corrections.last.get(key).is_some();
@@ -516,7 +535,7 @@ impl<'l> Resolution<'l> {
         let Some(problem) = ambiguity(resource, problems) else { return };
         let (path, why) = (Arc::clone(&resource.origin.file), problem.brief());
         self.unread.push(Unread { path, why, problem: problem.clone() });
-        self.keep_missing(builder);
+        self.may_miss_more = true;
     }
 
     /// [`replace`](Self::replace)s each of them; true if one of them changed in this pass.
@@ -525,6 +544,7 @@ impl<'l> Resolution<'l> {
         for key in keys {
             any |= self.replace(&key, reason, builder);
         }
+        self.keep_missing_if_due(builder);
         any
     }
 
@@ -560,10 +580,13 @@ impl<'l> Resolution<'l> {
         if self.is_whole {
             return false;
         }
+        let is_partial =
+            !self.unread.is_empty() || !self.held.is_empty() || !self.corrections.read.changing.is_empty();
         let mut any = false;
-        for (key, reason) in changed_together(&self.snapshot, &self.corrections, builder) {
+        for (key, reason) in changed_together(&self.snapshot, &self.corrections, is_partial, builder) {
             any |= self.replace(&key, &reason, builder);
         }
+        self.keep_missing_if_due(builder);
         any
     }
 

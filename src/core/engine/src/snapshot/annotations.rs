@@ -14,14 +14,17 @@ use mixer_config::{Diagnostic, FieldPath, RawResource};
 use mixer_expr::Language;
 
 /// Annotations of rules.
-pub(super) use mixer_config::annotation::ALL as OF_RULES;
-pub(super) use mixer_config::annotation::{ALLOWS, DEFAULT, DRY_RUN, ON_ERROR};
+pub(super) use mixer_config::annotation::OF_RULES;
+pub(super) use mixer_config::annotation::{ALLOWS, DEFAULT, DRY_RUN, ON_ERROR, RECEIVED_VALUES};
 
 /// The language of the expressions of a rule or instance: an annotation of Istio Mixer.
 pub(super) const LANGUAGE: &str = "policy.istio.io/lang";
 
 /// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
+
+/// Annotations of instances of generators.
+pub(super) const OF_GENERATORS: &[&str] = &[RECEIVED_VALUES];
 
 /// Whether a rule is in dry run. An unknown value counts as `false`, and so does one that is no text: the rule is enforced.
 pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
@@ -111,6 +114,23 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
     }
 }
 
+/// Whether the received values of the attributes that an instance binds are ignored. An unknown value counts as `ignore`: a typing error
+/// lets no caller choose them.
+pub(super) fn ignores_received_values(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
+    match resource.annotations.get(RECEIVED_VALUES).map(String::as_str) {
+        None | Some("keep") => false,
+        Some("ignore") => true,
+        Some(other) => {
+            let message =
+                format!("invalid value `{}` of annotation {RECEIVED_VALUES} counts as ignore", shown(other));
+            let problem = Diagnostic::error("received-values-unknown", field_path(RECEIVED_VALUES), message);
+            let hint = "`ignore` generates attributes also where a caller sends its own, `keep` is the same as no annotation";
+            problems.push(problem.with_hint(hint));
+            true
+        }
+    }
+}
+
 /// Reports annotations with our prefix that are unknown here, and those that were probably meant to have it.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
     for name in resource.annotations.keys() {
@@ -123,6 +143,7 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
         let message = format!("annotation {name} is not supported on a {kind}");
         let hint = match (name.as_str(), meant) {
             (ON_ERROR, _) => "it belongs on a rule or a handler".to_owned(),
+            (RECEIVED_VALUES, _) => "it belongs on an instance of an attribute generator".to_owned(),
             (rule, _) if OF_RULES.contains(&rule) => "it belongs on a rule".to_owned(),
             (_, Some(meant)) if known.contains(&meant) => format!("did you mean `{meant}`?"),
             _ => suggestion(name, known.iter().copied()).unwrap_or_else(|| match known {

@@ -1,32 +1,29 @@
 //! Builds snapshots, each from the previous build and the resources that changed.
 
+mod together;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foldhash::HashSet;
 
 use super::bindings::Bindings;
-use super::callers;
 use super::extension::{ExtensionConfigs, ExtensionState};
-use super::external;
+use super::external::{self, ExternalTable};
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
 use super::instances::{InstanceState, build_instance, build_legacy_instance};
 use super::interrupt::Interrupt;
 use super::kind::{ResourceChanges, ResourceKind, misspelt, unknown_kind};
 use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
-use super::namespaces;
-use super::openings;
 use super::options::SnapshotOptions;
 use super::programs::Programs;
-use super::quotas;
 use super::rules::{RuleState, build_rule, may_enforce};
-use super::suspicions;
 use super::unit::{KeptUnit, Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
-use super::unnamed;
-use super::vocabulary::{build_manifest, contradictions, merge};
+use super::vocabulary::{build_manifest, merge};
 use mixer_base::shared_map::SharedMap;
+use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey};
 
@@ -63,11 +60,15 @@ pub struct SnapshotBuilder {
     resources: SharedMap<Arc<RawResource>>,
     units: UnitTables,
     known: KnownResources,
+    /// Templates and adapters out of process.
+    external: ExternalTable,
     bindings: Bindings,
     parts: SnapshotParts,
     interrupt: Interrupt,
     /// Resources that were refused since the last [`build`](Self::build) began, because others use the budget of patterns.
     over_budget: BTreeSet<ResourceKey>,
+    /// What is left for suggestions since the last [`build`](Self::build) began.
+    suggestions: SuggestionBudget,
 }
 
 /// The parts of the next snapshot, updated unit by unit.
@@ -102,10 +103,12 @@ impl SnapshotBuilder {
             resources: SharedMap::default(),
             units: UnitTables::new(extensions),
             known: KnownResources::default(),
+            external: ExternalTable::default(),
             bindings,
             parts: SnapshotParts::default(),
             interrupt: Interrupt::default(),
             over_budget: BTreeSet::new(),
+            suggestions: SuggestionBudget::default(),
         }
     }
 
@@ -124,6 +127,11 @@ impl SnapshotBuilder {
     /// Whether a build ended early since the last reset.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.is_due()
+    }
+
+    /// Whether what is done with a build is to end now, which then [was interrupted](Self::is_interrupted).
+    pub(crate) fn ends_early(&self) -> bool {
+        self.interrupt.check()
     }
 
     /// A snapshot without resources, with the id of the last build; 0 before the first.
@@ -154,6 +162,7 @@ impl SnapshotBuilder {
     /// Cost: proportional to the resources that changed since the last build, their dependents, and the number of problems.
     pub fn build(&mut self, contents: &StoreContents) -> Arc<Snapshot> {
         self.builds += 1;
+        self.suggestions = SuggestionBudget::default();
         // What uses the budget may be gone.
         let again = std::mem::take(&mut self.over_budget);
         self.build_changes(&contents.resources, &contents.diagnostics, again)
@@ -172,13 +181,26 @@ impl SnapshotBuilder {
         read: &Diagnostics,
         again: BTreeSet<ResourceKey>,
     ) -> Arc<Snapshot> {
+        let mut suggestions = std::mem::replace(&mut self.suggestions, SuggestionBudget::none());
+        let snapshot = suggestions.run(|| self.build_units(resources, read, again));
+        self.suggestions = suggestions;
+        snapshot
+    }
+
+    fn build_units(
+        &mut self,
+        resources: &Resources,
+        read: &Diagnostics,
+        again: BTreeSet<ResourceKey>,
+    ) -> Arc<Snapshot> {
         let before = std::mem::replace(&mut self.resources, resources.clone());
         let work = ResourceChanges::between(&before, resources, &self.options, again);
         let same_vocabulary = self.build_vocabulary(&work);
         let all = (!same_vocabulary).then_some(resources);
         let mut changes = ChangedNames::default();
-        self.build_handlers(&work, &mut changes);
-        self.build_instances(&work, all, &mut changes);
+        let external = self.build_external(&work);
+        self.build_handlers(&work, &external, &mut changes);
+        self.build_instances(&work, all, &external, &mut changes);
         self.build_rules(&work, all, &changes);
         self.build_others(&work);
         self.build_extensions(&work, same_vocabulary);
@@ -214,9 +236,19 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The full names that the last build of a rule looked up; none for other resources.
-    pub(crate) fn references_of(&self, rule: &ResourceKey) -> &[Arc<str>] {
-        self.units.rules.state(rule).map_or(&[], |state| &state.references)
+    /// The adapter that reads the resources of a kind, if one does.
+    pub(crate) fn adapter_reading(&self, kind: &str) -> Option<&'static str> {
+        self.options.registry.extension(kind)?.adapter()
+    }
+
+    /// The adapters that read resources.
+    pub(crate) fn reading_adapters(&self) -> Vec<&'static str> {
+        self.options.registry.extensions.iter().filter_map(|extension| extension.adapter()).collect()
+    }
+
+    /// The full names that the last build of a resource looked up: of a rule, and of what is out of process.
+    pub(crate) fn references_of(&self, key: &ResourceKey) -> Vec<Arc<str>> {
+        self.units.references_of(key)
     }
 
     /// The resources of the last build that go on in the version of an earlier one, because the latest does not convert.
@@ -267,7 +299,40 @@ impl SnapshotBuilder {
         false
     }
 
-    fn build_handlers(&mut self, work: &ResourceChanges<'_>, changes: &mut ChangedNames) {
+    /// Updates units of templates and adapters out of process. Returns the handlers and instances that depend on such, if any changed.
+    fn build_external(&mut self, work: &ResourceChanges<'_>) -> Vec<Arc<RawResource>> {
+        let is_external = |kind| matches!(kind, ResourceKind::External);
+        if !work.has(is_external) {
+            return Vec::new();
+        }
+        for key in work.removed(is_external) {
+            self.units.external.remove(key);
+        }
+        for (resource, _) in work.of(None, &self.options, is_external) {
+            if self.interrupt.check() {
+                return Vec::new();
+            }
+            let failure = failure(self.builds, &resource.key);
+            let before = self.units.external.remove(&resource.key);
+            let (unit, _) = Unit::update(before, resource, true, |r| external::build(r, &failure));
+            self.units.external.insert(resource.key.clone(), unit);
+        }
+        self.external = ExternalTable::new(&self.units.external);
+        let handlers = self.units.handlers.iter();
+        let handlers = handlers.filter(|unit| matches!(unit.state, Some(HandlerState::External { .. })));
+        let instances = self.units.instances.iter();
+        let instances = instances.filter(|unit| matches!(unit.state, Some(InstanceState::External { .. })));
+        let dependents = handlers.map(|unit| &unit.latest).chain(instances.map(|unit| &unit.latest));
+        // What is gone is not built again.
+        dependents.filter(|resource| self.resources.get(&resource.key).is_some()).cloned().collect()
+    }
+
+    fn build_handlers(
+        &mut self,
+        work: &ResourceChanges<'_>,
+        external: &[Arc<RawResource>],
+        changes: &mut ChangedNames,
+    ) {
         let inventory = self.options.registry.adapters;
         let is_handler = |kind| matches!(kind, ResourceKind::Handler(_));
         for key in work.removed(is_handler) {
@@ -276,25 +341,29 @@ impl SnapshotBuilder {
             self.parts.handlers.remove(key);
             changes.note(key, UnitChange::Changed);
         }
-        for (resource, kind) in work.of(None, &self.options, is_handler) {
+        let mut due = work.of(None, &self.options, is_handler);
+        let (dependents, is_dependent) = dependents_of(external, &due, "handler");
+        due.extend(dependents.into_iter().map(|resource| (resource, ResourceKind::Handler(None))));
+        for (resource, kind) in due {
             let ResourceKind::Handler(adapter) = kind else { continue };
             if self.interrupt.check() {
                 return;
             }
             let key = &resource.key;
             let failure = failure(self.builds, key);
-            let change = self.units.handlers.update(resource, true, |r| match adapter {
+            let (table, usable) = (&self.external, !is_dependent.contains(key));
+            let change = self.units.handlers.update(resource, usable, |r| match adapter {
                 Some(adapter) => build_legacy_handler(r, adapter, &failure),
-                None => build_handler(r, inventory, &failure),
+                None => build_handler(r, inventory, table, &failure),
             });
             changes.note(key, change);
             let state = self.units.handlers.state(key).cloned();
-            match &state {
-                Some(HandlerState::Static(config)) => {
+            match state.as_ref().and_then(HandlerState::config) {
+                Some(config) => {
                     self.bindings.replace_handler(config);
                     self.parts.handlers.put(config.clone());
                 }
-                _ => drop(self.parts.handlers.remove(key)),
+                None => drop(self.parts.handlers.remove(key)),
             }
             match state {
                 Some(state) => drop(self.known.handlers.insert(key.to_string().into(), state)),
@@ -307,6 +376,7 @@ impl SnapshotBuilder {
         &mut self,
         work: &ResourceChanges<'_>,
         all: Option<&SharedMap<Arc<RawResource>>>,
+        external: &[Arc<RawResource>],
         changes: &mut ChangedNames,
     ) {
         let is_instance = |kind| matches!(kind, ResourceKind::Instance(_));
@@ -316,7 +386,10 @@ impl SnapshotBuilder {
             self.parts.instances.remove(key);
             changes.note(key, UnitChange::Changed);
         }
-        for (resource, kind) in work.of(all, &self.options, is_instance) {
+        let mut due = work.of(all, &self.options, is_instance);
+        let (dependents, is_dependent) = dependents_of(external, &due, "instance");
+        due.extend(dependents.into_iter().map(|resource| (resource, ResourceKind::Instance(None))));
+        for (resource, kind) in due {
             let ResourceKind::Instance(template) = kind else { continue };
             if self.interrupt.check() {
                 return;
@@ -324,20 +397,20 @@ impl SnapshotBuilder {
             let key = &resource.key;
             let failure = failure(self.builds, key);
             let language = self.options.language_of(resource);
-            let programs = &mut self.programs;
-            let usable = all.is_none() && !work.is_due_again(key);
+            let (table, programs) = (&self.external, &mut self.programs);
+            let usable = all.is_none() && !work.is_due_again(key) && !is_dependent.contains(key);
             let change = self.units.instances.update(resource, usable, |r| match template {
                 Some(template) => build_legacy_instance(r, template, language, programs, &failure),
-                None => build_instance(r, language, programs, &failure),
+                None => build_instance(r, language, table, programs, &failure),
             });
             if self.programs.take_over_budget() {
                 self.over_budget.insert(key.clone());
             }
             changes.note(key, change);
             let state = self.units.instances.state(key).cloned();
-            match &state {
-                Some(InstanceState::Static(config)) => drop(self.parts.instances.put(config.clone())),
-                _ => drop(self.parts.instances.remove(key)),
+            match state.as_ref().and_then(InstanceState::config) {
+                Some(config) => drop(self.parts.instances.put(config.clone())),
+                None => drop(self.parts.instances.remove(key)),
             }
             match state {
                 Some(state) => drop(self.known.instances.insert(key.to_string().into(), state)),
@@ -436,29 +509,15 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Updates units of templates and adapters out of process and of unknown kinds.
+    /// Updates units of unknown kinds.
     fn build_others(&mut self, work: &ResourceChanges<'_>) {
         let registry = self.options.registry;
-        for (key, kind) in &work.removed {
-            match kind {
-                ResourceKind::External => drop(self.units.external.remove(key)),
-                ResourceKind::Unknown => drop(self.units.unknown.remove(key)),
-                _ => {}
-            }
+        let is_unknown = |kind| matches!(kind, ResourceKind::Unknown);
+        for key in work.removed(is_unknown) {
+            self.units.unknown.remove(key);
         }
-        for (resource, kind) in &work.changed {
-            match kind {
-                ResourceKind::External => {
-                    let failure = failure(self.builds, &resource.key);
-                    let before = self.units.external.remove(&resource.key);
-                    let (unit, _) = Unit::update(before, resource, true, |r| external::build(r, &failure));
-                    self.units.external.insert(resource.key.clone(), unit);
-                }
-                ResourceKind::Unknown => {
-                    self.units.unknown.update(resource, true, |r| UnknownResource::build(r, registry));
-                }
-                _ => {}
-            }
+        for (resource, _) in work.of(None, &self.options, is_unknown) {
+            self.units.unknown.update(resource, true, |r| UnknownResource::build(r, registry));
         }
     }
 
@@ -497,26 +556,7 @@ impl SnapshotBuilder {
         diagnostics.extend(external);
         diagnostics.extend(self.units.diagnostics());
         let bindings = self.bindings.publish();
-        let extensions = &self.units.extensions.configs;
-        diagnostics.extend(self.unread_resources());
-        let default_namespace = &self.options.default_namespace;
-        diagnostics.extend(namespaces::suspicious(&self.parts.rules, &self.resources, default_namespace));
-        let rules = &self.parts.rules;
-        let configured = quotas::Configured { bindings: &bindings, rules, default_namespace };
-        diagnostics.extend(quotas::unconfigured(extensions, &configured, &self.parts.instances));
-        let (vocabulary, instances) = (&self.programs.vocabulary, &self.parts.instances);
-        let unchargeable = quotas::Unchargeable { configured, vocabulary, instances };
-        diagnostics.extend(quotas::unchargeable(extensions, unchargeable));
-        diagnostics.extend(quotas::uncharged(extensions, rules));
-        diagnostics.extend(unnamed::unknown(extensions, rules));
-        diagnostics.extend(unnamed::without_rules(extensions, rules, default_namespace));
-        let manifests = self.units.manifests.values();
-        let manifests = manifests.filter_map(|u| Some((u.in_force.as_ref()?, u.state.as_ref()?)));
-        diagnostics.extend(contradictions(manifests, extensions, &self.programs.vocabulary));
-        diagnostics.extend(openings::suspicious(&self.parts.rules, &self.resources, default_namespace));
-        if self.options.removes_principals {
-            diagnostics.extend(callers::unverified(&self.parts.rules, &self.programs.vocabulary));
-        }
+        diagnostics.extend(self.problems_together(&bindings));
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;
@@ -529,24 +569,12 @@ impl SnapshotBuilder {
             rules: self.parts.rules.clone(),
             bindings,
             diagnostics,
-            extensions: extensions.clone(),
+            extensions: self.units.extensions.configs.clone(),
             registry: self.options.registry,
             counts,
             default_namespace: self.options.default_namespace.clone(),
             secrets: Arc::clone(&self.units.extensions.secrets),
         })
-    }
-
-    /// Warns about resources that configure an adapter of which no rule uses a handler; once per adapter.
-    fn unread_resources(&self) -> Diagnostics {
-        let extensions = self.options.registry.extensions.iter();
-        let unread = extensions.filter_map(|extension| {
-            let adapter = extension.adapter().filter(|adapter| !self.bindings.uses_adapter(adapter))?;
-            let mut units = self.units.extended.iter();
-            let (_, unit) = units.find(|(key, _)| extension.kinds().contains(&&*key.kind))?;
-            Some(suspicions::unread_resource(&unit.latest, adapter))
-        });
-        unread.collect()
     }
 
     fn count_all_but_rules(&self) -> (SnapshotCounts, Diagnostics) {
@@ -556,9 +584,21 @@ impl SnapshotBuilder {
             instance_configs: self.parts.instances.len() as u64,
             ..SnapshotCounts::default()
         };
-        let diagnostics = self.units.count_external(self.options.registry.adapters, &mut counts);
+        let diagnostics = self.units.count_external(&self.external, &mut counts);
         (counts, diagnostics)
     }
+}
+
+/// Those of `external` that are of a kind and not due anyway; and the keys of all of that kind.
+fn dependents_of<'r>(
+    external: &'r [Arc<RawResource>],
+    due: &[(&Arc<RawResource>, ResourceKind)],
+    kind: &str,
+) -> (Vec<&'r Arc<RawResource>>, HashSet<ResourceKey>) {
+    let of_kind = || external.iter().filter(|resource| *resource.key.kind == *kind);
+    let keys = of_kind().map(|resource| resource.key.clone()).collect();
+    let due: HashSet<&ResourceKey> = due.iter().map(|(resource, _)| &resource.key).collect();
+    (of_kind().filter(|resource| !due.contains(&resource.key)).collect(), keys)
 }
 
 /// Makes the log text for a resource that does not convert, in the build with this number.

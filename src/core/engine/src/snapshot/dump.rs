@@ -109,6 +109,9 @@ pub struct InstanceDump {
     pub params: Value,
     /// Inferred type of every expression, by leaf.
     pub types: BTreeMap<String, String>,
+    /// Whether the attributes that it binds replace received ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_received_values: bool,
     /// Number of actions that use it.
     pub references: usize,
     /// Its position.
@@ -300,8 +303,8 @@ impl<'s> UseCounts<'s> {
 fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
     HandlerDump {
         name: config.name.to_string(),
-        adapter: config.adapter.info().name.to_owned(),
-        dynamic: false,
+        adapter: config.adapter_name().to_owned(),
+        dynamic: config.external.is_some(),
         params: config.params.json().clone(),
         references: uses.handlers.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
@@ -313,13 +316,14 @@ fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDum
     InstanceDump {
         name: config.name().to_string(),
         template: config.template().name.to_string(),
-        dynamic: false,
+        dynamic: config.external.is_some(),
         params: config.params.clone(),
         types: typed
             .filter_map(|(name, program)| {
                 Some((name.to_string(), program.as_ref()?.value_type().name().to_owned()))
             })
             .collect(),
+        ignores_received_values: config.ignores_received_values,
         references: uses.instances.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
     }
@@ -336,7 +340,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
             .map(|action| ActionDump {
                 name: action.name.to_string(),
                 handler: action.handler.name.to_string(),
-                dynamic: false,
+                dynamic: action.handler.external.is_some(),
                 instances: action.instances.iter().map(|i| i.name().to_string()).collect(),
             })
             .collect(),

@@ -165,7 +165,7 @@ pub struct QuotaReference {
 }
 
 /// What the requests that are charged to a quota have of an attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChargedAttribute<'c> {
     /// Any value, or none.
     Any,
@@ -189,7 +189,7 @@ pub struct IncompleteAttribute {
 }
 
 /// The namespaces, beside the default one, whose rules apply to the requests that an extension charges to a quota.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum QuotaNamespaces {
     /// The request says which.
     Any,

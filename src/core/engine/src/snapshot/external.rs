@@ -1,4 +1,10 @@
-//! Templates and adapters out of process, and references to them. They are decoded and counted, not run.
+//! Templates and adapters out of process, and the handlers and instances of them.
+
+mod handler;
+mod instance;
+mod message;
+mod params;
+mod scope;
 
 use std::sync::Arc;
 
@@ -10,20 +16,47 @@ use super::model::SnapshotCounts;
 use super::names;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located, Unit};
-use crate::adapter::Inventory;
-use mixer_config::message::decode_over;
+use crate::template::{Descriptors, MessageId, Schema, TemplateInfo, digest};
+use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, ResourceKey};
+
+pub use handler::{AdapterConfig, ExternalHandler};
+pub(super) use handler::{HandlerSource, build as build_handler};
+pub(super) use instance::{InstanceSource, build as build_instance};
+pub(super) use scope::{MAX_OUTPUTS, OutputScope};
 
 /// A decoded resource of kind `template` or `adapter`.
 #[derive(Debug)]
 pub(super) enum ExternalResource {
-    Template,
-    /// Its references to templates.
-    Adapter(Vec<String>),
+    Template(Arc<TemplateInfo>),
+    Adapter(Arc<AdapterSchema>),
+    /// One whose descriptors are unusable.
+    Broken,
 }
 
 impl Located for ExternalResource {
     fn relocate(&mut self, _: &Origin) {}
+}
+
+/// An adapter out of process.
+#[derive(Debug)]
+pub(super) struct AdapterSchema {
+    key: ResourceKey,
+    /// References to its templates.
+    templates: Vec<String>,
+    params: Option<ParamsSchema>,
+    session_based: bool,
+    /// The digest of the descriptors of its parameters.
+    digest: u128,
+}
+
+/// The type of the parameters of an adapter.
+#[derive(Debug)]
+struct ParamsSchema {
+    schema: Schema,
+    message: MessageId,
+    /// For example `type.googleapis.com/lab.config.Params`.
+    type_url: String,
 }
 
 /// Decodes a resource of kind `template` or `adapter`.
@@ -41,100 +74,188 @@ pub(super) fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) ->
         return Built::Unconvertible(problems.list);
     }
     annotations::check(resource, &[], &mut problems);
-    let decoded =
-        if is_template { ExternalResource::Template } else { ExternalResource::Adapter(info.templates) };
-    Built::Done(decoded, problems.list)
+    let decoded = if is_template {
+        template_of(resource, &template.descriptor, &mut problems)
+    } else {
+        adapter_of(resource, info, &mut problems)
+    };
+    Built::Done(decoded.unwrap_or(ExternalResource::Broken), problems.list)
 }
 
-/// All templates and adapters out of process.
-pub(super) struct ExternalResources<'o> {
-    units: HashMap<String, &'o Unit<ExternalResource>>,
-    inventory: Inventory,
+fn template_of(
+    resource: &RawResource,
+    descriptor: &str,
+    problems: &mut ResourceProblems<'_>,
+) -> Option<ExternalResource> {
+    let name = resource.key.to_string();
+    match TemplateInfo::from_descriptor(name.as_str(), descriptor) {
+        Ok(template) => Some(ExternalResource::Template(Arc::new(template))),
+        Err(error) => {
+            let field = FieldPath::root().field("spec").field("descriptor");
+            let text = format!("unable to parse descriptor: {error}");
+            let legacy = format!("template='{name}': {text}");
+            let problem = Diagnostic::error("template-invalid", field, text).with_legacy(legacy);
+            problems.push(problem.with_hint(error.hint()));
+            None
+        }
+    }
 }
 
-impl<'o> ExternalResources<'o> {
-    pub(super) fn new(units: &'o HashMap<ResourceKey, Unit<ExternalResource>>, inventory: Inventory) -> Self {
-        Self { units: units.iter().map(|(key, unit)| (key.to_string(), unit)).collect(), inventory }
-    }
-
-    fn find(&self, reference: &str, kind: &str, namespace: &str) -> Option<&ExternalResource> {
-        let (first, second) = names::candidates(reference, kind, namespace);
-        let state = |name: &str| self.units.get(name).and_then(|u| u.state.as_ref());
-        let fits = |r: &&ExternalResource| {
-            matches!(
-                (r, kind),
-                (ExternalResource::Template, "template") | (ExternalResource::Adapter(_), "adapter")
-            )
-        };
-        state(&first).filter(fits).or_else(|| second.and_then(|s| state(&s)).filter(fits))
-    }
-
-    /// Counts templates and adapters; an adapter needs all of its templates.
-    pub(super) fn diagnose(&self, counts: &mut SnapshotCounts, diagnostics: &mut Diagnostics) {
-        let mut sorted = self.units.iter().collect::<Vec<_>>();
-        sorted.sort_by_key(|(name, _)| *name);
-        for (name, unit) in sorted {
-            match &unit.state {
-                Some(ExternalResource::Template) => counts.template_configs += 1,
-                Some(ExternalResource::Adapter(templates)) => {
-                    let namespace = &unit.latest.key.namespace;
-                    let missing = templates
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, t)| self.find(t, "template", namespace).is_none());
-                    let missing = missing.collect::<Vec<_>>();
-                    counts.adapter_info_configs += u64::from(missing.is_empty());
-                    counts.adapter_info_config_errors += missing.len() as u64;
-                    for (i, template) in missing {
-                        let field = FieldPath::root().field("spec").field("templates").index(i);
-                        let text = format!("unable to find template '{template}'");
-                        let legacy = format!("adapter='{name}': {text}");
-                        let problem = Diagnostic::error("template-unknown", field, text).with_legacy(legacy);
-                        diagnostics.push(placed(problem, unit.in_force.as_ref()));
-                    }
+fn adapter_of(
+    resource: &RawResource,
+    info: Info,
+    problems: &mut ResourceProblems<'_>,
+) -> Option<ExternalResource> {
+    let params = match info.config.as_str() {
+        "" => None,
+        config => {
+            let parsed = Descriptors::decode_base64(config).and_then(|descriptors| {
+                let package = descriptors.params_package()?;
+                let name = if package.is_empty() { "Params".to_owned() } else { format!("{package}.Params") };
+                let (schema, found) = descriptors.link(&[&name]);
+                let message = found.first().copied().flatten();
+                let message = message.ok_or(crate::template::DescriptorError::NoParams)?;
+                Ok(ParamsSchema { schema, message, type_url: format!("type.googleapis.com/{name}") })
+            });
+            match parsed {
+                Ok(params) => Some(params),
+                Err(error) => {
+                    let field = FieldPath::root().field("spec").field("config");
+                    let text = format!("unable to parse adapter configuration: {error}");
+                    let legacy = format!("adapter='{}': {text}", resource.key);
+                    let problem = Diagnostic::error("adapter-invalid", field, text).with_legacy(legacy);
+                    problems.push(problem.with_hint(error.hint()));
+                    return None;
                 }
-                None => {}
             }
         }
+    };
+    Some(ExternalResource::Adapter(Arc::new(AdapterSchema {
+        key: resource.key.clone(),
+        templates: info.templates,
+        params,
+        session_based: info.session_based,
+        digest: digest(&info.config),
+    })))
+}
+
+/// An adapter with all of its templates.
+#[derive(Debug, Clone)]
+pub(super) struct ResolvedAdapter {
+    schema: Arc<AdapterSchema>,
+    templates: Vec<Arc<TemplateInfo>>,
+}
+
+/// A template and its resource.
+type KnownTemplate = (ResourceKey, Arc<TemplateInfo>);
+
+/// The templates and adapters that handlers and instances may refer to, by full name.
+#[derive(Debug, Default)]
+pub(super) struct ExternalTable {
+    templates: HashMap<String, KnownTemplate>,
+    adapters: HashMap<String, ResolvedAdapter>,
+}
+
+/// The units of templates and adapters.
+pub(super) type ExternalUnits = HashMap<ResourceKey, Unit<ExternalResource>>;
+
+impl ExternalTable {
+    /// The valid ones: an adapter needs all of its templates.
+    pub(super) fn new(units: &ExternalUnits) -> Self {
+        let mut table = Self::default();
+        for (key, unit) in units {
+            if let Some(ExternalResource::Template(template)) = &unit.state {
+                table.templates.insert(key.to_string(), (key.clone(), Arc::clone(template)));
+            }
+        }
+        for (key, unit) in units {
+            let Some(ExternalResource::Adapter(schema)) = &unit.state else { continue };
+            let templates = schema.templates.iter();
+            let found = templates.map(|name| Some(Arc::clone(&table.template(name, &key.namespace).0?.1)));
+            if let Some(templates) = found.collect() {
+                let adapter = ResolvedAdapter { schema: Arc::clone(schema), templates };
+                table.adapters.insert(key.to_string(), adapter);
+            }
+        }
+        table
     }
 
-    /// Diagnoses a handler without a built-in adapter; 1 if its adapter exists.
-    pub(super) fn handler<T>(&self, unit: &Unit<T>, adapter: &str, diagnostics: &mut Diagnostics) -> u64 {
-        let key = &unit.latest.key;
-        let field = FieldPath::root().field("spec").field("adapter");
-        if self.find(adapter, "adapter", &key.namespace).is_some() {
-            return 1;
-        }
-        let text = format!("adapter '{adapter}' not found");
-        let mut problem = Diagnostic::error("adapter-unknown", field, text.clone())
-            .with_legacy(format!("handler='{key}'.adapter: {text}"));
-        if adapter.is_empty() {
-            problem.hint = Some("name a built-in adapter with compiledAdapter".to_owned());
-        } else if self.inventory.find(adapter).is_some() {
-            problem.hint = Some(format!("for the built-in adapter write compiledAdapter: {adapter}"));
-        }
-        diagnostics.push(placed(problem, unit.in_force.as_ref()));
-        0
+    /// The templates and adapters of this name, with all names that were looked for.
+    fn template(&self, reference: &str, namespace: &str) -> (Option<&KnownTemplate>, Vec<Arc<str>>) {
+        find(&self.templates, reference, "template", namespace)
     }
 
-    /// Diagnoses an instance without a built-in template; 1 if its template exists.
-    pub(super) fn instance<T>(&self, unit: &Unit<T>, template: &str, diagnostics: &mut Diagnostics) -> u64 {
-        let key = &unit.latest.key;
-        if self.find(template, "template", &key.namespace).is_some() {
-            return 1;
-        }
-        let field = FieldPath::root().field("spec").field("template");
-        let text = format!("template '{template}' not found");
-        let mut problem = Diagnostic::error("template-unknown", field, text.clone())
-            .with_legacy(format!("instance='{key}'.template: {text}"));
-        if template.is_empty() {
-            problem.hint = Some("name a built-in template with compiledTemplate".to_owned());
-        } else if crate::template::built_in(template).is_some() {
-            problem.hint = Some(format!("for the built-in template write compiledTemplate: {template}"));
-        }
-        diagnostics.push(placed(problem, unit.in_force.as_ref()));
-        0
+    fn adapter(&self, reference: &str, namespace: &str) -> (Option<&ResolvedAdapter>, Vec<Arc<str>>) {
+        find(&self.adapters, reference, "adapter", namespace)
     }
+
+    /// A hint for a reference that nothing fits.
+    fn hint(&self, reference: &str, kind: &str, namespace: &str) -> Option<String> {
+        let names: Vec<&str> = match kind {
+            "template" => self.templates.keys().map(String::as_str).collect(),
+            _ => self.adapters.keys().map(String::as_str).collect(),
+        };
+        names::reference_hint(reference, kind, namespace, names.iter().copied())
+            .or_else(|| suggestion(reference, names.iter().copied()))
+    }
+}
+
+fn find<'t, T>(
+    table: &'t HashMap<String, T>,
+    reference: &str,
+    kind: &str,
+    namespace: &str,
+) -> (Option<&'t T>, Vec<Arc<str>>) {
+    let (first, second) = names::candidates(reference, kind, namespace);
+    let found = table.get(&first).or_else(|| table.get(second.as_ref()?));
+    let asked = std::iter::once(first).chain(second).map(Arc::from).collect();
+    (found, asked)
+}
+
+/// Counts templates and adapters, and diagnoses adapters without all of their templates.
+pub(super) fn count(
+    units: &ExternalUnits,
+    table: &ExternalTable,
+    counts: &mut SnapshotCounts,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut sorted = units.iter().collect::<Vec<_>>();
+    sorted.sort_by_key(|(key, _)| *key);
+    for (key, unit) in sorted {
+        let is_template = &*key.kind == "template";
+        match &unit.state {
+            Some(ExternalResource::Template(_)) => counts.template_configs += 1,
+            Some(ExternalResource::Broken) if is_template => counts.template_config_errors += 1,
+            Some(ExternalResource::Broken) => counts.adapter_info_config_errors += 1,
+            Some(ExternalResource::Adapter(adapter)) => {
+                let templates = adapter.templates.iter().enumerate();
+                let missing: Vec<_> =
+                    templates.filter(|(_, name)| table.template(name, &key.namespace).0.is_none()).collect();
+                counts.adapter_info_configs += u64::from(missing.is_empty());
+                counts.adapter_info_config_errors += missing.len() as u64;
+                for (i, template) in missing {
+                    let field = FieldPath::root().field("spec").field("templates").index(i);
+                    let text = format!("unable to find template '{template}'");
+                    let legacy = format!("adapter='{key}': {text}");
+                    let mut problem = Diagnostic::error("template-unknown", field, text).with_legacy(legacy);
+                    problem.hint = table.hint(template, "template", &key.namespace);
+                    diagnostics.push(placed(problem, unit.in_force.as_ref()));
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// The names that the last build of an adapter looked up.
+pub(super) fn references_of(unit: &Unit<ExternalResource>) -> Vec<Arc<str>> {
+    let Some(ExternalResource::Adapter(adapter)) = &unit.state else { return Vec::new() };
+    let names = adapter.templates.iter();
+    let names = names.flat_map(|name| {
+        let (first, second) = names::candidates(name, "template", &adapter.key.namespace);
+        std::iter::once(first).chain(second)
+    });
+    names.map(Arc::from).collect()
 }
 
 fn placed(mut problem: Diagnostic, resource: Option<&Arc<RawResource>>) -> Diagnostic {

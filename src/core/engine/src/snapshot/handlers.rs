@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::annotations;
 use super::decode::Handler;
+use super::external::{self, ExternalTable, HandlerSource};
 use super::model::HandlerConfig;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located};
@@ -17,15 +18,31 @@ use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Origin, 
 pub(super) enum HandlerState {
     /// Of a built-in adapter.
     Static(Arc<HandlerConfig>),
-    /// Of an out-of-process adapter, by its reference.
-    Dynamic(Arc<str>),
+    /// Of an adapter out of process.
+    External {
+        /// `None` after an error.
+        config: Option<Arc<HandlerConfig>>,
+        /// The full names of adapters that it looked up.
+        references: Box<[Arc<str>]>,
+    },
     /// Of an unknown adapter.
     Unknown,
 }
 
+impl HandlerState {
+    /// The handler, unless it has an error.
+    pub(super) fn config(&self) -> Option<&Arc<HandlerConfig>> {
+        match self {
+            HandlerState::Static(config) => Some(config),
+            HandlerState::External { config, .. } => config.as_ref(),
+            HandlerState::Unknown => None,
+        }
+    }
+}
+
 impl Located for HandlerState {
     fn relocate(&mut self, origin: &Origin) {
-        if let HandlerState::Static(config) = self {
+        if let HandlerState::Static(config) | HandlerState::External { config: Some(config), .. } = self {
             *config = Arc::new(HandlerConfig { origin: origin.clone(), ..HandlerConfig::clone(config) });
         }
     }
@@ -35,6 +52,7 @@ impl Located for HandlerState {
 pub(super) fn build_handler(
     resource: &RawResource,
     inventory: Inventory,
+    table: &ExternalTable,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<HandlerState> {
     let mut problems = ResourceProblems::new(resource);
@@ -46,8 +64,9 @@ pub(super) fn build_handler(
         return Built::Unconvertible(problems.list);
     }
     if handler.compiled_adapter.is_empty() {
-        annotations::check(resource, annotations::OF_HANDLERS, &mut problems);
-        return Built::Done(HandlerState::Dynamic(handler.adapter.into()), problems.list);
+        let source = HandlerSource { handler, inventory, table };
+        let (config, references) = external::build_handler(resource, source, &mut problems);
+        return Built::Done(HandlerState::External { config, references }, problems.list);
     }
     let Some(adapter) = inventory.find(&handler.compiled_adapter) else {
         problems.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
@@ -123,6 +142,7 @@ fn config(
         name,
         adapter,
         params,
+        external: None,
         on_error: annotations::on_error(resource, problems),
         origin: resource.origin.clone(),
     })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::decode::{HeaderOperation, HeaderOperationTemplate, Rule};
+use super::external::OutputScope;
 use super::model::{HeaderOperationConfig, HeaderOperationKind};
 use super::problems::ResourceProblems;
 use super::programs::Programs;
@@ -29,14 +30,16 @@ pub(super) struct HeaderOperations<'b, 'r> {
     pub(super) language: Language,
     pub(super) programs: &'b mut Programs,
     pub(super) problems: &'b mut ResourceProblems<'r>,
+    /// The attributes, and the outputs of checks of the rule.
+    pub(super) scope: OutputScope<'b>,
 }
+
+/// Operations on the request and on the response.
+pub(super) type CompiledOperations = (Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>);
 
 impl HeaderOperations<'_, '_> {
     /// Operations on the request and on the response; `None` if any does not compile.
-    pub(super) fn compile(
-        mut self,
-        rule: &Rule,
-    ) -> Option<(Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>)> {
+    pub(super) fn compile(mut self, rule: &Rule) -> Option<CompiledOperations> {
         let request = self.list(OF_REQUESTS, &rule.request_header_operations);
         let response = self.list(OF_RESPONSES, &rule.response_header_operations);
         request.zip(response)
@@ -79,7 +82,7 @@ impl HeaderOperations<'_, '_> {
     }
 
     fn value(&mut self, text: &str, field: FieldPath) -> Option<Arc<Program>> {
-        let problem = match self.programs.compile(self.language, text) {
+        let problem = match self.programs.compile_with(self.language, text, &self.scope) {
             Ok(program) if program.value_type() == ValueType::String => {
                 let vocabulary = &self.programs.vocabulary;
                 suspicions::expression(&program, || field.clone(), None, vocabulary, self.problems);
@@ -105,12 +108,15 @@ impl HeaderOperations<'_, '_> {
                     quoted(self.rule),
                     quoted(text)
                 );
-                let vocabulary = self.programs.vocabulary.clone();
-                let problem = self.problems.expression(field, text, &refusal, message, &*vocabulary);
+                let problem = self.problems.expression(field, text, &refusal, message, &self.scope);
                 Diagnostic { code: "header-operation", ..problem }
             }
         };
-        let legacy = problem.message.clone();
+        let legacy = format!(
+            "Unable to compile rule operations: {}, rule={}",
+            quoted(&problem.message),
+            quoted(self.rule)
+        );
         self.problems.push(problem.with_legacy(legacy));
         None
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::annotations;
 use super::comparisons;
 use super::decode::Instance;
+use super::external::{self, ExternalTable, InstanceSource};
 use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
 use super::problems::ResourceProblems;
@@ -25,15 +26,31 @@ pub(super) enum InstanceState {
     Static(Arc<InstanceConfig>),
     /// Of a built-in template and type-correct, but not supported by the compiler: rules ignore it.
     Uncompilable,
-    /// Of an out-of-process template, by its reference.
-    Dynamic(Arc<str>),
+    /// Of a template out of process.
+    External {
+        /// `None` after an error.
+        config: Option<Arc<InstanceConfig>>,
+        /// The full names of templates that it looked up.
+        references: Box<[Arc<str>]>,
+    },
     /// Invalid.
     Broken,
 }
 
+impl InstanceState {
+    /// The instance, if it can be used.
+    pub(super) fn config(&self) -> Option<&Arc<InstanceConfig>> {
+        match self {
+            InstanceState::Static(config) => Some(config),
+            InstanceState::External { config, .. } => config.as_ref(),
+            InstanceState::Uncompilable | InstanceState::Broken => None,
+        }
+    }
+}
+
 impl Located for InstanceState {
     fn relocate(&mut self, origin: &Origin) {
-        if let InstanceState::Static(config) = self {
+        if let InstanceState::Static(config) | InstanceState::External { config: Some(config), .. } = self {
             *config = Arc::new(InstanceConfig { origin: origin.clone(), ..InstanceConfig::clone(config) });
         }
     }
@@ -43,6 +60,7 @@ impl Located for InstanceState {
 pub(super) fn build_instance(
     resource: &RawResource,
     language: Language,
+    table: &ExternalTable,
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<InstanceState> {
@@ -55,8 +73,9 @@ pub(super) fn build_instance(
         return Built::Unconvertible(problems.list);
     }
     if instance.compiled_template.is_empty() {
-        annotations::check(resource, &[], &mut problems);
-        return Built::Done(InstanceState::Dynamic(instance.template.into()), problems.list);
+        let source = InstanceSource { instance, language, table, programs };
+        let (config, references) = external::build_instance(resource, source, &mut problems);
+        return Built::Done(InstanceState::External { config, references }, problems.list);
     }
     let Some(template) = template::built_in(&instance.compiled_template) else {
         let name = &instance.compiled_template;
@@ -122,8 +141,10 @@ fn check(
     programs: &mut Programs,
     problems: &mut ResourceProblems<'_>,
 ) -> InstanceState {
-    annotations::check(resource, &[], problems);
+    let is_generator = template.variety == Variety::AttributeGenerator;
+    annotations::check(resource, if is_generator { annotations::OF_GENERATORS } else { &[] }, problems);
     annotations::language(resource, problems);
+    let ignores_received_values = is_generator && annotations::ignores_received_values(resource, problems);
     let mut checker =
         Checker { resource, template, language, programs, problems, errors: 0, uncompilable: false };
     let bindings = checker.bindings(template, &params, &path);
@@ -150,13 +171,16 @@ fn check(
             template: Arc::clone(template),
             leaves: leaves.collect(),
             messages: params.messages.clone(),
+            plan: None,
         },
         leaf_names: params.leaves.iter().map(|l| l.shown.clone()).collect(),
         programs: compiled,
         outputs: outputs.collect(),
         bindings,
+        ignores_received_values,
         language,
         params: params.to_json(),
+        external: None,
         origin: resource.origin.clone(),
     }))
 }

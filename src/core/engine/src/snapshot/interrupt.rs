@@ -1,5 +1,7 @@
 //! Ends a build early: a stop, or a newer configuration, makes its result useless.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// Asked between two units of a build.
 type Question = Box<dyn Fn() -> bool + Send + Sync>;
 
@@ -7,7 +9,7 @@ type Question = Box<dyn Fn() -> bool + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Interrupt {
     question: Option<Question>,
-    is_due: bool,
+    is_due: AtomicBool,
 }
 
 impl std::fmt::Debug for Interrupt {
@@ -23,18 +25,20 @@ impl Interrupt {
     }
 
     /// Whether the build is to end now. Cost: that of the question.
-    pub(super) fn check(&mut self) -> bool {
-        self.is_due = self.is_due || self.question.as_ref().is_some_and(|question| question());
-        self.is_due
+    pub(super) fn check(&self) -> bool {
+        if !self.is_due() && self.question.as_ref().is_some_and(|question| question()) {
+            self.is_due.store(true, Ordering::Relaxed);
+        }
+        self.is_due()
     }
 
     /// Whether a build ended early.
     pub(super) fn is_due(&self) -> bool {
-        self.is_due
+        self.is_due.load(Ordering::Relaxed)
     }
 
     /// The same questions for a builder that begins again.
     pub(super) fn begin_again(&mut self) -> Self {
-        Self { question: self.question.take(), is_due: false }
+        Self { question: self.question.take(), is_due: AtomicBool::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::options::SnapshotOptions;
 use crate::adapter::ErasedAdapter;
 use crate::template::{self, TEMPLATES, TemplateInfo};
 use mixer_base::shared_map::SharedMap;
-use mixer_config::message::{misspelling, suggestion};
+use mixer_config::message::{misspelling, resembles, suggestion};
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a resource of unknown kind.
@@ -185,7 +185,7 @@ impl Guess {
         let is_known = !resembles_rule(resource) && is_named();
         let is_meant = match group_of(resource) {
             // Istio Mixer reads documents without it.
-            "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),
+            "" => candidates(registry).any(|known| resembles(kind, known)) || resembles_rule(resource),
             group if group == GROUP || misspelling(group, GROUP) => true,
             group => resource.envelope.is_like_ours || is_misspelt_among_others(kind, group, registry),
         };

@@ -17,15 +17,20 @@ use super::suspicions;
 use super::trials::{self, Use};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Value, Vocabulary};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Severity};
+use mixer_base::suggestion::SuggestionBudget;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, Severity};
 
 /// Validates the parameters of every handler with its adapter and bound instances.
 ///
 /// Code `adapter-config`, but a warning keeps the code of the adapter; the field is relative to the resource, the message is that of
 /// the adapter. An unused handler is never built, so its problems are warnings. So is that of a rule in dry run with which alone a handler
-/// rejects its instances (`dry-run-rejected`): the handler is built without it.
+/// rejects its instances (`dry-run-rejected`): the handler is built without it. The hints of all have one budget of suggestions.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
-    let used = trials::uses(snapshot);
+    SuggestionBudget::default().run(|| params_problems(snapshot))
+}
+
+fn params_problems(snapshot: &Snapshot) -> Diagnostics {
+    let (used, positions) = (trials::uses(snapshot), Positions::default());
     let mut out = Diagnostics::new();
     for handler in &snapshot.handlers {
         let uses = used.get(&handler.key).map_or(&[][..], Vec::as_slice);
@@ -42,7 +47,7 @@ pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
             let severity = if is_unused { problem.severity.max(Severity::Warning) } else { problem.severity };
             let code = if problem.severity == Severity::Error { "adapter-config" } else { problem.code };
             let problem = Diagnostic { code, severity, field, ..problem }.with_legacy(legacy);
-            out.push(placed(problem, &handler.key, &handler.origin));
+            out.push(positions.place(problem, &handler.key, &handler.origin));
         }
     }
     out
@@ -51,10 +56,14 @@ pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
 /// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions,
 /// attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
-    let mut out = Diagnostics::new();
+    SuggestionBudget::default().run(|| mistakes(snapshot))
+}
+
+fn mistakes(snapshot: &Snapshot) -> Diagnostics {
+    let (mut out, positions) = (Diagnostics::new(), Positions::default());
     let instances = snapshot.instances.iter().map(|i| (&**i.name(), i)).collect::<BTreeMap<_, _>>();
     for handler in &snapshot.handlers {
-        params::check(handler, &instances, &mut out);
+        params::check(handler, &instances, &positions, &mut out);
     }
     for (name, _) in snapshot.vocabulary.declared() {
         if let Some(keyword) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
@@ -63,7 +72,7 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
             out.push(Diagnostic::warning("attribute-keyword", FieldPath::root(), message));
         }
     }
-    constant_dimensions(snapshot, &mut out);
+    constant_dimensions(snapshot, &positions, &mut out);
     snapshot.rules.iter().for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
     out
 }
@@ -98,7 +107,7 @@ fn incomplete_attributes(rule: &RuleConfig, snapshot: &Snapshot, out: &mut Diagn
 }
 
 /// Reports dimensions of quotas that are the same for every request of an extension.
-fn constant_dimensions(snapshot: &Snapshot, out: &mut Diagnostics) {
+fn constant_dimensions(snapshot: &Snapshot, positions: &Positions, out: &mut Diagnostics) {
     let generated: BTreeSet<_> =
         snapshot.instances.iter().flat_map(|i| &i.bindings).map(|binding| binding.target).collect();
     for instance in snapshot.instances.iter().filter(|i| i.template().name == "quota") {
@@ -122,7 +131,7 @@ fn constant_dimensions(snapshot: &Snapshot, out: &mut Diagnostics) {
             );
             let field = instance_params_path(instance).field("dimensions").key(key);
             let problem = Diagnostic::warning("quota-dimension-constant", field, message).with_hint(why.hint);
-            out.push(placed(problem, &instance.key, &instance.origin));
+            out.push(positions.place(problem, &instance.key, &instance.origin));
         }
     }
 }

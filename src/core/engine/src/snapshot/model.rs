@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
+use super::external::ExternalHandler;
 use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
@@ -236,6 +237,8 @@ pub struct HandlerConfig {
     pub adapter: &'static dyn ErasedAdapter,
     /// Effective parameters.
     pub params: ErasedParams,
+    /// What its adapter needs to call it, if that is out of process.
+    pub external: Option<Arc<ExternalHandler>>,
     /// Its failure policy.
     pub on_error: Option<OnError>,
     /// Its source.
@@ -266,10 +269,14 @@ pub struct InstanceConfig {
     pub outputs: Vec<Option<SlotId>>,
     /// For attribute generators: attributes set from the outputs.
     pub(crate) bindings: Vec<AttributeBinding>,
+    /// For attribute generators: whether the bound attributes replace received ones.
+    pub(crate) ignores_received_values: bool,
     /// Dialect of its expressions.
     pub language: Language,
     /// The parameters as configured, for dumps.
     pub params: serde_json::Value,
+    /// The resource of its template, if that is out of process.
+    pub(crate) external: Option<ResourceKey>,
     /// Its source.
     pub origin: Origin,
 }
@@ -336,6 +343,17 @@ impl ActionConfig {
     }
 }
 
+/// An output of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutputSource {
+    /// The action, by its index among the configured ones.
+    pub(crate) action: usize,
+    /// The position of its instance among those of the action.
+    pub(crate) instance: usize,
+    /// The position among the outputs of the template.
+    pub(crate) output: usize,
+}
+
 /// The kind of a header operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeaderOperationKind {
@@ -391,6 +409,8 @@ pub struct RuleConfig {
     pub request_headers: Vec<HeaderOperationConfig>,
     /// Operations on response headers; likewise.
     pub response_headers: Vec<HeaderOperationConfig>,
+    /// The outputs of checks that the values of its operations may read, by the position of their slots.
+    pub(crate) outputs: Box<[OutputSource]>,
     /// Whether it is in dry run: evaluated and counted, not enforced.
     pub dry_run: bool,
     /// Whether the requests that it selects are refused unless a rule allows them.

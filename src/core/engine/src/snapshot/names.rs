@@ -1,9 +1,10 @@
 //! Resolution of references.
 
+use mixer_base::suggestion::{Case, near};
 use mixer_config::message::suggestion;
 
 /// The fully qualified names that a reference may resolve to, in lookup order.
-pub(super) fn candidates(reference: &str, kind: &str, namespace: &str) -> (String, Option<String>) {
+pub(crate) fn candidates(reference: &str, kind: &str, namespace: &str) -> (String, Option<String>) {
     let mut parts = reference.split('.');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(name), None, _) => (format!("{name}.{kind}.{namespace}"), None),
@@ -23,13 +24,21 @@ pub(super) fn short_name(full: &str) -> &str {
     }
 }
 
-/// A hint for an unresolved reference, given the existing full names.
+/// A hint for an unresolved reference, given the existing full names; none once the budget of suggestions is used up.
 pub(super) fn reference_hint<'n>(
     reference: &str,
     kind: &str,
     namespace: &str,
     existing: impl Iterator<Item = &'n str> + Clone,
 ) -> Option<String> {
+    /// A full name, compared by its short one.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    struct ByShortName<'n>(&'n str);
+    impl AsRef<str> for ByShortName<'_> {
+        fn as_ref(&self) -> &str {
+            short_name(self.0)
+        }
+    }
     // The shortest form that resolves in this namespace.
     let spelled = |full: &str| -> String {
         let parts = full.split('.').collect::<Vec<_>>();
@@ -41,8 +50,8 @@ pub(super) fn reference_hint<'n>(
         }
     };
     let short = reference.split('.').next().unwrap_or(reference);
-    let elsewhere = existing.clone().filter(|full| short_name(full) == short).min();
-    if let Some(full) = elsewhere {
+    let elsewhere = near(short, existing.clone().map(ByShortName), Case::Distinguished, |_| 0);
+    if let Some((_, ByShortName(full))) = elsewhere.into_iter().min() {
         let reach = if reference.contains('.') {
             ""
         } else {
@@ -50,8 +59,7 @@ pub(super) fn reference_hint<'n>(
         };
         return Some(format!("did you mean `{}`?{reach}", spelled(full)));
     }
-    let spellings = existing.map(spelled).collect::<Vec<_>>();
-    suggestion(reference, spellings.iter().map(String::as_str))
+    suggestion(reference, existing.map(spelled))
 }
 
 #[cfg(test)]

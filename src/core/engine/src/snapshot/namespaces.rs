@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashSet;
+
 use super::model::{RuleConfig, Rules};
 use crate::template::Variety;
 use mixer_base::shared_map::SharedMap;
@@ -17,17 +19,16 @@ const SHORT: usize = 3;
 
 type Resources = SharedMap<Arc<RawResource>>;
 
-/// The warnings. Cost: one pass over the resources, and the pairs of at most [`MAX_COMPARED`] namespaces.
+/// The warnings. Cost: one pass over the resources, the pairs of at most [`MAX_COMPARED`] namespaces, and the budget of suggestions.
 pub(super) fn suspicious(rules: &Rules, resources: &Resources, default_namespace: &str) -> Diagnostics {
     let uses = Uses::of(resources);
     let mut out: Diagnostics = unused_default(rules, &uses, default_namespace).into_iter().collect();
     out.extend(near(&uses, default_namespace));
-    for rule in rules.iter().filter(|rule| rule.denies_by_default) {
-        let is_told = out.iter().any(|problem| problem.resource == rule.key.to_string());
-        if !is_told && *rule.key.namespace != *default_namespace {
-            out.extend(closes_nothing(rule, resources, &uses));
-        }
-    }
+    let told: HashSet<String> = out.iter().map(|problem| problem.resource.clone()).collect();
+    let defaults = rules.iter().filter(|rule| rule.denies_by_default);
+    let others = defaults.filter(|rule| *rule.key.namespace != *default_namespace);
+    let untold = others.filter(|rule| !told.contains(&rule.key.to_string()));
+    out.extend(untold.filter_map(|rule| closes_nothing(rule, resources, &uses)));
     out
 }
 
@@ -91,11 +92,14 @@ fn decides(rule: &RuleConfig) -> bool {
 fn near<'u>(uses: &'u Uses<'_>, default_namespace: &'u str) -> impl Iterator<Item = Diagnostic> + 'u {
     let compares_all = uses.0.len() <= MAX_COMPARED;
     let problem = move |(name, used): (&&str, &Use<'_>)| {
+        let has_as_much = |of: &Use<'_>| (of.is_in_files, of.resources) >= (used.is_in_files, used.resources);
         let is_other = |(other, of): &(&&str, &Use<'_>)| {
-            let has_as_much = (of.is_in_files, of.resources) >= (used.is_in_files, used.resources);
-            (**other == default_namespace || (compares_all && has_as_much)) && is_near(name, other)
+            (**other == default_namespace || has_as_much(of)) && is_near(name, other)
         };
-        let (other, _) = uses.0.iter().find(is_other)?;
+        let (other, _) = match compares_all {
+            true => uses.0.iter().find(is_other)?,
+            false => uses.0.get_key_value(default_namespace).filter(|(other, _)| is_near(name, other))?,
+        };
         let text = format!("namespace `{name}`, which this file alone has, is nearly `{other}`");
         let hint = format!("did you mean `{other}`? Rules apply to the calls of their own namespace");
         let mut problem = Diagnostic::warning("namespace-near", namespace_field(), text).with_hint(hint);

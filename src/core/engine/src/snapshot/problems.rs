@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
-use mixer_config::message::{DecodeError, suggestion};
+use mixer_config::message::{DecodeError, resembles, suggestion};
 use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, UnknownField};
 use mixer_expr::{CompileError, Scope};
 
@@ -103,11 +103,9 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
             format!("unknown field \"{name}\" in metadata"),
             match name.contains(['/', '.']) {
                 true => "an annotation belongs below metadata.annotations".to_owned(),
-                false => match suggestion(name, ["annotations"]) {
-                    Some(_) => "did you mean `annotations`?".to_owned(),
-                    None if &**name == "spec" => "it belongs beside metadata: indent it less".to_owned(),
-                    None => "it has no effect there: it is a field of spec".to_owned(),
-                },
+                false if resembles(name, "annotations") => "did you mean `annotations`?".to_owned(),
+                false if &**name == "spec" => "it belongs beside metadata: indent it less".to_owned(),
+                false => "it has no effect there: it is a field of spec".to_owned(),
             },
         ),
         FieldPlace::Annotations => (
@@ -129,6 +127,6 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
 
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {
     let name = error.unknown_attribute.as_deref()?;
-    suggestion(name, scope.names())
+    suggestion(name, std::iter::once_with(|| scope.names()).flatten())
         .or_else(|| Some("declare it in an attributemanifest, or use one that is declared".to_owned()))
 }

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
+use super::external::OutputScope;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_expr::{CompileError, Language, Phase, Program};
 
@@ -96,6 +97,27 @@ impl Programs {
                 Err(refusal)
             }
         }
+    }
+
+    /// Compiles `text` over other attributes than those of the vocabulary. Unlike [`compile`](Self::compile), it keeps nothing.
+    pub(super) fn compile_with(
+        &mut self,
+        language: Language,
+        text: &str,
+        scope: &OutputScope<'_>,
+    ) -> Compiled {
+        if !scope.is_named_in(text) {
+            return self.compile(language, text);
+        }
+        let mut compiled = mixer_expr::compile(language, text, scope);
+        if matches!(&compiled, Err(error) if error.over_budget) && self.drop_unused() {
+            compiled = mixer_expr::compile(language, text, scope);
+        }
+        compiled.map(Arc::new).map_err(|compile| {
+            self.over_budget |= compile.over_budget;
+            let check = mixer_expr::type_check(language, text, scope).err();
+            Arc::new(Refusal { check, compile })
+        })
     }
 
     /// Drops unused programs, once they may be as many as the used ones.

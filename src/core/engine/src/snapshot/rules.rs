@@ -2,22 +2,25 @@
 
 use std::sync::Arc;
 
+use foldhash::HashSet;
+
 use super::annotations;
 use super::decode::{Action, Rule};
+use super::external::{MAX_OUTPUTS, OutputScope};
 use super::handlers::HandlerState;
-use super::header_operations::HeaderOperations;
+use super::header_operations::{CompiledOperations, HeaderOperations};
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
 use super::model::{
     ActionConfig, Condition, Evasion, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
-    InstanceConfig, OnError, RuleConfig, denies_failed_condition,
+    InstanceConfig, OnError, OutputSource, RuleConfig, denies_failed_condition,
 };
 use super::names;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
 use super::suspicions::{self, WithoutRule};
 use super::unit::{Built, Located};
-use crate::template::{self, Variety};
+use crate::template::Variety;
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, NodeKind, Origin, RawResource};
@@ -80,7 +83,6 @@ pub(super) fn build_rule(
         errors: 0,
         references: Vec::new(),
         advised: false,
-        external: false,
     };
     builder.check_for_null();
     let condition = builder.condition(&rule.condition);
@@ -90,12 +92,11 @@ pub(super) fn build_rule(
         .enumerate()
         .filter_map(|(i, action)| builder.action(i, action))
         .collect::<Vec<_>>();
-    let headers = builder.header_operations().compile(&rule);
+    let (headers, outputs) = builder.headers(&rule, &actions);
     let operations = rule.request_header_operations.len() + rule.response_header_operations.len();
     let denies_by_default = annotations::denies_by_default(resource, &mut builder.problems);
     let empty = actions.is_empty() && operations == 0 && !denies_by_default;
-    // An action that is left out because it is out of process has its own diagnostic.
-    if empty && !builder.external {
+    if empty {
         builder.empty();
     }
     let allows_everywhere = annotations::allows_everywhere(resource, &mut builder.problems);
@@ -121,6 +122,7 @@ pub(super) fn build_rule(
             has_header_operations,
             request_headers,
             response_headers,
+            outputs,
             dry_run,
             denies_by_default,
             of_mesh: *resource.key.namespace == *default_namespace,
@@ -158,6 +160,7 @@ fn closed(
         has_header_operations: false,
         request_headers: Vec::new(),
         response_headers: Vec::new(),
+        outputs: Box::default(),
         dry_run: annotations::dry_run(resource, problems),
         denies_by_default: true,
         of_mesh,
@@ -238,21 +241,21 @@ pub(super) fn may_enforce(resource: &RawResource, known: &KnownResources) -> boo
     // A wrong name alone must not turn a rule that refuses into one that reports: handler and instances have to agree.
     let only_reports = |action: &Action| {
         let handler = find(&action.handler, "handler", namespace, |name| match known.handlers.get(name)? {
-            HandlerState::Static(config) => Some(config.adapter.info().templates),
-            HandlerState::Dynamic(_) | HandlerState::Unknown => None,
+            HandlerState::Static(config) | HandlerState::External { config: Some(config), .. } => {
+                Some(config)
+            }
+            HandlerState::External { config: None, .. } | HandlerState::Unknown => None,
         });
         let may_take = |reports: bool| {
-            handler.is_none_or(|templates| {
-                let mut varieties =
-                    templates.iter().filter_map(|name| Some(template::built_in(name)?.variety));
+            handler.is_none_or(|handler| {
+                let mut varieties = handler.templates().map(|template| template.variety);
                 varieties.any(|variety| (variety == Variety::Report) == reports)
             })
         };
         let may_refuse = may_take(false);
         let reports = |reference: &String| {
-            let found = find(reference, "instance", namespace, |name| match known.instances.get(name)? {
-                InstanceState::Static(config) => Some(config.template().variety),
-                InstanceState::Uncompilable | InstanceState::Dynamic(_) | InstanceState::Broken => None,
+            let found = find(reference, "instance", namespace, |name| {
+                Some(known.instances.get(name)?.config()?.template().variety)
             });
             found.map_or(!may_refuse, |variety| variety == Variety::Report)
         };
@@ -280,8 +283,6 @@ struct RuleBuilder<'b> {
     errors: u64,
     references: Vec<Arc<str>>,
     advised: bool,
-    /// Whether an action was left out because its handler is out of process.
-    external: bool,
 }
 
 impl<'b> RuleBuilder<'b> {
@@ -360,7 +361,7 @@ impl<'b> RuleBuilder<'b> {
         let legacy = format!("action='{}[{index}]'", self.name);
         let (handler, handler_name) = self.handler(action, &field, &legacy)?;
         let mut instances: Vec<Arc<InstanceConfig>> = Vec::with_capacity(action.instances.len());
-        let mut seen = Vec::<String>::new();
+        let mut seen = HashSet::<String>::default();
         let mut silent = 0;
         for (i, reference) in action.instances.iter().enumerate() {
             let field = field.field("instances").index(i);
@@ -401,21 +402,15 @@ impl<'b> RuleBuilder<'b> {
         {
             return Some((config.clone(), name));
         }
-        let dynamic = self.resolve(reference, "handler", |known, name| match known.handlers.get(name) {
-            Some(HandlerState::Dynamic(_)) => Some(()),
+        let external = self.resolve(reference, "handler", |known, name| match known.handlers.get(name) {
+            Some(HandlerState::External { config: Some(_), .. }) => Some(()),
             _ => None,
         });
-        if dynamic.is_some() {
-            self.external = true;
-            self.problems.push(
-                Diagnostic::error(
-                    "out-of-process",
-                    field,
-                    format!("handler '{reference}' is out of process and is left out"),
-                )
-                .with_hint("this build runs built-in adapters only"),
-            );
-            return None;
+        if let Some(((), name)) = external
+            && let Some(HandlerState::External { config: Some(config), .. }) =
+                self.known.handlers.get(name.as_str())
+        {
+            return Some((config.clone(), name));
         }
         let hint = self.handler_hint(reference);
         self.advised = true;
@@ -428,11 +423,18 @@ impl<'b> RuleBuilder<'b> {
 
     fn handler_hint(&self, reference: &str) -> Option<String> {
         let (first, second) = names::candidates(reference, "handler", &self.resource.key.namespace);
-        let unknown = |name: &str| matches!(self.known.handlers.get(name), Some(HandlerState::Unknown));
-        if unknown(&first) || second.is_some_and(|s| unknown(&s)) {
-            return Some("the handler exists, but its adapter does not".to_owned());
+        let candidates = std::iter::once(first).chain(second);
+        let mut states = candidates.filter_map(|name| self.known.handlers.get(name.as_str()));
+        match states.next() {
+            Some(HandlerState::Unknown) => {
+                return Some("the handler exists, but its adapter does not".to_owned());
+            }
+            Some(HandlerState::External { config: None, .. }) => {
+                return Some("the handler exists, but is invalid: see its own diagnostic".to_owned());
+            }
+            _ => {}
         }
-        let there = self.known.handlers.iter().filter(|(_, s)| matches!(s, HandlerState::Static(_)));
+        let there = self.known.handlers.iter().filter(|(_, state)| state.config().is_some());
         names::reference_hint(
             reference,
             "handler",
@@ -446,23 +448,35 @@ impl<'b> RuleBuilder<'b> {
         reference: &str,
         handler: &HandlerConfig,
         handler_name: &str,
-        seen: &mut Vec<String>,
+        seen: &mut HashSet<String>,
         field: &FieldPath,
         legacy: &str,
     ) -> ResolvedInstance {
-        let found = self.resolve(reference, "instance", |known, name| match known.instances.get(name) {
-            Some(InstanceState::Static(_) | InstanceState::Uncompilable) => Some(()),
+        let is_external = handler.external.is_some();
+        let found = self.resolve(reference, "instance", |known, name| match known.instances.get(name)? {
+            InstanceState::Static(_) | InstanceState::Uncompilable if !is_external => Some(()),
+            InstanceState::External { config: Some(_), .. } if is_external => Some(()),
             _ => None,
         });
         let Some(((), name)) = found else {
             self.advised = true;
-            let there = self.known.instances.iter().filter(|(_, s)| matches!(s, InstanceState::Static(_)));
+            let there = self.known.instances.iter().filter(|(_, state)| {
+                state.config().is_some_and(|config| config.external.is_some() == is_external)
+            });
             let namespace = self.resource.key.namespace.clone();
             let (first, _) = names::candidates(reference, "instance", &namespace);
             let hint = match self.known.instances.get(first.as_str()) {
-                Some(InstanceState::Broken) => {
+                Some(InstanceState::Broken | InstanceState::External { config: None, .. }) => {
                     Some("the instance exists, but is invalid: see its own diagnostic".to_owned())
                 }
+                Some(InstanceState::External { .. }) => Some(format!(
+                    "its template is out of process, and adapter {} is not",
+                    handler.adapter_name()
+                )),
+                Some(InstanceState::Static(_)) => Some(format!(
+                    "its template is built in, and adapter {} is out of process: write `template` with that of a resource",
+                    handler.adapter_name()
+                )),
                 _ => names::reference_hint(reference, "instance", &namespace, there.map(|(name, _)| &**name)),
             };
             let message = format!("Instance not found: instance='{reference}'");
@@ -471,22 +485,21 @@ impl<'b> RuleBuilder<'b> {
             self.error(legacy, problem);
             return ResolvedInstance::Missing;
         };
-        if seen.contains(&name) {
+        if !seen.insert(name.clone()) {
             let message = format!("action specified the same instance multiple times: instance='{name}',");
             let problem = Diagnostic::error("instance-repeated", field.clone(), message);
             self.error(legacy, problem.with_hint("name it once"));
             return ResolvedInstance::Missing;
         }
         let state = self.known.instances.get(name.as_str());
-        seen.push(name.clone());
-        let Some(InstanceState::Static(instance)) = state else { return ResolvedInstance::Silent };
+        let Some(instance) = state.and_then(InstanceState::config) else { return ResolvedInstance::Silent };
         let template = &instance.template().name;
-        let supported = handler.adapter.info().templates;
-        if !supported.iter().any(|name| template == name) {
+        if !handler.templates().any(|supported| supported.name == *template) {
+            let supported: Vec<&str> = handler.templates().map(|template| &*template.name).collect();
             let message = format!(
                 "instance '{name}' is of template '{template}' which is not supported by handler '{handler_name}'"
             );
-            let hint = format!("adapter {} takes {}", handler.adapter.info().name, supported.join(", "));
+            let hint = format!("adapter {} takes {}", handler.adapter_name(), supported.join(", "));
             let problem = Diagnostic::error("template-unsupported", field.clone(), message).with_hint(hint);
             self.error(legacy, problem);
             return ResolvedInstance::Missing;
@@ -494,9 +507,53 @@ impl<'b> RuleBuilder<'b> {
         ResolvedInstance::Instance(instance.clone())
     }
 
-    fn header_operations(&mut self) -> HeaderOperations<'_, 'b> {
+    /// The header operations, `None` if one of them does not compile; and the outputs that their values may read.
+    fn headers(
+        &mut self,
+        rule: &Rule,
+        actions: &[ActionConfig],
+    ) -> (Option<CompiledOperations>, Box<[OutputSource]>) {
+        let vocabulary = Arc::clone(&self.programs.vocabulary);
+        let mut scope = OutputScope::new(&vocabulary);
+        let outputs = self.outputs(rule, actions, &mut scope);
         let Self { name, language, programs, problems, .. } = self;
-        HeaderOperations { rule: name, language: *language, programs, problems }
+        let operations = HeaderOperations { rule: name, language: *language, programs, problems, scope };
+        (operations.compile(rule), outputs)
+    }
+
+    /// The outputs of the checks of a rule that its header operations name, as `ACTION.output.FIELD`.
+    fn outputs(
+        &mut self,
+        rule: &Rule,
+        actions: &[ActionConfig],
+        scope: &mut OutputScope<'_>,
+    ) -> Box<[OutputSource]> {
+        let mut sources = Vec::new();
+        let operations = || rule.request_header_operations.iter().chain(&rule.response_header_operations);
+        for action in actions {
+            for (at, instance) in action.instances.iter().enumerate() {
+                let template = instance.template();
+                if template.variety != Variety::CheckWithOutput {
+                    continue;
+                }
+                for (position, output) in template.output.iter().enumerate() {
+                    let name = format!("{}.output.{}", action.name, output.name);
+                    if !operations().flat_map(|operation| &operation.values).any(|text| text.contains(&name))
+                    {
+                        continue;
+                    }
+                    if sources.len() == MAX_OUTPUTS {
+                        let field = FieldPath::root().field("spec").field("requestHeaderOperations");
+                        let text = format!("header operations read more than {MAX_OUTPUTS} outputs");
+                        self.problems.push(Diagnostic::error("header-operation", field, text));
+                        return sources.into();
+                    }
+                    scope.add(name, output.value_type);
+                    sources.push(OutputSource { action: action.index, instance: at, output: position });
+                }
+            }
+        }
+        sources.into()
     }
 
     fn empty(&mut self) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::lint::place::placed;
 use super::model::{HandlerConfig, InstanceConfig, RuleConfig, Snapshot};
 use crate::adapter::BoundInstance;
+use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// The code of the warning about such a rule.
@@ -83,8 +84,9 @@ pub(crate) fn rejected_trials(snapshot: &Snapshot, handler: &ResourceKey) -> Vec
 /// Why a handler would not be built with these instances, as far as its adapter can tell without building it.
 fn rejection(config: &HandlerConfig, instances: &[BoundInstance]) -> Option<String> {
     let mut problems = Diagnostics::new();
-    let validated =
-        catch_unwind(AssertUnwindSafe(|| config.adapter.validate(&config.params, instances, &mut problems)));
+    // Only the message is told, no hint.
+    let validate = || config.adapter.validate(&config.params, instances, &mut problems);
+    let validated = catch_unwind(AssertUnwindSafe(|| SuggestionBudget::none().run(validate)));
     if validated.is_err() {
         return Some("its adapter panics".to_owned());
     }

@@ -1,11 +1,12 @@
 //! The units of all kinds, with their diagnostics and counts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use foldhash::HashMap;
 
 use super::extension::{ExtensionConfigs, ExtensionState, Registry};
-use super::external::{ExternalResource, ExternalResources};
+use super::external::{self, ExternalTable, ExternalUnits};
 use super::handlers::HandlerState;
 use super::instances::InstanceState;
 use super::kind::unknown_kind;
@@ -13,7 +14,6 @@ use super::model::SnapshotCounts;
 use super::rules::RuleState;
 use super::unit::{Built, KeptUnit, Located, Unit, Units};
 use super::vocabulary::Manifest;
-use crate::adapter::Inventory;
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 
 /// The state of a resource of unknown kind.
@@ -39,7 +39,7 @@ pub(super) struct UnitTables {
     pub(super) handlers: Units<HandlerState>,
     pub(super) instances: Units<InstanceState>,
     pub(super) rules: Units<RuleState>,
-    pub(super) external: HashMap<ResourceKey, Unit<ExternalResource>>,
+    pub(super) external: ExternalUnits,
     pub(super) extended: BTreeMap<ResourceKey, Unit<ExtensionState>>,
     pub(super) extensions: ExtensionConfigs,
     pub(super) unknown: Units<UnknownResource>,
@@ -92,32 +92,33 @@ impl UnitTables {
         diagnostics
     }
 
-    /// Adds resources out of process to `counts`, and diagnoses references to them.
-    pub(super) fn count_external(&self, inventory: Inventory, counts: &mut SnapshotCounts) -> Diagnostics {
+    /// Adds what is not built in, or not valid, to `counts`, and diagnoses references of adapters out of process.
+    pub(super) fn count_external(&self, table: &ExternalTable, counts: &mut SnapshotCounts) -> Diagnostics {
         let mut diagnostics = Diagnostics::new();
-        let external = ExternalResources::new(&self.external, inventory);
-        external.diagnose(counts, &mut diagnostics);
-        let mut handlers: Vec<_> = self.handlers.iter().collect();
-        handlers.sort_by(|a, b| a.latest.key.cmp(&b.latest.key));
-        for unit in handlers {
-            if let Some(HandlerState::Dynamic(adapter)) = &unit.state {
-                counts.handler_configs += external.handler(unit, adapter, &mut diagnostics);
-            }
-        }
-        let mut instances: Vec<_> = self.instances.iter().collect();
-        instances.sort_by(|a, b| a.latest.key.cmp(&b.latest.key));
-        for unit in instances {
+        external::count(&self.external, table, counts, &mut diagnostics);
+        for unit in self.instances.iter() {
             match &unit.state {
-                Some(InstanceState::Dynamic(template)) => {
-                    let exists = external.instance(unit, template, &mut diagnostics);
-                    counts.instance_configs += exists;
-                    counts.instance_config_errors += 1 - exists;
-                }
                 Some(InstanceState::Uncompilable) => counts.instance_configs += 1,
-                Some(InstanceState::Broken) => counts.instance_config_errors += 1,
-                Some(InstanceState::Static(_)) | None => {}
+                Some(InstanceState::Broken | InstanceState::External { config: None, .. }) => {
+                    counts.instance_config_errors += 1;
+                }
+                Some(InstanceState::Static(_) | InstanceState::External { .. }) | None => {}
             }
         }
         diagnostics
+    }
+
+    /// The full names that the last build of a resource looked up.
+    pub(super) fn references_of(&self, key: &ResourceKey) -> Vec<Arc<str>> {
+        if let Some(state) = self.rules.state(key) {
+            return state.references.to_vec();
+        }
+        if let Some(HandlerState::External { references, .. }) = self.handlers.state(key) {
+            return references.to_vec();
+        }
+        if let Some(InstanceState::External { references, .. }) = self.instances.state(key) {
+            return references.to_vec();
+        }
+        self.external.get(key).map_or_else(Vec::new, external::references_of)
     }
 }

@@ -11,7 +11,7 @@ use super::unit::{Built, Located};
 use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, Severity};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, Positions, RawResource, Severity};
 
 /// The declarations of a manifest.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ pub(super) fn merge<'m>(
     registry: Registry,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vocabulary {
+    let positions = Positions::default();
     let mut declared: BTreeMap<&str, (ValueType, &RawResource)> = BTreeMap::new();
     for (resource, manifest) in manifests {
         for (name, value_type) in manifest.0.iter() {
@@ -51,7 +52,8 @@ pub(super) fn merge<'m>(
                     declared.insert(name, (*value_type, resource));
                 }
                 Some((winner, first)) if winner != value_type => {
-                    diagnostics.push(conflict(name, *value_type, resource, *winner, first));
+                    let problem = conflict(name, *value_type, *winner, first);
+                    diagnostics.push(positions.place(problem, &resource.key, &resource.origin));
                 }
                 Some(_) => {}
             }
@@ -80,7 +82,7 @@ pub(super) fn contradictions<'m>(
     extensions: &[Arc<dyn ExtensionConfig>],
     vocabulary: &Vocabulary,
 ) -> Diagnostics {
-    let mut problems = Diagnostics::new();
+    let (mut problems, positions) = (Diagnostics::new(), Positions::default());
     for (resource, manifest) in manifests {
         let types = extensions.iter().flat_map(|extension| {
             extension.attribute_types().iter().map(|known| (known, extension.is_configured()))
@@ -96,28 +98,13 @@ pub(super) fn contradictions<'m>(
             let severity = if is_configured { Severity::Error } else { Severity::Warning };
             let problem = Diagnostic::new(severity, "attribute-conflict", field, message)
                 .with_hint(format!("write `valueType: {sent}`"));
-            problems.push(in_file(resource, problem.accepted_by_istio()));
+            problems.push(positions.place(problem.accepted_by_istio(), &resource.key, &resource.origin));
         }
     }
     problems
 }
 
-/// The problem of a manifest with its resource and position.
-fn in_file(resource: &RawResource, mut problem: Diagnostic) -> Diagnostic {
-    let span = resource.document().at(&problem.field).span;
-    problem.resource = resource.key.to_string();
-    problem.file = Some(resource.origin.file.clone());
-    problem.span = Some(resource.origin.in_file(span));
-    problem
-}
-
-fn conflict(
-    name: &str,
-    value_type: ValueType,
-    resource: &RawResource,
-    winner: ValueType,
-    first: &RawResource,
-) -> Diagnostic {
+fn conflict(name: &str, value_type: ValueType, winner: ValueType, first: &RawResource) -> Diagnostic {
     let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
     let message =
         format!("attribute {name} is {value_type} here and {winner} in {}, which counts", first.key);
@@ -125,5 +112,5 @@ fn conflict(
         "give it one type: the other declaration is in {}:{}",
         first.origin.file, first.origin.first_line
     );
-    in_file(resource, Diagnostic::error("attribute-conflict", field, message).with_hint(hint))
+    Diagnostic::error("attribute-conflict", field, message).with_hint(hint)
 }

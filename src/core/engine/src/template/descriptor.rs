@@ -13,6 +13,8 @@ pub use schema::{
     Cardinality, EnumType, Kind, MessageField, MessageId, MessageType, Method, Schema, WellKnown,
 };
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use base64::Engine as _;
 use prost::Message as _;
 
@@ -24,6 +26,17 @@ pub(crate) const MAX_DESCRIPTOR_BYTES: usize = 1 << 20;
 
 /// The number of the field for the full name of the instance, which is none of its parameters.
 pub(crate) const INSTANCE_NAME: u32 = 72_295_727;
+
+/// The digest of descriptors as resources have them: two independent 64-bit hashes.
+pub(crate) fn digest(text: &str) -> u128 {
+    let half = |salt: usize| {
+        let mut half = DefaultHasher::new();
+        half.write_usize(salt);
+        half.write(text.as_bytes());
+        u128::from(half.finish())
+    };
+    half(0) << 64 | half(1)
+}
 
 /// A descriptor set.
 #[derive(Debug)]
@@ -105,10 +118,6 @@ impl Descriptors {
     /// The package of the last file with a message `Params` at its top.
     ///
     /// Errors: there is none.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for adapters out of process, which are only counted so far")
-    )]
     pub(crate) fn params_package(&self) -> Result<&str, DescriptorError> {
         let has_params = |file: &&File| file.messages.iter().any(|message| message.name == "Params");
         let file = self.set.files.iter().rfind(has_params).ok_or(DescriptorError::NoParams)?;

@@ -16,8 +16,8 @@ use super::{
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
-use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference, ResourceProblems};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, RawResource};
+use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference};
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -57,6 +57,7 @@ impl Assembly {
             vocabulary,
             config: EnvoyConfig::default(),
             diagnostics: Vec::new(),
+            positions: Positions::default(),
             patterns: 0,
             selects: Selects::default(),
             maps_namespace: in_force.iter().any(|(resource, state)| {
@@ -105,14 +106,6 @@ fn place(resource: &RawResource, line: u32) -> String {
     format!("{}:{line}", resource.origin.file)
 }
 
-/// A problem of a resource with its position in the file.
-fn placed(resource: &RawResource, problem: Diagnostic) -> Diagnostic {
-    let mut problem = ResourceProblems::more(resource).complete(problem);
-    problem.file = Some(resource.origin.file.clone());
-    problem.span = problem.span.map(|span| resource.origin.in_file(span));
-    problem
-}
-
 /// Whether values of a type are texts.
 fn is_text(value_type: ValueType) -> bool {
     matches!(value_type, ValueType::String | ValueType::Uri | ValueType::DnsName | ValueType::EmailAddress)
@@ -122,6 +115,7 @@ struct Assembler<'v> {
     vocabulary: &'v Vocabulary,
     config: EnvoyConfig,
     diagnostics: Diagnostics,
+    positions: Positions,
     /// The number of patterns so far.
     patterns: usize,
     /// Whether a mapping sets the namespace that selects rules.
@@ -134,7 +128,7 @@ impl Assembler<'_> {
     /// Adds a problem of a resource, placed in its file.
     fn problem(&mut self, resource: Option<&RawResource>, problem: Diagnostic) {
         let Some(resource) = resource else { return };
-        self.diagnostics.push(placed(resource, problem));
+        self.diagnostics.push(self.positions.place(problem, &resource.key, &resource.origin));
     }
 
     /// A resource that must be in the default namespace and is not.
@@ -231,7 +225,7 @@ impl Assembler<'_> {
             if let Some(problem) = pitfall::domain(&quota.domain, field.field("domain")) {
                 self.problem(resource, problem);
             }
-            let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
+            let line = resource.map_or(0, |r| self.positions.span(&r.origin, &field).start.line);
             let selector = QuotaSelector {
                 domain: quota.domain.clone(),
                 entries: quota.entries.iter().map(|(k, v)| (k.clone(), Wildcard::new(v))).collect(),
@@ -255,7 +249,8 @@ impl Assembler<'_> {
     ) {
         let Some(resource) = resource else { return };
         let text = format!("no rule configures the quota `{name}`: nothing would be charged to it");
-        let problem = placed(resource, Diagnostic::error("quota-unknown", field, text));
+        let problem = Diagnostic::error("quota-unknown", field, text);
+        let problem = self.positions.place(problem, &resource.key, &resource.origin);
         self.config.quota_names.push(QuotaReference { name: name.to_owned(), namespaces, problem, selector });
     }
 
@@ -440,7 +435,7 @@ impl Assembler<'_> {
                 Some(self.constant(name, text, value_type, field.field("default"), Some(resource))?)
             }
         };
-        let line = resource.origin.in_file(resource.document().at(field).span).start.line;
+        let line = self.positions.span(&resource.origin, field).start.line;
         Some(CompiledMapping {
             attribute: name.as_str().into(),
             slot,

@@ -22,6 +22,21 @@ impl std::fmt::Debug for ErasedParams {
 }
 
 impl ErasedParams {
+    /// Parameters of a known type, with their canonical JSON.
+    pub(crate) fn new<T: Any + Send + Sync>(value: Arc<T>, json: serde_json::Value) -> Self {
+        Self { value, json }
+    }
+
+    /// No parameters.
+    pub fn empty() -> Self {
+        Self::new(Arc::new(()), serde_json::Value::Null)
+    }
+
+    /// The parameters, if they are of this type.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.value).downcast().ok()
+    }
+
     /// The effective parameters, including defaults. Canonical: equal parameters give equal text.
     pub fn json(&self) -> &serde_json::Value {
         &self.json

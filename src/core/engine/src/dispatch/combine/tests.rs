@@ -5,6 +5,7 @@ fn result(code: i32, message: &str, seconds: i64, uses: i32) -> CheckResult {
         status: Status { code, message: message.to_owned(), details: Vec::new() },
         valid_duration: SignedDuration::from_secs(seconds),
         valid_use_count: uses,
+        output: Vec::new(),
     }
 }
 

@@ -12,6 +12,9 @@ use mixer_attribute::Vocabulary;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::{Form, Program, TextTestKind};
 
+/// Most entries of a list that are examined for each value that is looked up in it.
+const MAX_ENTRIES: usize = 1_000;
+
 /// The adapter with lists.
 const ADAPTER: &str = "listchecker";
 
@@ -65,7 +68,7 @@ pub(in crate::snapshot) fn check(
             );
             problems.push(Diagnostic::warning("path-query", field(), message).with_hint(WITHOUT_QUERY));
         }
-        let findings = list.overrides.iter().filter_map(|entry| {
+        let findings = list.overrides.iter().take(MAX_ENTRIES).filter_map(|entry| {
             let found = list.comparison(entry.as_str()?, &operands).examine(None)?;
             let message = format!("entry of {}: {}", list.handler, found.message);
             Some(Diagnostic::warning(found.code, field(), message).with_hint(found.hint))

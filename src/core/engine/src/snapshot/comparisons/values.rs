@@ -1,6 +1,6 @@
 //! The values that attributes can have: what Envoy and the proxies of Istio set.
 
-use mixer_config::message::suggestion;
+use mixer_config::message::resembles;
 
 /// Attributes of which the values are known.
 const KNOWN: [(&str, Known); 10] = [
@@ -121,7 +121,7 @@ pub(super) fn never(attribute: &str, part: Part, constant: &str, is_lower: bool)
             let lower = constant.trim().to_ascii_lowercase();
             let other = DIRECTIONS.iter().find(|(name, _)| *name == lower).map(|(_, value)| *value);
             let meant = values.iter().copied().find(|value| *value == lower).or(other);
-            let near = || values.iter().copied().find(|value| suggestion(&lower, [*value]).is_some());
+            let near = || values.iter().copied().find(|value| resembles(&lower, value));
             let cure = meant.or_else(near).map_or(Cure::Advice("write `inbound` or `outbound`"), text);
             never("it is `inbound` or `outbound`", cure)
         }

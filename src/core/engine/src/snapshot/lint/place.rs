@@ -1,12 +1,12 @@
 //! Positions of lint diagnostics.
 
 use crate::snapshot::{HandlerConfig, InstanceConfig};
-use mixer_config::{Diagnostic, FieldPath, Origin, ResourceKey, yaml};
+use mixer_config::{Diagnostic, FieldPath, Origin, Positions, ResourceKey};
 
-/// The path of the parameters of a handler.
+/// The path of the parameters of a handler; out of process, that of its connection as well, which its adapter checks.
 pub(super) fn params_path(handler: &HandlerConfig) -> FieldPath {
     let spec = FieldPath::root().field("spec");
-    if &*handler.key.kind == "handler" { spec.field("params") } else { spec }
+    if &*handler.key.kind == "handler" && handler.external.is_none() { spec.field("params") } else { spec }
 }
 
 /// The path of the parameters of an instance.
@@ -20,11 +20,7 @@ pub(in crate::snapshot) fn name_field() -> FieldPath {
     FieldPath::root().field("metadata").field("name")
 }
 
-/// Adds resource, file and span to a diagnostic.
-pub(in crate::snapshot) fn placed(mut problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
-    let document = yaml::parse(&origin.text).map(|p| p.root).unwrap_or_default();
-    problem.span = Some(origin.in_file(document.at(&problem.field).span));
-    problem.file = Some(origin.file.clone());
-    problem.resource = key.to_string();
-    problem
+/// Adds resource, file and span to the only diagnostic of a resource; several have common [`Positions`].
+pub(in crate::snapshot) fn placed(problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
+    Positions::default().place(problem, key, origin)
 }

@@ -43,6 +43,9 @@ pub enum DescriptorError {
     /// The parameters of an adapter are missing.
     #[error("cannot find message named 'Params' in the adapter configuration descriptor")]
     NoParams,
+    /// No service has a method to call.
+    #[error("there is no service whose name starts with Handle and that has a method")]
+    NoMethod,
     /// A field of a type that a template built into the server may not have.
     #[error("field {field} of message {message} is {kind}, which a template may not have")]
     FieldKind {
@@ -70,10 +73,6 @@ impl DescriptorError {
     }
 
     /// What to do about it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for adapters out of process, which are only counted so far")
-    )]
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Base64(_) => "the descriptor set in base64, padded: `base64 -w0 template.descriptor_set`",
@@ -88,7 +87,7 @@ impl DescriptorError {
                  istio.mixer.adapter.model.v1beta1"
             }
             Self::SeveralTemplates(..) => "make a descriptor set and a resource of each template",
-            Self::NoMessage(..) => {
+            Self::NoMessage(..) | Self::NoMethod => {
                 "the descriptors are those of the service of the template, which defines it"
             }
             Self::NoParams => "the parameters of an adapter are a message `Params` at the top of a file",

@@ -133,6 +133,7 @@ impl<'d> Linker<'d> {
             json_name: json_name.into(),
             kind,
             cardinality,
+            has_presence: field.oneof_index.is_some() || !packs,
         }
     }
 

@@ -115,6 +115,8 @@ pub struct MessageField {
     pub kind: Kind,
     /// How many there are.
     pub cardinality: Cardinality,
+    /// Whether a value that is not sent differs from the default: of proto2, and of one in a `oneof` or with `optional`.
+    pub has_presence: bool,
 }
 
 /// How many values a field has.

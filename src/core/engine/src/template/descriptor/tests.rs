@@ -100,7 +100,7 @@ fn a_template_is_read_with_all_that_a_field_may_be() {
     let mode = external.schema.enumeration(mode).unwrap();
     assert_eq!((mode.short_name(), mode.number("ON"), mode.number("OFF")), ("Mode", Some(1), None));
     assert_eq!(of("gone").kind, Kind::Missing("else.Where".into()));
-    let method = external.method.as_ref().unwrap();
+    let method = &external.method;
     assert_eq!(method.path, "/lab.HandleLabService/HandleLab");
 }
 

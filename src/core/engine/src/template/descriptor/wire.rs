@@ -72,6 +72,8 @@ pub(super) struct Field {
     pub(super) type_name: String,
     #[prost(message, optional, tag = "8")]
     pub(super) options: Option<FieldOptions>,
+    #[prost(int32, optional, tag = "9")]
+    pub(super) oneof_index: Option<i32>,
     #[prost(string, tag = "10")]
     pub(super) json_name: String,
 }

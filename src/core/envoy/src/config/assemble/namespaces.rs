@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Assembler, placed};
+use super::Assembler;
 use crate::config::EnvoyResource;
 use crate::config::settings::{BridgeSettings, Check, ReporterKind};
 use mixer_config::{Diagnostic, FieldPath, RawResource};
@@ -57,7 +57,8 @@ impl Assembler<'_> {
     pub(super) fn names_namespace(&mut self, name: &str, field: FieldPath, resource: Option<&RawResource>) {
         let Some(resource) = resource.filter(|_| !name.is_empty()) else { return };
         let text = format!("no rule is in namespace `{name}`, which requests of Envoy get");
-        let problem = placed(resource, Diagnostic::error("namespace-unused", field, text));
+        let problem = Diagnostic::error("namespace-unused", field, text);
+        let problem = self.positions.place(problem, &resource.key, &resource.origin);
         self.config.namespaces.push(NamespaceReference { name: name.to_owned(), problem });
     }
 
@@ -89,6 +90,6 @@ impl Assembler<'_> {
         let field = FieldPath::root().field("spec").field("check");
         let text = "a request of Envoy that names no namespace is refused, because rules of a namespace may refuse it";
         let problem = Diagnostic::warning("envoy-namespace-unknown", field, text);
-        self.config.namespace_problem = Some(placed(resource, problem));
+        self.config.namespace_problem = Some(self.positions.place(problem, &resource.key, &resource.origin));
     }
 }

@@ -1,0 +1,95 @@
+//! What rules name, and how two versions of one differ.
+
+use std::collections::BTreeSet;
+
+use foldhash::HashSet;
+
+use mixer_config::{MappingEntry, Node, RawResource};
+
+/// What a rule names.
+pub(super) struct RuleText {
+    /// Of each action its handler and its instances, in this order.
+    pub(super) actions: Vec<Vec<Box<str>>>,
+}
+
+impl RuleText {
+    /// Reads the document.
+    pub(super) fn of(rule: &RawResource) -> Self {
+        Self::in_document(&rule.document())
+    }
+
+    fn in_document(document: &Node) -> Self {
+        let names = |action: &Node| names_of(action).map(Box::from).collect();
+        Self { actions: actions_of(document).iter().map(names).collect() }
+    }
+
+    /// What decides which requests are charged to a rule and which it sees: its namespace, and the names that its instances may have, in
+    /// lower case.
+    pub(super) fn subjects(&self, namespace: &str) -> BTreeSet<String> {
+        let instances = self.actions.iter().flat_map(|names| names.iter().skip(1));
+        let names = instances.flat_map(|name| prefixes(name));
+        names.chain([namespace]).map(str::to_lowercase).collect()
+    }
+}
+
+/// How two versions of a rule differ.
+pub(super) struct RuleChange {
+    /// Whether more than its actions changed.
+    beyond_actions: bool,
+    /// What the names in changed actions may mean.
+    names: HashSet<Box<str>>,
+}
+
+impl RuleChange {
+    /// Actions at the beginning and at the end that are the same in both did not change.
+    pub(super) fn between(good: &RawResource, new: &RawResource) -> Self {
+        let documents = [good.document(), new.document()];
+        let [before, after] = documents.each_ref().map(actions_of);
+        let is_same = |(a, b): &(&Node, &Node)| a.same_value(b);
+        let start = before.iter().zip(after).take_while(is_same).count();
+        let (before, after) =
+            (before.get(start..).unwrap_or_default(), after.get(start..).unwrap_or_default());
+        let end = before.iter().rev().zip(after.iter().rev()).take_while(is_same).count();
+        let changed = |actions: &'_ [Node]| actions.len().saturating_sub(end);
+        let changed = before.iter().take(changed(before)).chain(after.iter().take(changed(after)));
+        let names = changed.flat_map(names_of).flat_map(prefixes).map(Box::from).collect();
+        let [good_rest, new_rest] = documents.each_ref().map(rest_of);
+        let is_same =
+            |(a, b): (&&MappingEntry, &&MappingEntry)| a.key == b.key && a.value.same_value(&b.value);
+        let beyond_actions = good.annotations != new.annotations
+            || good_rest.len() != new_rest.len()
+            || !good_rest.iter().zip(&new_rest).all(is_same);
+        Self { beyond_actions, names }
+    }
+
+    /// Whether more changed than actions that do not use a part.
+    pub(super) fn concerns(&self, part: &str) -> bool {
+        self.beyond_actions || self.names.contains(part)
+    }
+}
+
+/// What may be the name of a part in a reference, which may go on with its kind and its namespace. Names may have dots.
+pub(super) fn prefixes(reference: &str) -> impl Iterator<Item = &str> {
+    let dots = reference.match_indices('.').map(|(at, _)| at).chain([reference.len()]);
+    dots.filter_map(|at| reference.get(..at))
+}
+
+fn spec_of(document: &Node) -> &[MappingEntry] {
+    document.member("spec").map_or(&[], Node::entries)
+}
+
+fn actions_of(document: &Node) -> &[Node] {
+    spec_of(document).iter().find(|entry| &*entry.key == "actions").map_or(&[], |entry| entry.value.items())
+}
+
+/// The members of the spec but the actions.
+fn rest_of(document: &Node) -> Vec<&MappingEntry> {
+    spec_of(document).iter().filter(|entry| &*entry.key != "actions").collect()
+}
+
+/// The handler and the instances that an action names.
+fn names_of(action: &Node) -> impl Iterator<Item = &str> {
+    let instances = action.get("instances").map_or(&[][..], Node::items);
+    let handler = action.get("handler").and_then(Node::as_str).unwrap_or_default();
+    std::iter::once(handler).chain(instances.iter().map(|name| name.as_str().unwrap_or_default()))
+}
