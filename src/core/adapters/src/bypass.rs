@@ -20,6 +20,7 @@ use mixer_engine::adapter::{
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use mixer_wire::{checknothing, metric, quota, reportnothing};
 
+pub(crate) use convert::{check_result, duration};
 use convert::{error_text, gather};
 use model::infrastructure_backend_client::InfrastructureBackendClient;
 

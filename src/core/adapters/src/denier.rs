@@ -72,6 +72,7 @@ impl Adapter for Denier {
                 status,
                 valid_duration: params.valid_duration,
                 valid_use_count: params.valid_use_count,
+                output: Vec::new(),
             },
         }))
     }

@@ -12,6 +12,10 @@ mod entry;
 mod forward;
 #[cfg(feature = "adapter-fluentd")]
 mod handler;
+#[cfg(feature = "adapter-fluentd")]
+mod handshake;
+#[cfg(feature = "adapter-fluentd")]
+mod read;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
@@ -46,6 +50,43 @@ mixer_config::message! {
 }
 
 mixer_config::message! {
+    /// How both ends prove that they know a key.
+    pub struct SharedKey: "adapter.fluentd.config.Params_SharedKey" {
+        /// File with the key; read again when it changes.
+        1 key_file: String = String::new();
+        /// Environment variable with the key, instead of a file.
+        2 key_environment: String = String::new();
+        /// The name of this client; empty: that of the host.
+        3 hostname: String = String::new();
+        /// The user, for servers that have some; empty: none.
+        4 username: String = String::new();
+        /// File with the password; read again when it changes.
+        5 password_file: String = String::new();
+        /// Environment variable with the password, instead of a file.
+        6 password_environment: String = String::new();
+    }
+}
+
+impl SharedKey {
+    /// What is wrong: the field, and why.
+    fn problem(&self) -> Option<(&'static str, &'static str)> {
+        let one = |a: &str, b: &str| a.is_empty() != b.is_empty();
+        let none = |a: &str, b: &str| a.is_empty() && b.is_empty();
+        if !one(&self.key_file, &self.key_environment) {
+            return Some(("sharedKey", "one of `keyFile` and `keyEnvironment` is needed"));
+        }
+        let (file, environment) = (&self.password_file, &self.password_environment);
+        match self.username.is_empty() {
+            true if !none(file, environment) => Some(("sharedKey.username", "a password belongs to a user")),
+            false if !one(file, environment) => {
+                Some(("sharedKey.username", "a user needs one of `passwordFile` and `passwordEnvironment`"))
+            }
+            _ => None,
+        }
+    }
+}
+
+mixer_config::message! {
     /// Parameters of the fluentd adapter.
     pub struct Params: "adapter.fluentd.config.Params" {
         /// Address of the server, `HOST:PORT`.
@@ -74,6 +115,8 @@ mixer_config::message! {
         1005 spill_directory: String = String::new();
         /// Most MiB in that directory.
         1006 spill_megabytes: u32 = 1024;
+        /// A key that both ends know; absent: none.
+        1007 shared_key: Option<SharedKey> = None;
     }
 }
 
@@ -129,6 +172,9 @@ impl Adapter for Fluentd {
             && tls.cert_file.is_empty() != tls.key_file.is_empty()
         {
             problem("tls", "tls", "a certificate and its key belong together");
+        }
+        if let Some((field, why)) = params.shared_key.as_ref().and_then(SharedKey::problem) {
+            problem("sharedKey", field, why);
         }
         if let Some(why) = unusable {
             let text = format!("the handler will not be built: {why}");

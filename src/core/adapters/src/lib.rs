@@ -5,6 +5,7 @@
 mod address;
 mod any;
 mod authorization;
+mod buckets;
 mod bypass;
 mod causes;
 mod circonus;
@@ -16,6 +17,7 @@ pub mod denier;
 mod dimensions;
 mod dogstatsd;
 mod drill;
+mod external;
 mod files;
 mod fluentd;
 #[cfg_attr(
@@ -29,6 +31,8 @@ mod fluentd;
 )]
 mod go_template;
 mod go_url;
+#[cfg(any(feature = "adapter-fluentd", feature = "adapter-solarwinds"))]
+mod host;
 pub mod kubernetesenv;
 mod lines;
 mod list;
@@ -53,11 +57,13 @@ mod otlp;
 mod outage;
 mod overrides;
 pub mod prometheus;
+mod quotas;
 mod rbac;
 mod redisquota;
 #[cfg(any(
     feature = "adapter-cloudwatch",
     feature = "adapter-otlp",
+    feature = "adapter-servicecontrol",
     feature = "adapter-signalfx",
     feature = "adapter-solarwinds",
     feature = "adapter-stackdriver"
@@ -113,7 +119,8 @@ pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<statsd::Statsd>::new(),
     &Erase::<stdio::Stdio>::new(),
     &Erase::<zipkin::Zipkin>::new(),
-]);
+])
+.with_external(&external::External);
 
 /// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
 #[cfg(not(all(

@@ -419,6 +419,7 @@ impl ListChecker {
             status: Status { code, message, details: Vec::new() },
             valid_duration: self.valid_duration,
             valid_use_count: self.valid_use_count,
+            output: Vec::new(),
         }
     }
 }

@@ -3,9 +3,6 @@
 //! The overrides of a quota select the limit; the state is kept by instance and dimension values. It is lost with the handler
 //! and bounded in bytes by the shares `quota-cells` and `deduplication` of the memory budget.
 
-mod cells;
-mod dedup;
-mod key;
 mod limit;
 mod status;
 
@@ -14,6 +11,7 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use mixer_attribute::SignedDuration;
@@ -27,9 +25,10 @@ use mixer_engine::adapter::{
 
 use crate::AdapterOptions;
 use crate::overrides::{self, Configured};
-use cells::Cells;
-use dedup::{Dedup, Record};
-use limit::{Limit, Limits};
+use crate::quotas::cells::Cells;
+use crate::quotas::dedup::{Dedup, Record};
+use crate::quotas::{Limit, SHARDS, Shard, key, nanos, shard_of};
+use limit::Limits;
 
 mixer_config::message! {
     /// A limit for certain dimension values.
@@ -67,14 +66,6 @@ mixer_config::message! {
     }
 }
 
-/// Independent parts of the state; each has its own lock.
-const SHARDS: usize = 16;
-
-/// Avoids false sharing.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Shard<T>(Mutex<T>);
-
 /// The adapter, which is also its handler.
 pub(crate) struct Memquota {
     handler_name: Arc<str>,
@@ -110,7 +101,8 @@ impl Adapter for Memquota {
             let path = FieldPath::root().field("minDeduplicationDuration");
             problems.push(Diagnostic::error("adapter-config", path, text));
         }
-        for instance in instances.iter().filter(|i| limit_of(params, i).is_none()) {
+        let limits = limits(params);
+        for instance in instances.iter().filter(|i| !limits.contains_key(&*i.name)) {
             let text = format!(
                 "the handler will not be built: did not find limit defined for quota {}",
                 instance.name
@@ -127,10 +119,11 @@ impl Adapter for Memquota {
         instances: Vec<BoundInstance>,
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
+        let by_name = limits(&params);
         let limits = instances
             .iter()
             .map(|instance| {
-                limit_of(&params, instance).map(|q| Limits::new(q, instance)).ok_or_else(|| {
+                by_name.get(&*instance.name).map(|q| Limits::new(q, instance)).ok_or_else(|| {
                     BuildError::Refused(format!("did not find limit defined for quota {}", instance.name))
                 })
             })
@@ -169,14 +162,9 @@ fn configured(params: &Params) -> Vec<Configured<'_>> {
         .collect()
 }
 
-/// Of two entries with the same name, the last applies.
-fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quota> {
-    params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
-}
-
-/// Monotonic time in nanoseconds.
-fn nanos(clock: &dyn Clock) -> u64 {
-    u64::try_from(clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
+/// The limits by the name of their instance. Of two entries with the same name, the last applies.
+fn limits(params: &Params) -> HashMap<&str, &Quota> {
+    params.quotas.iter().map(|quota| (&*quota.name, quota)).collect()
 }
 
 impl Handler for Memquota {
@@ -288,11 +276,6 @@ impl Memquota {
             QuotaResult { granted, valid_duration: SignedDuration::ZERO }
         }
     }
-}
-
-/// The top bits choose the shard; tables use the bottom and the seven topmost bits, hence the shift.
-fn shard_of(hash: u64) -> usize {
-    (hash >> 40) as usize % SHARDS
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl HandleCheck for Noop {
             status: Status::default(),
             valid_duration: VALID_DURATION,
             valid_use_count: VALID_USE_COUNT,
+            output: Vec::new(),
         }))
     }
 }

@@ -1,7 +1,9 @@
 //! Overrides of quotas that do not apply as they are written.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use foldhash::HashMap;
 use mixer_attribute::ValueType;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
@@ -9,6 +11,9 @@ use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
 
 /// Most overrides of a quota that are compared with each other.
 const MAX_COMPARED: usize = 500;
+
+/// Most dimensions that a hint names.
+const MAX_NAMED: usize = 50;
 
 /// The values of the dimensions of an override. `None`: null.
 type Dimensions = BTreeMap<String, Option<String>>;
@@ -30,12 +35,18 @@ pub(crate) struct Flaw {
 
 impl Flaw {
     /// A dimension of an override that its instance does not have: the override applies to nothing.
-    fn unknown(field: FieldPath, name: &str, instance: &BoundInstance) -> Self {
+    fn unknown(
+        field: FieldPath,
+        name: &str,
+        instance: &BoundInstance,
+        dimensions: &BTreeMap<&str, usize>,
+    ) -> Self {
         let text = format!("{} has no dimension `{name}`, which its override names", instance.name);
-        let names: Vec<&str> = instance.entries("dimensions").map(|(name, _)| name).collect();
-        let hint = suggestion(name, names.iter().copied()).unwrap_or_else(|| match names.is_empty() {
-            true => "it has no dimensions".to_owned(),
-            false => format!("its dimensions are {}", names.join(", ")),
+        let names = dimensions.keys().copied();
+        let hint = suggestion(name, names.clone()).unwrap_or_else(|| match dimensions.len() {
+            0 => "it has no dimensions".to_owned(),
+            1..=MAX_NAMED => format!("its dimensions are {}", names.collect::<Vec<_>>().join(", ")),
+            all => format!("it has {all} dimensions, none of that name"),
         });
         Self { field, text, hint }
     }
@@ -59,14 +70,15 @@ pub(crate) fn flaws<'p>(
     instances: &'p [BoundInstance],
 ) -> impl Iterator<Item = Flaw> {
     let of_dimensions = used(quotas, instances).flat_map(|(at, quota, instance)| {
+        let known: Rc<BTreeMap<&str, usize>> = Rc::new(instance.entries("dimensions").collect());
         let overrides = quota.overrides.iter().enumerate();
         overrides.flat_map(move |(over, dimensions)| {
+            let known = Rc::clone(&known);
             let values = dimensions.iter();
             values.filter_map(move |(name, value)| {
                 let field = override_field(at, over).field("dimensions").key(name);
-                let Some((_, position)) = instance.entries("dimensions").find(|(known, _)| known == name)
-                else {
-                    return Some(Flaw::unknown(field, name, instance));
+                let Some(&position) = known.get(name.as_str()) else {
+                    return Some(Flaw::unknown(field, name, instance, &known));
                 };
                 let value_type =
                     instance.leaves.get(position).map_or(ValueType::String, |leaf| leaf.value_type);
@@ -79,8 +91,12 @@ pub(crate) fn flaws<'p>(
             })
         })
     });
-    let twice = quotas.iter().enumerate().filter_map(|(at, quota)| {
-        let first = quotas.iter().take(at).position(|earlier| earlier.name == quota.name)?;
+    let mut seen: HashMap<&str, usize> = HashMap::default();
+    let twice = quotas.iter().enumerate().filter_map(move |(at, quota)| {
+        let first = *seen.entry(quota.name).or_insert(at);
+        if first == at {
+            return None;
+        }
         let field = FieldPath::root().field("quotas").index(at).field("name");
         let text = format!("{} is there twice, as quotas[{first}] and quotas[{at}]", quota.name);
         let hint = "write one limit, with `overrides` for those who have another".to_owned();
@@ -107,8 +123,9 @@ fn used<'q, 'p>(
     quotas: &'q [Configured<'p>],
     instances: &'p [BoundInstance],
 ) -> impl Iterator<Item = (usize, &'q Configured<'p>, &'p BoundInstance)> {
-    instances.iter().filter_map(|instance| {
-        let at = quotas.iter().rposition(|quota| *quota.name == *instance.name)?;
+    let last: HashMap<&str, usize> = quotas.iter().enumerate().map(|(at, quota)| (quota.name, at)).collect();
+    instances.iter().filter_map(move |instance| {
+        let at = *last.get(&*instance.name)?;
         Some((at, quotas.get(at)?, instance))
     })
 }

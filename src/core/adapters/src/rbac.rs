@@ -152,7 +152,12 @@ impl HandleCheck for Rbac {
             },
         };
         let valid_duration = self.cache_duration;
-        Reply::Ready(Ok(CheckResult { status, valid_duration, valid_use_count: USES }))
+        Reply::Ready(Ok(CheckResult {
+            status,
+            valid_duration,
+            valid_use_count: USES,
+            ..CheckResult::default()
+        }))
     }
 
     fn answers_version(&self) -> u64 {

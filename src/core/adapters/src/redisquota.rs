@@ -16,6 +16,8 @@ use absent as backend;
 
 use std::collections::BTreeMap;
 
+use foldhash::HashMap;
+
 use crate::AdapterOptions;
 use crate::overrides::{self, Configured};
 use mixer_attribute::SignedDuration;
@@ -29,6 +31,20 @@ mixer_config::message_enum! {
         0 "FIXED_WINDOW" FixedWindow;
         /// Amounts are available again one window after they were granted.
         1 "ROLLING_WINDOW" RollingWindow;
+    }
+}
+
+mixer_config::message_enum! {
+    /// What calls get while Redis does not answer.
+    pub enum OutageMode: "adapter.redisquota.config.Params.OutageMode" {
+        /// They fail; `mixer.dev/on-error` says what follows.
+        0 "FAIL" Fail;
+        /// What they ask for.
+        1 "FAIL_OPEN" FailOpen;
+        /// Nothing.
+        2 "FAIL_CLOSED" FailClosed;
+        /// A part of the limit, which the server counts by itself.
+        3 "LOCAL_SHARE" LocalShare;
     }
 }
 
@@ -57,6 +73,9 @@ mixer_config::message! {
         5 rate_limit_algorithm: Algorithm = Algorithm::FixedWindow;
         /// Limits for certain dimension values; the first match applies.
         6 overrides: Vec<Override> = Vec::new();
+        /// How long a share of the window lasts, from which a server grants without Redis; 0: Redis is asked for each call. Not in Istio
+        /// Mixer.
+        1000 lease_duration: SignedDuration = SignedDuration::ZERO;
     }
 }
 
@@ -80,11 +99,27 @@ mixer_config::message! {
         1003 timeout: SignedDuration = SignedDuration::from_secs(1);
         /// Whether numbers and booleans have the keys that Istio Mixer gives them, to count together with it. Not in Istio Mixer.
         1004 istio_keys: bool = false;
+        /// What calls get while Redis does not answer. Not in Istio Mixer.
+        1005 outage_mode: OutageMode = OutageMode::Fail;
+        /// The part of each limit that this server grants by itself while Redis does not answer, in percent. Not in Istio Mixer.
+        1006 local_share_percent: i64 = 0;
     }
 }
 
 /// Longest timeout.
 const MAX_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
+
+/// Shortest and longest lease.
+const MIN_LEASE: SignedDuration = SignedDuration::from_nanos(10_000_000);
+const MAX_LEASE: SignedDuration = SignedDuration::from_secs(60);
+/// A lease lasts at most such a part of its window. Rolling windows count a share from the end of its lease: they grant up to such a part less.
+const LEASES_A_WINDOW: i64 = 32;
+
+/// How long shares of a quota last; 0: there are none.
+fn lease_of(quota: &Quota) -> SignedDuration {
+    let longest = SignedDuration::from_nanos(quota.valid_duration.nanos / LEASES_A_WINDOW);
+    quota.lease_duration.min(longest)
+}
 
 /// The adapter; its handlers are those of the backend.
 pub(crate) struct RedisQuota;
@@ -104,7 +139,8 @@ impl Adapter for RedisQuota {
             found.quota(&quotas.index(index), quota);
         }
         overrides::check(&configured(params), instances, found.0);
-        for instance in instances.iter().filter(|instance| limit_of(params, &instance.name).is_none()) {
+        let limits = limits(params);
+        for instance in instances.iter().filter(|instance| !limits.contains_key(&*instance.name)) {
             let text = format!("did not find limit defined for quota {}", instance.name);
             found.push(quotas.clone(), "quotas", text);
         }
@@ -132,6 +168,15 @@ impl Adapter for RedisQuota {
             let text = format!("must be above 0 and at most {MAX_TIMEOUT}, it is {}", params.timeout);
             found.push(root.field("timeout"), "timeout", text);
         }
+        let (percent, field) = (params.local_share_percent, root.field("localSharePercent"));
+        if params.outage_mode == OutageMode::LocalShare && !(1..=100).contains(&percent) {
+            let text = format!(
+                "must be 1 to 100 with outageMode LOCAL_SHARE, for example 33 for one of three servers; it is {percent}"
+            );
+            found.push(field, "localSharePercent", text);
+        } else if params.outage_mode != OutageMode::LocalShare && percent != 0 {
+            found.push(field, "localSharePercent", "has no effect without outageMode: LOCAL_SHARE");
+        }
     }
 
     async fn build(
@@ -158,9 +203,9 @@ fn configured(params: &Params) -> Vec<Configured<'_>> {
         .collect()
 }
 
-/// The limit of an instance. Of two entries with the same name, the last applies.
-fn limit_of<'p>(params: &'p Params, instance: &str) -> Option<&'p Quota> {
-    params.quotas.iter().rev().find(|quota| quota.name == instance)
+/// The limits by the name of their instance. Of two entries with the same name, the last applies.
+fn limits(params: &Params) -> HashMap<&str, &Quota> {
+    params.quotas.iter().map(|quota| (&*quota.name, quota)).collect()
 }
 
 /// Errors, with the texts of Istio Mixer.
@@ -191,6 +236,19 @@ impl Found<'_> {
                  ROLLING_WINDOW algorithm"
             );
             self.push(path.field("validDuration"), "valid_duration", text);
+        }
+        let lease = quota.lease_duration;
+        if lease != SignedDuration::ZERO && !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
+            let text =
+                format!("must be {MIN_LEASE} to {MAX_LEASE}, or 0 to ask Redis for each call; it is {lease}");
+            self.push(path.field("leaseDuration"), "leaseDuration", text);
+        } else if lease > SignedDuration::ZERO && lease_of(quota) < MIN_LEASE && window > SignedDuration::ZERO
+        {
+            let least = SignedDuration::from_nanos(MIN_LEASE.nanos * LEASES_A_WINDOW);
+            let text = format!(
+                "a window with leases is at least {least} long, because a lease is 1/{LEASES_A_WINDOW} of it at most; validDuration is {window}"
+            );
+            self.push(path.field("leaseDuration"), "leaseDuration", text);
         }
         for (index, over) in quota.overrides.iter().enumerate() {
             let path = path.field("overrides").index(index);

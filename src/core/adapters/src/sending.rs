@@ -1,7 +1,56 @@
-//! What operators see of a handler that sends through several deliveries.
+//! What handlers that send have in common: the settings of their deliveries, what operators see of several, and the end of all.
 
-use mixer_delivery::DeliveryStatus;
-use mixer_engine::adapter::{HandlerStatus, QueueStatus};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, Items, Retry, Settings, WhenFull};
+use mixer_engine::adapter::{Env, HandlerError, HandlerStatus, QueueStatus};
+
+/// A batch is sent until the backend takes it, or refuses it.
+const RETRY: Retry = Retry {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(30),
+    budget: Duration::MAX,
+    breaker_failures: 10,
+};
+
+/// The settings of a delivery whose queue has so many bytes, of which a batch has at most half. Without room the oldest items are dropped:
+/// what is new tells more about an outage. Batches are tried again until the backend takes or refuses them.
+pub(crate) fn settings(env: &Env, queue: usize, batching: Batching) -> Settings {
+    Settings {
+        bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
+        memory: Some(Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::Queues))),
+        when_full: WhenFull::DropOldest,
+        batching: Batching { bytes: batching.bytes.min((queue / 2).max(1)), ..batching },
+        retry: RETRY,
+        ..Settings::default()
+    }
+}
+
+/// The end of a delivery: whether everything was sent.
+pub(crate) type Closing<'c> = Pin<Box<dyn Future<Output = bool> + Send + 'c>>;
+
+/// Closes a delivery, if there is one.
+pub(crate) fn closing<B: Items>(delivery: Option<&Delivery<B>>, deadline: Duration) -> Closing<'_> {
+    Box::pin(async move {
+        match delivery {
+            Some(delivery) => delivery.close(deadline).await,
+            None => true,
+        }
+    })
+}
+
+/// Closes deliveries at the same time, so that the deadline of each is that of all. Errors: one of them had items left.
+pub(crate) async fn close_all(deliveries: impl IntoIterator<Item = Closing<'_>>) -> Result<(), HandlerError> {
+    match join_all(deliveries).await.contains(&false) {
+        false => Ok(()),
+        true => Err(HandlerError::new("items were not sent before the deadline")),
+    }
+}
 
 /// The status of such a handler, put together delivery by delivery.
 pub(crate) struct SendingStatus {
@@ -9,12 +58,14 @@ pub(crate) struct SendingStatus {
     capacity: usize,
     queues: Vec<QueueStatus>,
     troubles: Vec<String>,
+    /// Items on disk, of all deliveries.
+    spilled: u64,
 }
 
 impl SendingStatus {
     /// Without a delivery; the queue of each has so many bytes.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, queues: Vec::new(), troubles: Vec::new() }
+        Self { capacity, queues: Vec::new(), troubles: Vec::new(), spilled: 0 }
     }
 
     /// Adds the delivery of what is called `name`, with what is wrong with its backend.
@@ -25,6 +76,7 @@ impl SendingStatus {
             capacity: self.capacity,
             dropped: status.full,
         });
+        self.spilled += status.spilled;
         self.troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
     }
 
@@ -36,6 +88,10 @@ impl SendingStatus {
     /// The status.
     pub(crate) fn finish(self) -> HandlerStatus {
         let trouble = (!self.troubles.is_empty()).then(|| self.troubles.join("; "));
-        HandlerStatus { trouble, queues: self.queues, ..HandlerStatus::default() }
+        let notes = match self.spilled {
+            0 => Vec::new(),
+            spilled => vec![("items on disk", spilled.to_string())],
+        };
+        HandlerStatus { trouble, queues: self.queues, notes, ..HandlerStatus::default() }
     }
 }

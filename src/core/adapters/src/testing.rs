@@ -92,6 +92,7 @@ pub(crate) fn bound(
         template: template::find(template_name).unwrap(),
         leaves: leaves.collect(),
         messages: Vec::new(),
+        plan: None,
     }
 }
 

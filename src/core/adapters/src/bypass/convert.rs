@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::{checknothing, metric, model, quota, reportnothing};
-use crate::causes::with_causes;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_engine::adapter::{
@@ -80,7 +79,7 @@ fn inferred_type(instance: &BoundInstance) -> prost_types::Any {
     prost_types::Any { type_url: format!("{}.Type", instance.template.package), value }
 }
 
-pub(super) fn check_result(answer: model::CheckResult) -> CheckResult {
+pub(crate) fn check_result(answer: model::CheckResult) -> CheckResult {
     let status = answer.status.unwrap_or_default();
     let detail = |any: prost_types::Any| StatusDetail { type_url: any.type_url, value: any.value };
     CheckResult {
@@ -91,6 +90,7 @@ pub(super) fn check_result(answer: model::CheckResult) -> CheckResult {
         },
         valid_duration: duration(answer.valid_duration),
         valid_use_count: answer.valid_use_count,
+        output: Vec::new(),
     }
 }
 
@@ -105,23 +105,15 @@ fn wire_duration(duration: SignedDuration) -> prost_types::Duration {
     prost_types::Duration { seconds: duration.nanos / 1_000_000_000, nanos }
 }
 
-fn duration(wire: Option<prost_types::Duration>) -> SignedDuration {
+/// A duration of the wire; one that is too long is cut.
+pub(crate) fn duration(wire: Option<prost_types::Duration>) -> SignedDuration {
     let wire = wire.unwrap_or_default();
     SignedDuration::from_nanos(
         wire.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(wire.nanos)),
     )
 }
 
-/// The text of a failed call: `rpc error: code = Unknown desc = backend says no`.
-pub(super) fn error_text(status: &tonic::Status) -> String {
-    let code = match status.code() {
-        tonic::Code::Ok => "OK".to_owned(),
-        tonic::Code::Cancelled => "Canceled".to_owned(),
-        // The other names are equal to Go's.
-        other => format!("{other:?}"),
-    };
-    with_causes(format!("rpc error: code = {code} desc = {}", status.message()), status)
-}
+pub(super) use mixer_remote::grpc_error_text as error_text;
 
 #[cfg(test)]
 mod tests {

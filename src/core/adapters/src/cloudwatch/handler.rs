@@ -4,9 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Item, List, Retry, Settings, WhenFull};
+use mixer_delivery::{AsyncSink, Batching, Delivery, Item, List};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     Reply,
@@ -18,7 +17,7 @@ use super::metric::{Datum, MetricTemplate};
 use super::params::Params;
 use super::send::{LogSender, MetricSender};
 use crate::outage::Outage;
-use crate::sending::SendingStatus;
+use crate::sending::{SendingStatus, close_all, closing, settings};
 
 /// Data of a request at most, and their bytes, of which the service takes 1 MiB with the names of the parameters.
 const DATA: usize = 1000;
@@ -26,13 +25,6 @@ const DATA_BYTES: usize = 256 << 10;
 /// Entries of a request at most, and their bytes, as the service counts them.
 const EVENTS: usize = 10_000;
 const EVENT_BYTES: usize = 1 << 20;
-/// A batch is sent until the service takes it, or refuses it.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 
 /// A built cloudwatch adapter.
 pub(super) struct CloudWatchHandler {
@@ -149,20 +141,8 @@ impl<'s> Sending<'s> {
         bytes: usize,
         sink: impl AsyncSink<List<T>>,
     ) -> Delivery<List<T>> {
-        let memory = self.env.commons.get::<MemoryBudget>();
-        let settings = Settings {
-            bounds: Bounds { items: usize::MAX, bytes: self.queue, takes_larger: true },
-            memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-            // What is new tells more about an outage than what is old.
-            when_full: WhenFull::DropOldest,
-            batching: Batching {
-                items,
-                bytes: bytes.min((self.queue / 2).max(1)),
-                wait: self.params.wait.to_std_or_zero(),
-            },
-            retry: RETRY,
-            ..Settings::default()
-        };
+        let batching = Batching { items, bytes, wait: self.params.wait.to_std_or_zero() };
+        let settings = settings(self.env, self.queue, batching);
         Delivery::in_task(task, &*self.env.handler_name, settings, sink)
     }
 }
@@ -187,24 +167,9 @@ impl Handler for CloudWatchHandler {
         &self,
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
-        Box::pin(async move {
-            let metrics = async {
-                match &self.metrics {
-                    Some(metrics) => metrics.close(deadline).await,
-                    None => true,
-                }
-            };
-            let logs = async {
-                match &self.logs {
-                    Some(logs) => logs.close(deadline).await,
-                    None => true,
-                }
-            };
-            match tokio::join!(metrics, logs) {
-                (true, true) => Ok(()),
-                _ => Err(HandlerError::new("items were not sent before the deadline")),
-            }
-        })
+        let metrics = closing(self.metrics.as_ref(), deadline);
+        let logs = closing(self.logs.as_ref(), deadline);
+        Box::pin(close_all([metrics, logs]))
     }
 }
 

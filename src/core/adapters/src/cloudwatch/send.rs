@@ -63,7 +63,8 @@ impl AsyncSink<List<Datum>> for MetricSender {
         let body = self.body(batch.as_slice());
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
-        let answer = self.target.post(headers, Bytes::from(body)).await.answer;
+        let AwsAnswer { answer, body, .. } = self.target.post(headers, Bytes::from(body)).await;
+        let answer = if is_of_metrics(&body) { answer } else { no_page(answer) };
         let answer = explained(answer, "could not put metric data into cloudwatch");
         watch(&mut self.outage, &answer);
         answer.settle(batch.len(), tally);
@@ -136,7 +137,11 @@ impl LogSender {
             (header::CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.1")),
             (HeaderName::from_static("x-amz-target"), HeaderValue::from_static(action)),
         ]);
-        self.target.post(headers, Bytes::from(body.to_string())).await
+        let found = self.target.post(headers, Bytes::from(body.to_string())).await;
+        match is_of_logs(&found.body) {
+            true => found,
+            false => AwsAnswer { answer: no_page(found.answer), ..found },
+        }
     }
 
     /// Asks for the token. Errors: the answer.
@@ -248,6 +253,25 @@ impl AsyncSink<List<Event>> for LogSender {
     }
 }
 
+/// Whether a body is that of an answer of the metrics service.
+fn is_of_metrics(body: &[u8]) -> bool {
+    const ROOT: &[u8] = b"<PutMetricDataResponse";
+    body.windows(ROOT.len()).any(|part| part == ROOT)
+}
+
+/// Whether a body is that of an answer of the log service.
+fn is_of_logs(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
+}
+
+/// The meaning of an answer whose body is none of the service: with status 200, as pages of proxies have it, nothing was taken.
+fn no_page(answer: Answer) -> Answer {
+    match answer {
+        Answer::Delivered => Answer::retry("the answer is none of CloudWatch: is it the right URL?"),
+        failed => failed,
+    }
+}
+
 /// An answer that says what failed.
 fn explained(answer: Answer, what: &str) -> Answer {
     match answer {
@@ -266,7 +290,21 @@ fn watch(outage: &mut Outage, answer: &Answer) {
 
 #[cfg(test)]
 mod tests {
-    use super::Rejected;
+    use super::{Answer, Rejected, is_of_logs, is_of_metrics, no_page};
+
+    #[test]
+    fn a_page_is_no_answer() {
+        let xml = r#"<?xml version="1.0"?><PutMetricDataResponse xmlns="http://monitoring.amazonaws.com/doc/2010-08-01/"/>"#;
+        assert!(
+            is_of_metrics(xml.as_bytes()) && is_of_logs(b"{}") && is_of_logs(br#"{"nextSequenceToken":"7"}"#)
+        );
+        for page in ["", "<html>", "[]", "\"ok\""] {
+            assert!(!is_of_metrics(page.as_bytes()) && !is_of_logs(page.as_bytes()), "{page}");
+        }
+        assert!(matches!(no_page(Answer::Delivered), Answer::Retry { .. }));
+        let refused = Answer::Refused("HTTP status 400".to_owned());
+        assert_eq!(no_page(refused.clone()), refused);
+    }
 
     #[test]
     fn what_the_service_left_out_is_counted() {

@@ -10,7 +10,10 @@ use mixer_remote::{Answer, StreamTarget};
 use crate::outage::Outage;
 
 use super::entry::{Entry, length, push_text};
+use super::read::{Unreadable, Value, value};
 
+/// How an acknowledgement begins: a map of one entry, `ack`.
+const ACKNOWLEDGEMENT: &[u8] = b"\x81\xa3ack";
 /// Bytes of an acknowledgement at most.
 const MAX_ACKNOWLEDGEMENT: usize = 256;
 /// Chunks that are on their way at once at most.
@@ -78,7 +81,10 @@ impl Forwarder {
             tally.delivered(acknowledged);
             if acknowledged < chunks.iter().map(|chunk| chunk.entries).sum() {
                 self.target.disconnect();
-                return Err("the answer is not the acknowledgement of the chunk".to_owned());
+                return Err(match is_handshake(&answer) {
+                    true => "the server asks for a shared key: set `sharedKey`".to_owned(),
+                    false => "the answer is not the acknowledgement of the chunk".to_owned(),
+                });
             }
         }
         Ok(())
@@ -132,44 +138,24 @@ fn chunks(entries: &[Entry]) -> (Vec<u8>, Vec<Chunk>) {
     (out, chunks)
 }
 
-/// An answer that is no acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unreadable;
-
 /// The ids of the complete acknowledgements at the beginning: `{"ack": id}` each. Errors: something else.
 fn acknowledgements(mut answer: &[u8]) -> Result<Vec<&[u8]>, Unreadable> {
     let mut ids = Vec::new();
     loop {
-        let mut rest = answer;
-        let Some(marker) = take(&mut rest, 1) else { return Ok(ids) };
-        if marker != [0x81] {
+        // Something else is noticed although it is incomplete.
+        if answer.iter().zip(ACKNOWLEDGEMENT).any(|(found, expected)| found != expected) {
             return Err(Unreadable);
         }
-        let Some(key) = text(&mut rest)? else { return Ok(ids) };
-        if key != b"ack" {
-            return Err(Unreadable);
-        }
-        let Some(id) = text(&mut rest)? else { return Ok(ids) };
-        ids.push(id);
-        answer = rest;
+        let Some(message) = value(&mut answer)? else { return Ok(ids) };
+        let Value::Map(entries) = message else { return Err(Unreadable) };
+        let [(Value::Text(b"ack"), Value::Text(id))] = entries.as_slice() else { return Err(Unreadable) };
+        ids.push(*id);
     }
 }
 
-/// The string at the beginning; `None` if it is incomplete.
-fn text<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Unreadable> {
-    let Some([marker]) = take(bytes, 1) else { return Ok(None) };
-    let length = match marker {
-        0xa0..=0xbf => Some(usize::from(marker & 0x1f)),
-        0xd9 => take(bytes, 1).and_then(|length| length.first().copied()).map(usize::from),
-        _ => return Err(Unreadable),
-    };
-    Ok(length.and_then(|length| take(bytes, length)))
-}
-
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(count)?;
-    *bytes = rest;
-    Some(taken)
+/// Whether an answer is the begin of a handshake.
+fn is_handshake(answer: &[u8]) -> bool {
+    answer.starts_with(b"\x92\xa4HELO")
 }
 
 #[cfg(test)]

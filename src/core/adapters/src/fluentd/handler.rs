@@ -11,10 +11,11 @@ use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     QueueStatus, Reply, join_errors,
 };
-use mixer_remote::{ClientTlsOptions, StreamOptions, StreamTarget};
+use mixer_remote::{ClientTlsOptions, Credential, StreamOptions, StreamTarget};
 
 use super::entry::{Entry, EntryTemplate};
 use super::forward::Forwarder;
+use super::handshake::{SharedKey, State, User};
 use super::{Params, Tls, WhenFull};
 use crate::address;
 use crate::outage::Outage;
@@ -57,6 +58,7 @@ impl FluentdHandler {
             cert_file: (&tls.cert_file).into(),
             key_file: (&tls.key_file).into(),
             server_name: tls.server_name.clone(),
+            ..ClientTlsOptions::default()
         };
         let target = StreamTarget::new(StreamOptions {
             connect_timeout: CONNECT_TIMEOUT,
@@ -64,7 +66,10 @@ impl FluentdHandler {
             tls: params.tls.as_ref().map(tls),
             ..StreamOptions::new(address::dialed(&params.address))
         });
-        let target = target.map_err(|error| refused(&error))?;
+        let mut target = target.map_err(|error| refused(&error))?;
+        if let Some(shared) = &params.shared_key {
+            target = target.with_handshake(handshake(shared)?);
+        }
         let largest = match usize::try_from(params.max_batch_size_bytes) {
             Ok(0) | Err(_) => 8 << 20,
             Ok(bytes) => bytes,
@@ -138,6 +143,30 @@ impl FluentdHandler {
         }
         entries
     }
+}
+
+/// Errors: a key or a password that cannot be read.
+fn handshake(shared: &super::SharedKey) -> Result<SharedKey, BuildError> {
+    let credential = |file: &str, environment: &str| {
+        let found = match file {
+            "" => Credential::from_environment(environment),
+            file => Credential::from_file(file),
+        };
+        found.map_err(|error| BuildError::Refused(format!("sharedKey: {error}")))
+    };
+    let user = match shared.username.as_str() {
+        "" => None,
+        name => {
+            let password = credential(&shared.password_file, &shared.password_environment)?;
+            Some(User { name: name.to_owned(), password })
+        }
+    };
+    let hostname = match shared.hostname.as_str() {
+        "" => crate::host::name(),
+        name => name.to_owned(),
+    };
+    let key = credential(&shared.key_file, &shared.key_environment)?;
+    Ok(SharedKey { hostname, key, user, state: State::default() })
 }
 
 impl Handler for FluentdHandler {

@@ -189,4 +189,19 @@ fn parameters_are_checked() {
         text(&Params { tls, ..Params::default() }),
         ["tls: a certificate and its key belong together"]
     );
+    let file = || "f".to_owned();
+    let shared = |change: &dyn Fn(&mut SharedKey)| {
+        let mut shared = SharedKey { key_file: file(), ..SharedKey::default() };
+        change(&mut shared);
+        text(&Params { shared_key: Some(shared), ..Params::default() }).join(" ")
+    };
+    assert_eq!(shared(&|_| {}), "");
+    assert_eq!(shared(&|of| (of.username, of.password_file) = ("ann".to_owned(), file())), "");
+    let key = "sharedKey: one of `keyFile` and `keyEnvironment` is needed";
+    assert_eq!(
+        (shared(&|of| of.key_file.clear()), shared(&|of| of.key_environment = file())),
+        (key.into(), key.into())
+    );
+    assert!(shared(&|of| of.username = "ann".to_owned()).contains("a user needs one of `passwordFile`"));
+    assert!(shared(&|of| of.password_file = file()).contains("a password belongs to a user"));
 }

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Bytes of what refused objects share with others, after which it is dropped unless others have it.
+pub(super) const MAX_REFUSED: usize = 1 << 20;
+
 /// The bytes of everything that is known of one cluster, within a bound. One task a kind of objects counts.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -20,6 +23,11 @@ impl Budget {
     /// Bytes in use.
     pub(super) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether an eighth of all bytes is free: what was left out may have room.
+    pub(super) fn has_room(&self) -> bool {
+        self.used() <= self.most - self.most / 8
     }
 
     /// Takes so many bytes. Returns whether there are so many.

@@ -39,10 +39,14 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
     }
 
     /// Drops the values that nobody else has, once there may be as many of them as of the others. `dropped` sees each.
-    pub(super) fn sweep(&mut self, mut dropped: impl FnMut(&T)) {
-        if self.values.len() < self.sweep_at {
-            return;
+    pub(super) fn sweep(&mut self, dropped: impl FnMut(&T)) {
+        if self.values.len() >= self.sweep_at {
+            self.drop_unused(dropped);
         }
+    }
+
+    /// Drops the values that nobody else has. `dropped` sees each.
+    pub(super) fn drop_unused(&mut self, mut dropped: impl FnMut(&T)) {
         self.values.retain(|value| {
             let is_used = Arc::strong_count(value) > 1;
             if !is_used {

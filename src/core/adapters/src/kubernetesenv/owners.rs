@@ -8,7 +8,7 @@ use mixer_base::shared_map::{Keyed, SharedMap};
 use mixer_engine::check_cache::AnswerEpoch;
 use mixer_kube::{Object as _, OwnerReference, PartialObject, Store};
 
-use super::budget::Budget;
+use super::budget::{Budget, MAX_REFUSED};
 use super::intern::Interner;
 
 /// What the allocator and the reference counts take for an allocation, about.
@@ -104,12 +104,14 @@ impl Table {
 pub(super) struct OwnerStore {
     shared: Arc<Owners>,
     next: Table,
-    /// The list that has begun, and the bytes it took.
+    /// The list that has begun, and the bytes of its objects that are not in `next`.
     listed: Table,
     listed_bytes: usize,
     has_changed: bool,
     texts: Interner<str>,
     owners: Interner<Owner>,
+    /// Bytes that objects without room added to both.
+    refused_bytes: usize,
     budget: Arc<Budget>,
     answers: Arc<AnswerEpoch>,
 }
@@ -124,18 +126,33 @@ impl OwnerStore {
             has_changed: false,
             texts: Interner::default(),
             owners: Interner::default(),
+            refused_bytes: 0,
             budget: Arc::clone(budget),
             answers: Arc::clone(answers),
         }
     }
 
-    fn owned(&mut self, object: PartialObject) -> Option<Owned> {
+    /// An object with a controller, and how many bytes more it and others share.
+    fn owned(&mut self, object: PartialObject) -> Option<(Owned, usize)> {
         let key = object.key();
         let (owner, texts) = Owner::of(object.metadata.owner_references, &mut self.texts)?;
         let (owner, is_new) = self.owners.keep(owner);
-        // What objects share is not refused: it is little, and others need it.
-        self.budget.charge(texts + if is_new { size_of::<Owner>() + ALLOCATION } else { 0 });
-        Some(Owned { key: key.into(), owner })
+        // What objects share is not refused, because others may need it.
+        let shared = texts + if is_new { size_of::<Owner>() + ALLOCATION } else { 0 };
+        self.budget.charge(shared);
+        Some((Owned { key: key.into(), owner }, shared))
+    }
+
+    /// An object had no room, which is dropped: what nobody else shares goes as well, before there is much of it.
+    fn refuse(&mut self, owned: Owned, shared: usize) {
+        drop(owned);
+        self.refused_bytes += shared;
+        if self.refused_bytes >= MAX_REFUSED {
+            self.refused_bytes = 0;
+            let budget = &self.budget;
+            self.owners.drop_unused(|_| budget.give(size_of::<Owner>() + ALLOCATION));
+            self.texts.drop_unused(|text| budget.give(text.len() + ALLOCATION));
+        }
     }
 
     fn sweep(&mut self) {
@@ -154,10 +171,17 @@ impl Store for OwnerStore {
     }
 
     fn list(&mut self, object: PartialObject) {
-        let Some(owned) = self.owned(object) else { return };
+        let Some((owned, shared)) = self.owned(object) else { return };
+        // Those that did not change are those that readers have: a list takes no room for them.
+        if let Some(known) = self.next.owned.get(&owned.key).filter(|known| known.owner == owned.owner) {
+            let known = known.clone();
+            self.listed.owned.put(known);
+            return;
+        }
         let size = owned.size();
         if !self.budget.take(size) {
             self.listed.is_incomplete = true;
+            self.refuse(owned, shared);
             return;
         }
         self.listed_bytes += size;
@@ -167,15 +191,16 @@ impl Store for OwnerStore {
     fn complete(&mut self) {
         let old = std::mem::replace(&mut self.next, std::mem::take(&mut self.listed));
         self.listed_bytes = 0;
-        self.budget.give(old.owned.iter().map(Owned::size).sum());
-        let same = |a: &Owned, b: &Owned| a.owner == b.owner;
-        self.has_changed |= !old.owned.changes(&self.next.owned, same).is_empty()
-            || old.is_incomplete != self.next.is_incomplete;
+        let is_same = |a: &Owned, b: &Owned| Arc::ptr_eq(&a.key, &b.key);
+        let changes = old.owned.changes(&self.next.owned, is_same);
+        self.has_changed |= !changes.is_empty() || old.is_incomplete != self.next.is_incomplete;
+        let gone = changes.iter().filter_map(|(old, _)| *old);
+        self.budget.give(gone.map(Owned::size).sum());
     }
 
     fn apply(&mut self, object: PartialObject) {
         let key = object.key();
-        let Some(owned) = self.owned(object) else {
+        let Some((owned, shared)) = self.owned(object) else {
             self.remove(&key);
             return;
         };
@@ -191,6 +216,7 @@ impl Store for OwnerStore {
             self.next.owned.put(owned);
         } else {
             self.next.is_incomplete = true;
+            self.refuse(owned, shared);
         }
     }
 
@@ -205,6 +231,10 @@ impl Store for OwnerStore {
             self.sweep();
         }
     }
+
+    fn wants_list(&self) -> bool {
+        self.next.is_incomplete && self.budget.has_room()
+    }
 }
 
 impl OwnerStore {
@@ -213,5 +243,67 @@ impl OwnerStore {
             self.budget.give(removed.size());
             self.has_changed = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_kube::PartialMetadata;
+
+    fn set(name: &str, owner: &str) -> PartialObject {
+        let owner = OwnerReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: owner.to_owned(),
+            controller: Some(true),
+        };
+        let metadata = PartialMetadata {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            owner_references: Some(vec![owner]),
+            ..PartialMetadata::default()
+        };
+        PartialObject { metadata }
+    }
+
+    fn list(store: &mut OwnerStore, sets: impl IntoIterator<Item = PartialObject>) {
+        store.begin();
+        sets.into_iter().for_each(|set| store.list(set));
+        store.complete();
+        store.publish();
+    }
+
+    #[test]
+    fn a_list_takes_no_room_for_what_is_known() {
+        let owners = Arc::<Owners>::default();
+        let budget = Arc::new(Budget::of(12 << 10));
+        let mut store = OwnerStore::new(&owners, &budget, &Arc::default());
+        let sets = || (0..100).map(|n| set(&format!("cart-{n}"), "cart"));
+        list(&mut store, sets());
+        let used = budget.used();
+        assert!(!owners.table().is_incomplete && used > 6 << 10, "more than half of it: {used}");
+        list(&mut store, sets());
+        assert!(!owners.table().is_incomplete && owners.table().len() == 100);
+        assert_eq!(budget.used(), used);
+        // Of those that changed, the old ones are given back.
+        list(&mut store, (0..50).map(|n| set(&format!("cart-{n}"), if n < 10 { "other" } else { "cart" })));
+        let table = owners.table();
+        assert_eq!((table.len(), &*table.get("shop/cart-3").unwrap().name), (50, "other"));
+        (0..50).for_each(|n| store.delete(set(&format!("cart-{n}"), "")));
+        assert!(budget.used() < 512, "what both owners share: {}", budget.used());
+    }
+
+    #[test]
+    fn what_objects_without_room_would_share_is_bounded() {
+        let owners = Arc::<Owners>::default();
+        let budget = Arc::new(Budget::of(1 << 20));
+        let mut store = OwnerStore::new(&owners, &budget, &Arc::default());
+        for n in 0..200 {
+            store.apply(set(&format!("s{n}"), &n.to_string().repeat(50_000)));
+            assert!(budget.used() < (1 << 20) + MAX_REFUSED + (400 << 10), "{n}: {}", budget.used());
+        }
+        store.publish();
+        assert!(owners.table().is_incomplete && !store.wants_list());
     }
 }

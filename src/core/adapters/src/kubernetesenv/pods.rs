@@ -16,7 +16,7 @@ use mixer_kube::{Object as _, Store};
 
 pub use object::PodObject;
 
-use super::budget::Budget;
+use super::budget::{Budget, MAX_REFUSED};
 use super::intern::Interner;
 use super::owners::{ALLOCATION, Owner};
 
@@ -235,6 +235,8 @@ pub struct PodStore {
     texts: Interner<str>,
     owners: Interner<Owner>,
     commons: Interner<Common>,
+    /// Bytes that pods without room added to the three.
+    refused_bytes: usize,
     budget: Arc<Budget>,
     answers: Arc<AnswerEpoch>,
 }
@@ -250,6 +252,7 @@ impl PodStore {
             texts: Interner::default(),
             owners: Interner::default(),
             commons: Interner::default(),
+            refused_bytes: 0,
             budget: Arc::clone(budget),
             answers: Arc::clone(answers),
         }
@@ -267,7 +270,8 @@ impl PodStore {
         self.budget.used()
     }
 
-    fn pod(&mut self, object: PodObject) -> Arc<Pod> {
+    /// The pod of an object, and how many bytes more it and others share.
+    fn pod(&mut self, object: PodObject) -> (Arc<Pod>, usize) {
         let mut bytes = 0;
         let texts = &mut self.texts;
         let mut keep = |text: &str| {
@@ -291,9 +295,24 @@ impl PodStore {
         let common = Common { labels, service_account, owner, self_link, ports };
         let size = common.size();
         let (common, is_new) = self.commons.keep(common);
-        // What pods share is not refused: it is little, and others need it.
-        self.budget.charge(bytes + if is_new { size } else { 0 });
-        Arc::new(Pod { key, namespace_len, created, ip, host_ip, is_running, is_on_host_network, common })
+        // What pods share is not refused, because others may need it.
+        bytes += if is_new { size } else { 0 };
+        self.budget.charge(bytes);
+        let pod = Pod { key, namespace_len, created, ip, host_ip, is_running, is_on_host_network, common };
+        (Arc::new(pod), bytes)
+    }
+
+    /// A pod had no room, which is dropped: what nobody else shares goes as well, before there is much of it.
+    fn refuse(&mut self, pod: Arc<Pod>, shared: usize) {
+        drop(pod);
+        self.refused_bytes += shared;
+        if self.refused_bytes >= MAX_REFUSED {
+            self.refused_bytes = 0;
+            let budget = &self.budget;
+            self.commons.drop_unused(|common| budget.give(common.size()));
+            self.owners.drop_unused(|_| budget.give(size_of::<Owner>() + ALLOCATION));
+            self.texts.drop_unused(|text| budget.give(text.len() + ALLOCATION));
+        }
     }
 
     fn sweep(&mut self) {
@@ -319,7 +338,7 @@ impl Store for PodStore {
     }
 
     fn list(&mut self, object: PodObject) {
-        let pod = self.pod(object);
+        let (pod, shared) = self.pod(object);
         // Pods that did not change are those that readers have.
         if let Some(known) = self.next.by_name(&pod.key).filter(|known| **known == pod) {
             let known = Arc::clone(known);
@@ -329,6 +348,7 @@ impl Store for PodStore {
         let size = pod.size();
         if !self.budget.take(size) {
             self.listed.is_incomplete = true;
+            self.refuse(pod, shared);
             return;
         }
         self.listed_bytes += size;
@@ -345,7 +365,7 @@ impl Store for PodStore {
     }
 
     fn apply(&mut self, object: PodObject) {
-        let pod = self.pod(object);
+        let (pod, shared) = self.pod(object);
         let size = pod.size();
         let known = self.next.by_name(&pod.key);
         if known.is_some_and(|known| *known == pod) {
@@ -359,6 +379,7 @@ impl Store for PodStore {
             if self.next.remove(&pod.key).is_some() {
                 self.budget.give(known);
             }
+            self.refuse(pod, shared);
             return;
         }
         self.budget.give(known.saturating_sub(size));
@@ -379,6 +400,10 @@ impl Store for PodStore {
             self.answers.advance();
             self.sweep();
         }
+    }
+
+    fn wants_list(&self) -> bool {
+        self.next.is_incomplete && self.budget.has_room()
     }
 }
 

@@ -2,7 +2,8 @@
 
 #[path = "../../../../../tests/support/kube_api.rs"]
 mod kube_api;
-mod real;
+
+mod both;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl Scene {
             leaves: template.fields.iter().map(leaf).collect(),
             template,
             messages: Vec::new(),
+            plan: None,
         };
         let wait = SignedDuration { nanos: i64::try_from(wait.as_nanos()).unwrap() };
         KubernetesHandler::of(source, wait, &[bound], &self.env).await.map_err(|error| error.to_string())

@@ -88,6 +88,7 @@ impl Fixture {
             template: template::find("listentry").unwrap(),
             leaves: [leaf].into(),
             messages: Vec::new(),
+            plan: None,
         };
         let handler = ListChecker::build(params, vec![bound], env.clone()).await.unwrap();
         Self { handler, env }

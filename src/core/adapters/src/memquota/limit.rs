@@ -2,17 +2,8 @@
 
 use super::{Override, Quota};
 use crate::dimensions::Dimensions;
-use mixer_attribute::SignedDuration;
+use crate::quotas::Limit;
 use mixer_engine::adapter::{BoundInstance, Instance};
-
-/// A limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limit {
-    /// Amount that may be in use.
-    pub(super) max_amount: i64,
-    /// Length of the window; zero: no window.
-    pub(super) valid_duration: SignedDuration,
-}
 
 /// The limits of one instance.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Memquota, key, nanos};
+use super::Memquota;
+use crate::quotas::{key, nanos};
 use mixer_engine::adapter::{HandlerStatus, QuotaStatus, QuotaUse};
 
 /// Keys listed per quota.

@@ -29,6 +29,7 @@ fn bound() -> BoundInstance {
             leaf("action.properties", Some("size")),
         ]),
         messages: vec!["subject".into(), "action".into()],
+        plan: None,
     }
 }
 

@@ -20,7 +20,7 @@ use mixer_remote::{
 
 use super::log::Record;
 use super::metric::Point;
-use super::params::{Params, Protocol};
+use super::params::{Compression, Params, Protocol};
 use super::span::SpanItem;
 use crate::outage::Outage;
 
@@ -229,6 +229,7 @@ fn options(params: &Params, path: &str) -> Result<HttpOptions, RemoteError> {
         tls: tls.unwrap_or_default(),
         authentication,
         headers,
+        gzip: params.compression == Compression::Gzip,
         ..defaults
     })
 }

@@ -1,5 +1,6 @@
 //! The handler of the otlp adapter.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Family;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Delivery, List, Settings, Spill, StoredItem, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, Reply,
     join_errors,
@@ -23,7 +24,7 @@ use super::params::Params;
 use super::reader::Reader;
 use super::series::{Recorded, WallClock};
 use super::span::{OtlpTemplate, SpanItem};
-use crate::sending::SendingStatus;
+use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
 
 /// Items of a request at most.
@@ -34,13 +35,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const WAIT: Duration = Duration::from_secs(1);
 /// How long points wait for others: they come all at once.
 const POINTS_WAIT: Duration = Duration::from_millis(50);
-/// A batch is sent until the collector takes it, or refuses it.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 
 /// A built otlp adapter.
 pub(super) struct OtlpHandler {
@@ -88,14 +82,14 @@ impl OtlpHandler {
                 Feed::Log(_) | Feed::Span(_) | Feed::Nowhere => None,
             })
             .collect();
-        let sending = Sending { params, resources: Resources::new(params), memory: &memory, env };
+        let sending = Sending { params, resources: Resources::new(params), env };
         let has_logs = feeds.iter().any(|feed| matches!(feed, Feed::Log(_)));
         let has_spans =
             params.sample_probability > 0.0 && feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
         // The reader waits for room: points are dropped only if there is no memory for those that wait.
         let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
-        let logs = has_logs.then(|| sending.deliver("otlp log sender", oldest, WAIT)).transpose()?;
-        let spans = has_spans.then(|| sending.deliver("otlp span sender", oldest, WAIT)).transpose()?;
+        let logs = has_logs.then(|| sending.keep("otlp log sender", oldest, WAIT)).transpose()?;
+        let spans = has_spans.then(|| sending.keep("otlp span sender", oldest, WAIT)).transpose()?;
         let interval = params.export_interval.to_std_or_zero().max(super::validate::MIN_INTERVAL);
         let reader = match metrics.is_empty() {
             true => None,
@@ -120,43 +114,12 @@ impl OtlpHandler {
             tracing::warn!(handler = &*self.name, suppressed, "{what}: {why}");
         }
     }
-
-    /// The deadline is that of all.
-    async fn close_all(&self, deadline: Duration) -> bool {
-        let end = Instant::now() + deadline;
-        let left = || end.saturating_duration_since(Instant::now());
-        if let Some(reader) = &self.reader {
-            // Some time is left for sending them.
-            reader.read(left() / 2).await;
-        }
-        let metrics = async {
-            match &self.reader {
-                Some(reader) => reader.delivery.close(left()).await,
-                None => true,
-            }
-        };
-        let logs = async {
-            match &self.logs {
-                Some(logs) => logs.close(left()).await,
-                None => true,
-            }
-        };
-        let spans = async {
-            match &self.spans {
-                Some(spans) => spans.close(left()).await,
-                None => true,
-            }
-        };
-        let (metrics, logs, spans) = tokio::join!(metrics, logs, spans);
-        metrics && logs && spans
-    }
 }
 
 /// What the three deliveries have in common.
 struct Sending<'s> {
     params: &'s Params,
     resources: Resources,
-    memory: &'s MemoryBudget,
     env: &'s Env,
 }
 
@@ -165,23 +128,43 @@ impl Sending<'_> {
         (self.params.queue_kilobytes as usize).saturating_mul(1024)
     }
 
+    fn settings(&self, when_full: WhenFull, wait: Duration) -> Settings {
+        let batching = Batching { items: BATCH, bytes: BATCH_BYTES, wait };
+        Settings { when_full, ..settings(self.env, self.queue(), batching) }
+    }
+
+    fn exporter<T: Exported>(&self) -> Result<Exporter, BuildError> {
+        Exporter::new(self.params, T::SIGNAL, self.resources.clone(), self.env)
+    }
+
     fn deliver<T: Exported + Sync>(
         &self,
         task: &'static str,
         when_full: WhenFull,
         wait: Duration,
     ) -> Result<Delivery<List<T>>, BuildError> {
-        let queue = self.queue();
-        let settings = Settings {
-            bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
-            memory: Some(Arc::clone(self.memory.share(Purpose::Queues))),
-            when_full,
-            batching: Batching { items: BATCH, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait },
-            retry: RETRY,
-            ..Settings::default()
-        };
-        let exporter = Exporter::new(self.params, T::SIGNAL, self.resources.clone(), self.env)?;
+        let (settings, exporter) = (self.settings(when_full, wait), self.exporter::<T>()?);
         Ok(Delivery::in_task(task, &*self.env.handler_name, settings, exporter))
+    }
+
+    /// As [`deliver`](Self::deliver), also on disk if there is a directory for it.
+    fn keep<T: Exported + StoredItem + Sync>(
+        &self,
+        task: &'static str,
+        when_full: WhenFull,
+        wait: Duration,
+    ) -> Result<Delivery<List<T>>, BuildError> {
+        if self.params.spill_directory.is_empty() {
+            return self.deliver(task, when_full, wait);
+        }
+        let (settings, exporter) = (self.settings(when_full, wait), self.exporter::<T>()?);
+        let directory = Path::new(&self.params.spill_directory).join(T::SIGNAL.name());
+        let bytes = u64::from(self.params.spill_megabytes) << 20;
+        let spill = Spill { directory: directory.clone(), bytes };
+        let name = &*self.env.handler_name;
+        Delivery::in_task_with_spill(task, name, settings, spill, exporter).map_err(|error| {
+            BuildError::Invalid(vec![format!("spillDirectory: {}: {error}", directory.display())])
+        })
     }
 }
 
@@ -217,10 +200,15 @@ impl Handler for OtlpHandler {
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
-            match self.close_all(deadline).await {
-                true => Ok(()),
-                false => Err(HandlerError::new("items were not sent before the deadline")),
+            let end = Instant::now() + deadline;
+            if let Some(reader) = &self.reader {
+                // Some time is left for sending them.
+                reader.read(deadline / 2).await;
             }
+            let left = end.saturating_duration_since(Instant::now());
+            let metrics = closing(self.reader.as_ref().map(|reader| &*reader.delivery), left);
+            let (logs, spans) = (closing(self.logs.as_ref(), left), closing(self.spans.as_ref(), left));
+            close_all([metrics, logs, spans]).await
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Log records.
 
 use mixer_attribute::{Timestamp, Value};
-use mixer_delivery::Item;
+use mixer_delivery::{Item, StoredItem};
 use mixer_engine::adapter::{BoundInstance, Instance};
 use mixer_otlp::{AnyValue, LogRecord, severity_number};
 use prost::Message as _;
@@ -16,6 +16,16 @@ pub(super) struct Record(pub(super) Box<[u8]>);
 impl Item for Record {
     fn size(&self) -> usize {
         size_of::<Self>() + self.0.len()
+    }
+}
+
+impl StoredItem for Record {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self(bytes.into()))
     }
 }
 

@@ -15,6 +15,16 @@ mixer_config::message_enum! {
 }
 
 mixer_config::message_enum! {
+    /// Whether requests are compressed.
+    pub enum Compression: "adapter.otlp.config.Params_Compression" {
+        /// They are not.
+        0 "NONE" None;
+        /// With gzip.
+        1 "GZIP" Gzip;
+    }
+}
+
+mixer_config::message_enum! {
     /// What the points of counters and distributions count.
     pub enum Temporality: "adapter.otlp.config.Params_Temporality" {
         /// Everything since the series began.
@@ -127,6 +137,12 @@ mixer_config::message! {
         15 tls: Option<Tls> = None;
         /// Size of the queue of each of metrics, logs and spans, in KiB.
         16 queue_kilobytes: u32 = 4096;
+        /// Whether requests are compressed.
+        17 compression: Compression = Compression::None;
+        /// A directory of its own, in which log records and spans are kept while the collector is away; empty: none.
+        18 spill_directory: String = String::new();
+        /// Most MiB of each of the two in that directory.
+        19 spill_megabytes: u32 = 1024;
     }
 }
 

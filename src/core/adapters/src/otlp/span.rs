@@ -1,7 +1,7 @@
 //! Spans.
 
 use mixer_attribute::text::ip_text;
-use mixer_delivery::Item;
+use mixer_delivery::{Item, StoredItem};
 use mixer_engine::adapter::{BoundInstance, Instance};
 use mixer_otlp::{AnyValueKind, KeyValue, SPAN_FLAG_SAMPLED, Span, SpanKind, SpanStatus, StatusCode};
 use prost::Message as _;
@@ -25,6 +25,20 @@ pub(super) struct SpanItem {
 impl Item for SpanItem {
     fn size(&self) -> usize {
         size_of::<Self>() + self.service.len() + self.span.len()
+    }
+}
+
+impl StoredItem for SpanItem {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(u32::try_from(self.service.len()).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(self.service.as_bytes());
+        out.extend_from_slice(&self.span);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (service, span) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+        Some(Self { service: std::str::from_utf8(service).ok()?.into(), span: span.into() })
     }
 }
 

@@ -5,16 +5,17 @@ use mixer_attribute::{StringMap, Timestamp, Value, ValueType};
 use mixer_base::budget::{Account, Share};
 use mixer_base::metrics::{Family, Metrics};
 use mixer_config::Diagnostics;
+use mixer_delivery::StoredItem;
 use mixer_engine::adapter::{Adapter as _, BoundInstance, Instance, Leaf};
 use mixer_otlp::{AnyValueKind, HistogramPoint, KeyValue, LogRecord, NumberPoint, NumberValue, Span};
 use prost::Message as _;
 
 use super::Otlp;
-use super::log::LogTemplate;
+use super::log::{LogTemplate, Record};
 use super::metric::Metric;
 use super::params::{Authentication, LogInfo, MetricInfo, MetricKind, Params, Protocol, Temporality, Tls};
 use super::series::{Recorded, WallClock};
-use super::span::OtlpTemplate;
+use super::span::{OtlpTemplate, SpanItem};
 use crate::testing::{TestClock, bound};
 use crate::tracespan::Outcome;
 
@@ -402,6 +403,26 @@ fn a_span_belongs_to_its_service_and_has_no_attribute_twice() {
         assert_eq!(matches!(span(trace, 2, 0, false, 0.5), Outcome::Span(_)), sampled);
         assert!(matches!(span(trace, 2, 0, false, 1.0), Outcome::Span(_)));
         assert!(matches!(span(trace, 2, 0, false, 0.0), Outcome::None));
+    }
+}
+
+#[test]
+fn records_and_spans_are_read_from_disk_as_they_were_written() {
+    let written = |item: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        item(&mut bytes);
+        bytes
+    };
+    let record = Record(b"record".as_slice().into());
+    let read = Record::decode(&written(&|out| StoredItem::encode(&record, out))).unwrap();
+    assert_eq!(read.0, record.0);
+    for service in ["", "web"] {
+        let item = SpanItem { service: service.into(), span: b"\xffspan".as_slice().into() };
+        let bytes = written(&|out| StoredItem::encode(&item, out));
+        assert_eq!(SpanItem::decode(&bytes), Some(item));
+        for cut in 0..4 + service.len() {
+            assert_eq!(SpanItem::decode(&bytes[..cut]), None);
+        }
     }
 }
 

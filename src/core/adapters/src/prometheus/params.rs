@@ -16,48 +16,12 @@ mixer_config::message_enum! {
     }
 }
 
-mixer_config::message! {
-    /// Buckets of equal width.
-    pub struct LinearBuckets: "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Linear" {
-        /// One less than the number of bounds.
-        1 num_finite_buckets: i32 = 0;
-        /// Distance of bounds.
-        2 width: f64 = 0.0;
-        /// The first bound.
-        3 offset: f64 = 0.0;
-    }
-}
-
-mixer_config::message! {
-    /// Buckets of exponentially growing width.
-    pub struct ExponentialBuckets: "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Exponential" {
-        /// One less than the number of bounds.
-        1 num_finite_buckets: i32 = 0;
-        /// Ratio of bounds; more than 1.
-        2 growth_factor: f64 = 0.0;
-        /// The first bound; more than 0.
-        3 scale: f64 = 0.0;
-    }
-}
-
-mixer_config::message! {
-    /// Explicit buckets.
-    pub struct ExplicitBuckets: "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Explicit" {
-        /// Upper bounds, increasing.
-        1 bounds: Vec<f64> = Vec::new();
-    }
-}
-
-mixer_config::message! {
-    /// Buckets of a distribution, in one of three forms. If several are given, the last one applies.
-    pub struct BucketsDefinition: "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition" {
-        /// Equal width.
-        1 linear_buckets: Option<LinearBuckets> = None;
-        /// Exponentially growing width.
-        2 exponential_buckets: Option<ExponentialBuckets> = None;
-        /// Explicit bounds.
-        3 explicit_buckets: Option<ExplicitBuckets> = None;
-    }
+// If several are given, the last one applies.
+crate::buckets::buckets_messages! {
+    "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition",
+    "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Linear",
+    "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Exponential",
+    "adapter.prometheus.config.Params.MetricInfo.BucketsDefinition.Explicit"
 }
 
 mixer_config::message! {

@@ -25,6 +25,7 @@ fn metric(name: &str, dimensions: &[&str]) -> BoundInstance {
         template: template::find("metric").unwrap(),
         leaves: leaves.into(),
         messages: Vec::new(),
+        plan: None,
     }
 }
 

@@ -3,7 +3,8 @@
 //! What cannot be read or decoded changes nothing: each resource goes on in its last good version, and nothing that may only be
 //! unreadable counts as deleted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -15,7 +16,8 @@ use crate::AdapterOptions;
 use crate::version::next_version;
 use mixer_base::task::Task;
 use mixer_config::store::{self, ConfigStore, StoreContents};
-use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
+use mixer_config::text_index::{TextIndex, texts_of};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
 use mixer_engine::adapter::{BuildError, Env};
 use mixer_engine::check_cache::AnswerEpoch;
 use mixer_engine::snapshot::{SnapshotExtension as _, unsupported_annotations};
@@ -141,17 +143,24 @@ impl Following {
         if let Some(why) = &contents.unavailable {
             errors.push(Diagnostic::error("store-unreadable", Default::default(), why.clone()));
         }
+        if !self.as_istio_mixer {
+            errors.extend(self.mistaken_kinds(contents));
+        }
         // What is not read may have what is missing.
         let is_complete = errors.is_empty();
         let doubtful = Doubtful::of(contents);
-        let kinds = RbacKinds.kinds();
-        let is_own = |key: &ResourceKey| kinds.contains(&&*key.kind);
+        // What is as good as before, and what serves in its last good version because of an error.
+        let (mut next, mut kept) = (BTreeMap::new(), Vec::new());
         for raw in contents.resources.iter().filter(|raw| is_own(&raw.key)) {
             if self.good.get(&raw.key).is_some_and(|good| good.raw.revision == raw.revision) {
+                if is_unread(contents, raw) {
+                    kept.push(raw.key.clone());
+                }
                 continue;
             }
             // The store has said why.
             if !self.as_istio_mixer && doubtful.has(raw) {
+                kept.push(raw.key.clone());
                 continue;
             }
             match resources::decode(raw, &|text| text.to_owned()) {
@@ -161,21 +170,92 @@ impl Following {
                         .extend(unsupported_annotations(raw).into_iter().map(|problem| placed(problem, raw)));
                     if !self.as_istio_mixer && !refused.is_empty() {
                         errors.extend(refused);
+                        kept.push(raw.key.clone());
                         continue;
                     }
                     let good = Good { raw: Arc::clone(raw), decoded };
-                    self.good.insert(raw.key.clone(), good);
+                    next.insert(raw.key.clone(), good);
                 }
                 Err(problems) => {
+                    kept.push(raw.key.clone());
                     errors.extend(problems.into_iter().map(|problem| placed(problem, raw)));
                 }
             }
         }
         if is_complete {
             self.good.retain(|key, _| contents.resources.contains_key(key));
+        } else {
+            kept.extend(self.good.keys().filter(|key| !contents.resources.contains_key(key)).cloned());
         }
+        if !self.as_istio_mixer {
+            self.hold_back(kept, &mut next, contents);
+        }
+        self.good.extend(next);
         errors
     }
+
+    /// Errors of resources that are missing, while their files have resources of their names and of no kind of the adapter: the kind was
+    /// changed, and nobody knows that it was a role or a binding.
+    fn mistaken_kinds(&self, contents: &StoreContents) -> Vec<Diagnostic> {
+        let of_other_kinds = contents.resources.iter().filter(|raw| !is_own(&raw.key));
+        let others: HashMap<_, _> = of_other_kinds.map(|raw| (place_of(raw), raw)).collect();
+        let missing = self.good.values().filter(|good| !contents.resources.contains_key(&good.raw.key));
+        let found = missing.filter_map(|good| {
+            let raw = others.get(&place_of(&good.raw))?;
+            let (was, is) = (&good.raw.key.kind, &raw.key.kind);
+            let field = FieldPath::root().field("kind");
+            let span = raw.document().at(&field).span;
+            let text = format!("kind `{is}` is none of roles and bindings; it was `{was}`");
+            let mut problem = Diagnostic::error("kind-unknown", field, text);
+            problem.resource = raw.key.to_string();
+            problem.hint = Some(format!("write `kind: {was}`, or delete the resource"));
+            problem.span = Some(span);
+            Some(placed(problem, raw))
+        });
+        found.collect()
+    }
+
+    /// Takes out of `next` what changed together with what serves in its last good version: what names it or is named by it, in any of
+    /// their versions, and so on.
+    fn hold_back(
+        &self,
+        mut kept: Vec<ResourceKey>,
+        next: &mut BTreeMap<ResourceKey, Good>,
+        contents: &StoreContents,
+    ) {
+        kept.retain(|key| self.good.contains_key(key));
+        if kept.is_empty() || next.is_empty() {
+            return;
+        }
+        let texts = |key: &ResourceKey| {
+            let mut texts = texts_of(self.good.get(key).map(|good| &*good.raw));
+            texts.extend(texts_of(contents.resources.get(key).map(|raw| &**raw)));
+            texts
+        };
+        let mut index = TextIndex::default();
+        next.keys().for_each(|key| index.add(key, &texts(key)));
+        while let Some(key) = kept.pop() {
+            let with = index.connected(&key, &texts(&key)).into_iter();
+            kept.extend(with.filter(|other| next.remove(other).is_some()));
+        }
+    }
+}
+
+/// Whether a resource is of a kind of the adapter.
+fn is_own(key: &ResourceKey) -> bool {
+    RbacKinds.kinds().contains(&&*key.kind)
+}
+
+/// File, namespace and name.
+fn place_of(raw: &RawResource) -> [&str; 3] {
+    [&raw.origin.file, &raw.key.namespace, &raw.key.name]
+}
+
+/// Whether the present contents of the file of a resource are unknown.
+fn is_unread(contents: &StoreContents, raw: &RawResource) -> bool {
+    let file = Path::new(&*raw.origin.file);
+    let mut broken = contents.broken.iter().filter(|broken| broken.keeps_last);
+    contents.changing.contains(&raw.origin.file) || broken.any(|broken| file.starts_with(&*broken.file))
 }
 
 /// A problem of a resource, at its place in the file.

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use super::pattern::has_literal_star;
 use super::policy::Policy;
 use mixer_config::message::{Message, decode_over, suggestion};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Positions, RawResource};
 use mixer_engine::snapshot::ResourceProblems;
 
 /// The API group of the kinds.
@@ -185,16 +185,11 @@ impl RbacResource {
                         `mixer.dev/dry-run: \"true\"`";
             openings.push(Diagnostic::error(PERMISSIVE, field, text).with_hint(hint));
         }
-        openings.into_iter().map(|opening| in_file(raw, opening.accepted_by_istio())).collect()
+        let positions = Positions::default();
+        let placed =
+            |opening: Diagnostic| positions.place(opening.accepted_by_istio(), &raw.key, &raw.origin);
+        openings.into_iter().map(placed).collect()
     }
-}
-
-/// A problem of a resource, with its position in the file.
-fn in_file(raw: &RawResource, problem: Diagnostic) -> Diagnostic {
-    let mut problem = ResourceProblems::more(raw).complete(problem);
-    problem.file = Some(Arc::clone(&raw.origin.file));
-    problem.span = problem.span.map(|span| raw.origin.in_file(span));
-    problem
 }
 
 impl Empty {
@@ -311,13 +306,15 @@ struct Given<'r> {
 pub(super) fn assemble(resources: &[(&RawResource, &RbacResource)]) -> (Arc<Policy>, Diagnostics) {
     let mut warnings = Warnings::default();
     let mut roles: HashMap<(&str, &str), Given<'_>> = HashMap::default();
+    let mut names: HashMap<&str, Vec<&str>> = HashMap::default();
     let mut order = Vec::new();
     for (raw, resource) in resources {
-        warnings.0.extend(resource.openings(raw));
+        warnings.found.extend(resource.openings(raw));
         match resource {
             RbacResource::Role(role, _) => {
                 let name = (&*raw.key.namespace, &*raw.key.name);
                 order.push(name);
+                names.entry(name.0).or_default().push(name.1);
                 roles.insert(name, Given { raw, role, subjects: Vec::new() });
                 warnings.role(raw, role);
             }
@@ -331,10 +328,12 @@ pub(super) fn assemble(resources: &[(&RawResource, &RbacResource)]) -> (Arc<Poli
         warnings.binding(raw, binding);
         let namespace = &*raw.key.namespace;
         let role = &binding.role_ref;
-        let names = || order.iter().filter(|(other, _)| *other == namespace).map(|(_, name)| *name);
         match roles.get_mut(&(namespace, role.name.as_str())) {
             _ if role.kind != ROLE => warnings.role_kind(raw, &role.kind),
-            None => warnings.unknown_role(raw, &role.name, suggestion(&role.name, names())),
+            None => {
+                let names = names.get(namespace).map_or(&[][..], Vec::as_slice);
+                warnings.unknown_role(raw, &role.name, suggestion(&role.name, names.iter().copied()));
+            }
             Some(given) => {
                 given.subjects.extend(&binding.subjects);
                 policy.count_binding();
@@ -345,16 +344,20 @@ pub(super) fn assemble(resources: &[(&RawResource, &RbacResource)]) -> (Arc<Poli
         let Some(given) = roles.get(&name) else { continue };
         policy.add(&given.raw.key.namespace, &given.role.rules, &given.subjects);
     }
-    (Arc::new(policy), warnings.0)
+    (Arc::new(policy), warnings.found)
 }
 
 /// Problems with positions in files.
 #[derive(Default)]
-struct Warnings(Diagnostics);
+struct Warnings {
+    found: Diagnostics,
+    positions: Positions,
+}
 
 impl Warnings {
     fn push(&mut self, raw: &RawResource, field: FieldPath, text: String, hint: impl Into<String>) {
-        self.0.push(in_file(raw, Diagnostic::warning(INEFFECTIVE, field, text).with_hint(hint)));
+        let warning = Diagnostic::warning(INEFFECTIVE, field, text).with_hint(hint);
+        self.found.push(self.positions.place(warning, &raw.key, &raw.origin));
     }
 
     fn role(&mut self, raw: &RawResource, role: &ServiceRole) {

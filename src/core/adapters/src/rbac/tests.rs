@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::testing::{problems, ready, test_env};
 use mixer_attribute::{Value, ValueType, Vocabulary};
+use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::store::read_document;
 use mixer_config::{Origin, RawResource, Severity};
 use mixer_engine::adapter::{AdapterResources, Leaf};
@@ -64,6 +65,7 @@ fn bound() -> BoundInstance {
             leaf("action.properties", Some("tier")),
         ]),
         messages: vec!["subject".into(), "action".into()],
+        plan: None,
     }
 }
 
@@ -280,6 +282,67 @@ async fn a_directory_is_followed_and_its_last_good_version_stays() {
     env.tasks.shut_down().await;
 }
 
+/// A role that permits more waits for the binding that is to name fewer, and has an error; what they have nothing to do with does not.
+#[tokio::test]
+async fn a_role_and_its_binding_in_a_directory_change_together() {
+    let mistakes = [
+        ("subjects", "subjcts"),
+        ("spec: {", "spec: {{"),
+        ("kind: ServiceRoleBinding", "kind: ServiceRoleBindng"),
+    ];
+    for mistake in mistakes {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let new = directory.path().join("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(new, directory.path().join(name)).unwrap();
+        };
+        put("role.yaml", ROLE);
+        put("binding.yaml", BINDING);
+        let url = format!("fs://{}", directory.path().display());
+        let env = test_env("h.istio-system");
+        let handler = built(Params { config_store_url: url, ..Params::default() }, env.clone()).await;
+        let with = |at: usize, text: &'static str| {
+            let mut values = ANN;
+            values[at] = text;
+            code(&*handler, values)
+        };
+        assert_eq!((with(0, "ann"), with(5, "PUT"), with(0, "zoe")), (0, 7, 7));
+        let faulty = BINDING.replace(mistake.0, mistake.1);
+        assert_ne!(faulty, BINDING);
+        put("binding.yaml", &faulty);
+        for _ in 0..2000 {
+            if handler.degradation().is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(handler.degradation().is_some(), "{mistake:?}: an error within 20 s");
+        put("role.yaml", &ROLE.replace("[GET]", "['*']"));
+        let others = [
+            ROLE.replace("reader", "writer"),
+            BINDING.replace("reader", "writer").replace("user: ann", "user: zoe"),
+        ];
+        put("others.yaml", &others.join("---\n"));
+        for _ in 0..2000 {
+            if with(0, "zoe") == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!((with(0, "zoe"), with(5, "PUT")), (0, 7), "{mistake:?}");
+        put("binding.yaml", BINDING);
+        for _ in 0..2000 {
+            if with(5, "PUT") == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!((with(5, "PUT"), handler.degradation()), (0, None), "{mistake:?}");
+        env.tasks.shut_down().await;
+    }
+}
+
 /// Of what the store calls an error it reads a part, which may permit more than the whole.
 #[tokio::test]
 async fn a_role_that_the_store_calls_an_error_stays_as_it_was() {
@@ -471,4 +534,30 @@ fn settings_of_proxies_are_decoded() {
         let rule = settings(kind, "match: 'true', actions: []");
         assert!(decode(&rule).is_err(), "a rule with the wrong kind");
     }
+}
+
+#[test]
+fn bindings_without_a_role_share_the_work_of_suggestions() {
+    const COUNT: usize = 2_000;
+    let role = |i: usize| ROLE.replace("name: reader", &format!("name: role-{i:06}"));
+    let binding = |i: usize| {
+        let text = BINDING.replace("name: reader}", &format!("name: rule-{i:06}}}"));
+        text.replace("name: readers,", &format!("name: b{i},"))
+    };
+    let decoded: Vec<_> = (0..COUNT)
+        .flat_map(|i| [role(i), binding(i)])
+        .map(|text| {
+            let raw = resource(&text);
+            let decoded = resources::decode(&raw, &|text| text.to_owned()).unwrap();
+            (raw, decoded)
+        })
+        .collect();
+    let all: Vec<_> = decoded.iter().map(|(raw, decoded)| (&**raw, decoded)).collect();
+    let mut budget = SuggestionBudget::default();
+    let (_, problems) = budget.run(|| resources::assemble(&all));
+    let suggests =
+        |problem: &&Diagnostic| problem.hint.as_deref().is_some_and(|hint| hint.starts_with("did you mean"));
+    assert_eq!(problems.len(), COUNT);
+    let suggestions = problems.iter().filter(suggests).count();
+    assert!((16..200).contains(&suggestions) && budget.is_used_up(), "{suggestions}");
 }

@@ -2,8 +2,9 @@
 
 //! Tests against a real Redis, which each of them starts: Debian's package `redis-server`.
 
+mod leases;
 mod outages;
-mod server;
+pub(super) mod server;
 mod topologies;
 mod windows;
 
@@ -122,6 +123,35 @@ fn problems_table() {
             "unverified certificates",
             url("rediss://a:1/#insecure"),
             &["redis_server_url: certificates of servers are verified: #insecure is not accepted"],
+        ),
+        ("leases", of(Quota { lease_duration: SignedDuration::from_nanos(500_000_000), ..quota() }), &[]),
+        (
+            "a lease that is too short",
+            of(Quota { lease_duration: SignedDuration::from_nanos(1), ..quota() }),
+            &["leaseDuration: must be 10ms to 1m0s, or 0 to ask Redis for each call; it is 1ns"],
+        ),
+        (
+            "leases of a window that is too short",
+            of(Quota {
+                lease_duration: SignedDuration::from_secs(1),
+                valid_duration: SignedDuration::from_nanos(300_000_000),
+                ..quota()
+            }),
+            &[
+                "leaseDuration: a window with leases is at least 320ms long, because a lease is 1/32 of it at most; validDuration is 300ms",
+            ],
+        ),
+        (
+            "a local share of nothing",
+            Params { outage_mode: OutageMode::LocalShare, ..url("a:1") },
+            &[
+                "localSharePercent: must be 1 to 100 with outageMode LOCAL_SHARE, for example 33 for one of three servers; it is 0",
+            ],
+        ),
+        (
+            "a local share that is not used",
+            Params { local_share_percent: 50, ..url("a:1") },
+            &["localSharePercent: has no effect without outageMode: LOCAL_SHARE"],
         ),
         (
             "other parameters",

@@ -64,17 +64,25 @@ impl Checks {
             "startTime": at.rfc3339().to_string(),
         }});
         let answer = self.client.call(service, "check", &body).await?;
-        let checked = Arc::new(self.understood(&answer));
+        let checked = Arc::new(self.understood(&answer)?);
         if let Some(cache) = &self.cache {
             cache.insert(digest(service, key, operation), Arc::clone(&checked));
         }
         Ok(checked)
     }
 
-    fn understood(&self, answer: &Value) -> Checked {
+    /// What an answer says. Errors: it has errors in another shape than Google's; that there are none cannot be told from it.
+    fn understood(&self, answer: &Value) -> Result<Checked, Failure> {
         let expires = self.clock.monotonic() + self.expiration.to_std_or_zero();
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(foreign).unwrap_or_default();
-        let error = answer.get("checkErrors").and_then(|errors| errors.get(0));
+        let error = match answer.get("checkErrors") {
+            None | Some(Value::Null) => None,
+            Some(Value::Array(errors)) => errors.first(),
+            Some(_) => {
+                let why = "`checkErrors` of the answer is no list".to_owned();
+                return Err(Failure { why, again: Some(Duration::ZERO) });
+            }
+        };
         let (code, message) = match error {
             None => (OK, String::new()),
             Some(error) => {
@@ -87,7 +95,7 @@ impl Checks {
             Some(Value::Number(number)) => number.to_string(),
             other => text(other),
         };
-        Checked { code, message: message.into(), project: project.into(), expires }
+        Ok(Checked { code, message: message.into(), project: project.into(), expires })
     }
 
     /// The result of a check.
@@ -104,7 +112,7 @@ impl Checks {
         valid_duration: SignedDuration,
     ) -> CheckResult {
         let status = Status { code, message, details: Vec::new() };
-        CheckResult { status, valid_duration, valid_use_count: i32::MAX }
+        CheckResult { status, valid_duration, valid_use_count: i32::MAX, ..CheckResult::default() }
     }
 }
 

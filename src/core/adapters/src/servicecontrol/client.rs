@@ -66,12 +66,12 @@ impl Client {
             let authorization = authorization.map_err(|why| Failure { why, again: Some(Duration::ZERO) })?;
             let headers = HeaderMap::from_iter([
                 (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-                (header::AUTHORIZATION, authorization),
+                (header::AUTHORIZATION, authorization.clone()),
             ]);
             let reply = self.http.send_to(Method::POST, &path, &headers, body.clone()).await;
             let is_unauthorized = reply.status == Some(StatusCode::UNAUTHORIZED);
             if is_unauthorized {
-                self.tokens.refused();
+                self.tokens.refused(&authorization);
                 if attempt == 0 {
                     continue;
                 }
@@ -82,10 +82,10 @@ impl Client {
                 error.get("message").and_then(Value::as_str).map(|text| format!(": {}", foreign(text)))
             };
             return match reply.answer {
-                Answer::Delivered => document.ok_or_else(|| Failure {
-                    why: "the answer is no JSON".to_owned(),
-                    again: Some(Duration::ZERO),
-                }),
+                Answer::Delivered => match problem(document.as_ref(), &said) {
+                    None => Ok(document.unwrap_or_default()),
+                    Some(why) => Err(Failure { why, again: Some(Duration::ZERO) }),
+                },
                 Answer::Retry { why, after } => {
                     Err(Failure { why: format!("{why}{}", said().unwrap_or_default()), again: Some(after) })
                 }
@@ -98,6 +98,17 @@ impl Client {
             };
         }
         Err(Failure { why: "no attempt was made".to_owned(), again: None })
+    }
+}
+
+/// Why a document that was delivered is no answer: another one than an object is none of Service Control, and one with an error none to the
+/// call. Neither allows anything.
+fn problem(document: Option<&Value>, said: &dyn Fn() -> Option<String>) -> Option<String> {
+    match document {
+        Some(Value::Object(fields)) if fields.get("error").is_none_or(Value::is_null) => None,
+        Some(Value::Object(_)) => Some(format!("the answer is an error{}", said().unwrap_or_default())),
+        Some(_) => Some("the answer is none of Service Control: is it the right endpoint?".to_owned()),
+        None => Some("the answer is no JSON".to_owned()),
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_attribute::{SignedDuration, Timestamp, Value};
-use mixer_base::budget::{MemoryBudget, Purpose};
-use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, List, Retry, Settings, Tally, WhenFull};
+use mixer_delivery::{AsyncSink, Batching, Delivery, List, Tally};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, CheckResult, Clock, Env, HandleCheck, HandleQuota, HandleReport, Handler,
     HandlerError, HandlerStatus, Instance, QueueStatus, QuotaCall, QuotaResult, Reply, join_errors,
@@ -22,19 +21,13 @@ use super::quota::Allocation;
 use super::{Params, ServiceConfig};
 use crate::AdapterOptions;
 use crate::outage::Outage;
+use crate::sending::{close_all, closing, settings};
 
 /// Calls of a request at most, and their bytes; their JSON is about ten times as long.
 const BATCH: usize = 100;
 const BATCH_BYTES: usize = 64 << 10;
 /// How long a call waits for others.
 const WAIT: Duration = Duration::from_millis(200);
-/// A batch is sent until Google takes it, or refuses it.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 
 /// A built servicecontrol adapter.
 pub(super) struct ServiceControlHandler {
@@ -89,15 +82,8 @@ impl ServiceControlHandler {
         let queue = (params.queue_kilobytes as usize).saturating_mul(1024);
         let has_reports = bound.iter().any(|bound| matches!(bound, Bound::Report(_)));
         let reports = has_reports.then(|| {
-            let memory = env.commons.get::<MemoryBudget>();
-            let settings = Settings {
-                bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
-                memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-                when_full: WhenFull::DropOldest,
-                batching: Batching { items: BATCH, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait: WAIT },
-                retry: RETRY,
-                ..Settings::default()
-            };
+            let batching = Batching { items: BATCH, bytes: BATCH_BYTES, wait: WAIT };
+            let settings = settings(env, queue, batching);
             let sender = Sender {
                 checks: Arc::clone(&checks),
                 services: Arc::clone(&services),
@@ -146,14 +132,7 @@ impl Handler for ServiceControlHandler {
         &self,
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
-        Box::pin(async move {
-            match &self.reports {
-                Some(reports) if !reports.close(deadline).await => {
-                    Err(HandlerError::new("reports were not sent before the deadline"))
-                }
-                _ => Ok(()),
-            }
-        })
+        Box::pin(close_all([closing(self.reports.as_ref(), deadline)]))
     }
 }
 
@@ -284,17 +263,30 @@ struct Sender {
 }
 
 impl Sender {
-    /// The project of a key; empty if it cannot be found out.
-    async fn project(&self, service: &str, key: &str, operation: &str, at: Timestamp) -> Box<str> {
+    /// The project of a key; empty if it cannot be found out. `is_away`: whether Google did not answer for another key, after which it is
+    /// not asked any more.
+    async fn project(
+        &self,
+        service: &str,
+        (key, operation): (&str, &str),
+        at: Timestamp,
+        is_away: &mut bool,
+    ) -> Box<str> {
         if key.is_empty() {
             return Box::default();
         }
         if let Some(known) = self.checks.known(service, key, operation) {
             return known.project.clone();
         }
+        if *is_away {
+            return Box::default();
+        }
         match self.checks.ask(service, key, operation, at).await {
             Ok(checked) => checked.project.clone(),
-            Err(_) => Box::default(),
+            Err(failure) => {
+                *is_away = failure.again.is_some();
+                Box::default()
+            }
         }
     }
 
@@ -304,12 +296,14 @@ impl Sender {
         // One question for all calls of a batch with one key and operation, also without a cache.
         let mut projects: BTreeMap<(&str, &str), Box<str>> = BTreeMap::new();
         let mut all = Vec::with_capacity(operations.len());
+        // Each of a hundred questions would wait for its time limit.
+        let mut is_away = false;
         for operation in operations {
             let of = (&*operation.key, &*operation.name);
             let project = match projects.get(&of) {
                 Some(project) => project.clone(),
                 None => {
-                    let project = self.project(service, &operation.key, &operation.name, now).await;
+                    let project = self.project(service, of, now, &mut is_away).await;
                     projects.insert(of, project.clone());
                     project
                 }

@@ -16,6 +16,8 @@ const LOCATION: &str = "global";
 /// A call on its way to Google.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
+    /// By which Google knows one that is sent again.
+    id: Box<str>,
     /// The index of its service.
     pub(super) service: usize,
     pub(super) key: Box<str>,
@@ -34,7 +36,7 @@ pub(super) struct Operation {
 
 impl Item for Operation {
     fn size(&self) -> usize {
-        let texts = [&self.key, &self.name, &self.version, &self.protocol, &self.api, &self.method];
+        let texts = [&self.id, &self.key, &self.name, &self.version, &self.protocol, &self.api, &self.method];
         size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 }
@@ -101,6 +103,7 @@ impl OperationTemplate {
             _ => SignedDuration::ZERO,
         };
         Operation {
+            id: crate::uuid::random().into(),
             service,
             key: text(self.api_key),
             name: text(self.api_operation),
@@ -125,7 +128,7 @@ impl Operation {
         if !self.key.is_empty() {
             operation.insert("consumerId".to_owned(), format!("api_key:{}", self.key).into());
         }
-        operation.insert("operationId".to_owned(), crate::uuid::random().into());
+        operation.insert("operationId".to_owned(), (*self.id).into());
         operation.insert("operationName".to_owned(), (*self.name).into());
         operation.insert("startTime".to_owned(), begin.as_str().into());
         operation.insert("endTime".to_owned(), end.as_str().into());

@@ -41,11 +41,13 @@ impl Allocation {
         Ok(QuotaResult { granted: self.granted(&answer), valid_duration: self.expiration })
     }
 
-    /// How much an answer grants: what was asked for, if it does not say less.
+    /// How much an answer grants: what was asked for, if it does not say less. Nothing, if it has errors or an amount that is none.
     fn granted(&self, answer: &Value) -> i64 {
         let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-        if !list(answer.get("allocateErrors")).is_empty() {
-            return 0;
+        match answer.get("allocateErrors") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(errors)) if errors.is_empty() => {}
+            Some(_) => return 0,
         }
         let sets = list(answer.get("quotaMetrics"));
         let of_grant = sets.iter().filter(|set| set.get("metricName").is_some_and(|name| name == GRANTED));
@@ -54,9 +56,9 @@ impl Allocation {
             let name = value.get("labels").and_then(|labels| labels.get("/quota_name"));
             name.and_then(Value::as_str) == Some(&*self.metric)
         });
-        let granted = named.and_then(|value| match value.get("int64Value")? {
-            Value::String(text) => text.parse().ok(),
-            number => number.as_i64(),
+        let granted = named.map(|value| match value.get("int64Value") {
+            Some(Value::String(text)) => text.parse().unwrap_or(0),
+            number => number.and_then(Value::as_i64).unwrap_or(0),
         });
         // Google grants no more than it is asked for.
         granted.unwrap_or(self.amount).clamp(0, self.amount.max(0))
@@ -91,8 +93,12 @@ mod tests {
             (used("reads", json!("0")), 0),
             (used("reads", json!("99")), 5),
             (used("reads", json!("-1")), 0),
+            (used("reads", json!("five")), 0),
+            (used("reads", json!(null)), 0),
             (used("writes", json!("2")), 5),
-            (json!([]), 5),
+            (json!({ "allocateErrors": null }), 5),
+            (json!({ "allocateErrors": { "code": "RESOURCE_EXHAUSTED" } }), 0),
+            (json!({ "allocateErrors": "RESOURCE_EXHAUSTED" }), 0),
         ] {
             assert_eq!(allocation.granted(&answer), granted, "{answer}");
         }

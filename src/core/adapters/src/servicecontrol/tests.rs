@@ -191,6 +191,40 @@ async fn a_check_that_cannot_be_made_allows_nothing() {
     assert!(check(&*build(away, false).await, ["a", "op", "key"]).await.is_err());
 }
 
+/// With status 200, as pages of proxies have it.
+#[tokio::test]
+async fn an_answer_of_another_shape_allows_nothing() {
+    for (answer, why) in [
+        (json!([]), "the answer is none of Service Control"),
+        (json!("ok"), "the answer is none of Service Control"),
+        (json!(null), "the answer is none of Service Control"),
+        (json!({ "error": { "message": "no\nrights" } }), "the answer is an error: no rights"),
+        (json!({ "checkErrors": { "code": "API_KEY_INVALID" } }), "`checkErrors` of the answer is no list"),
+        (json!({ "checkErrors": "API_KEY_INVALID" }), "`checkErrors` of the answer is no list"),
+    ] {
+        let google = Google::start(&[
+            token(),
+            (":check", 200, answer.clone()),
+            (":allocateQuota", 200, answer.clone()),
+        ])
+        .await;
+        let handler = build(google.params(), false).await;
+        let error = check(&*handler, ["a", "op", "key"]).await.unwrap_err();
+        assert!(error.message.starts_with(&format!("check failed: {why}")), "{answer}: {error}");
+        let denied = check(&*build(google.params(), true).await, ["a", "op", "key"]).await.unwrap();
+        assert_eq!(denied.status.code, 7, "{answer}");
+        if !answer.is_object() {
+            assert!(quota(&*handler, 5).await.is_err(), "{answer}");
+        }
+    }
+    // Errors that Google did not name as we know them deny, too.
+    for errors in [json!([{}]), json!([null]), json!(["API_KEY_INVALID"])] {
+        let google = Google::start(&[token(), (":check", 200, json!({ "checkErrors": errors }))]).await;
+        let result = check(&*build(google.params(), false).await, ["a", "op", "key"]).await.unwrap();
+        assert_eq!(result.status.code, 2, "{errors}");
+    }
+}
+
 #[tokio::test]
 async fn quotas_are_granted_by_google() {
     let mut google = Google::start(&[token(), (":allocateQuota", 200, json!({}))]).await;
@@ -235,6 +269,33 @@ async fn reports_of_several_services_are_sent_when_the_handler_closes() {
     }
     let path = |service: &str| format!("/v1/services/{service}.example:report?alt=json");
     assert_eq!(sent, [path("a"), path("b"), path("b")]);
+}
+
+#[tokio::test]
+async fn while_google_is_away_a_batch_asks_about_one_key_only_and_operations_keep_their_ids() {
+    let mut google = Google::start(&[token(), (":check", 503, json!({})), (":report", 503, json!({}))]).await;
+    let handler = build(google.params(), false).await;
+    let reports =
+        ["one", "two", "three"].map(|key| ["a", "op", key].map(|text| Some(Value::String(text.as_bytes()))));
+    let all: Vec<Instance<'_>> = reports
+        .iter()
+        .map(|values| Instance { bound: 1, name: "r.servicecontrolreport.ns", values })
+        .collect();
+    let Reply::Ready(Ok(())) = handler.as_report().unwrap().report(&all) else { panic!("accepted") };
+    let mut attempts = Vec::new();
+    let mut paths = Vec::new();
+    while attempts.len() < 2 {
+        let (path, body) = google.received.recv().await.unwrap();
+        if let Some(operations) = body["operations"].as_array() {
+            let ids: Vec<_> = operations.iter().map(|operation| operation["operationId"].clone()).collect();
+            attempts.push(ids);
+        }
+        paths.push(path.split_once(':').unwrap().1.to_owned());
+    }
+    assert_eq!(paths, ["check?alt=json", "report?alt=json", "check?alt=json", "report?alt=json"]);
+    assert_eq!(attempts[0], attempts[1], "Google counts an operation once");
+    let different: std::collections::BTreeSet<_> = attempts[0].iter().map(ToString::to_string).collect();
+    assert_eq!(different.len(), 3);
 }
 
 /// Makes parameters invalid.

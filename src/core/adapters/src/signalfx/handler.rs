@@ -2,13 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Family;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Bounds, Delivery, List, Settings, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     Reply, join_errors,
@@ -19,7 +19,7 @@ use super::ingest::{Ingest, Ingested};
 use super::metric::{Metric, Point};
 use super::series::Recorded;
 use super::span::{JsonTemplate, SpanItem};
-use crate::sending::SendingStatus;
+use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
 
 /// Items of a request at most.
@@ -28,13 +28,6 @@ const BATCH: usize = 10_000;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long items wait for others.
 const WAIT: Duration = Duration::from_millis(100);
-/// A batch is sent until SignalFx takes it or refuses it.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 /// Istio Mixer's text.
 const FULL: &str = "dropping span because trace buffer is full -- you should increase the capacity of it";
 
@@ -164,20 +157,9 @@ fn deliver<T: Ingested>(
     when_full: WhenFull,
     env: &Env,
 ) -> Result<Delivery<List<T>>, BuildError> {
-    let queue = queue(params);
-    let memory = env.commons.get::<MemoryBudget>();
-    let settings = Settings {
-        bounds: Bounds { items, bytes: queue, takes_larger: true },
-        memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-        when_full,
-        batching: Batching {
-            items: BATCH.min(items),
-            bytes: BATCH_BYTES.min((queue / 2).max(1)),
-            wait: WAIT,
-        },
-        retry: RETRY,
-        ..Settings::default()
-    };
+    let batching = Batching { items: BATCH.min(items), bytes: BATCH_BYTES, wait: WAIT };
+    let usual = settings(env, queue(params), batching);
+    let settings = Settings { bounds: Bounds { items, ..usual.bounds }, when_full, ..usual };
     let sink = Ingest::new::<T>(params, env)?;
     Ok(Delivery::in_task(task, &*env.handler_name, settings, sink))
 }
@@ -210,24 +192,12 @@ impl Handler for SignalFxHandler {
         &self,
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
-        let end = Instant::now() + deadline;
-        let left = move || end.saturating_duration_since(Instant::now());
-        let metrics = async move {
-            let Some(reader) = &self.reader else { return true };
-            reader.read();
-            reader.delivery.close(left()).await
-        };
-        let spans = async move {
-            match &self.spans {
-                Some(spans) => spans.close(left()).await,
-                None => true,
-            }
-        };
         Box::pin(async move {
-            match tokio::join!(metrics, spans) {
-                (true, true) => Ok(()),
-                _ => Err(HandlerError::new("items were not sent before the deadline")),
-            }
+            let metrics = self.reader.as_ref().map(|reader| {
+                reader.read();
+                &reader.delivery
+            });
+            close_all([closing(metrics, deadline), closing(self.spans.as_ref(), deadline)]).await
         })
     }
 }

@@ -1,17 +1,14 @@
 //! The way to SignalFx.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use mixer_delivery::{AsyncSink, Item, Items as _, List, Tally};
 use mixer_engine::adapter::{BuildError, Env};
 use mixer_remote::{
-    Answer, Authentication, ClientTlsOptions, Credential, HttpOptions, HttpTarget, Reply, foreign,
+    Answer, Authentication, ClientTlsOptions, Credential, HttpOptions, HttpTarget, Reply, foreign, gzip,
 };
 
 use super::Params;
@@ -108,13 +105,6 @@ fn token(params: &Params) -> Result<Credential, BuildError> {
     found.map_err(|error| BuildError::Refused(error.to_string()))
 }
 
-/// Bytes as gzip; `None`: they cannot be compressed.
-fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok()
-}
-
 /// What a reply means: SignalFx says OK, as JSON, when it took everything.
 fn answer(reply: Reply) -> Answer {
     let said = || foreign(&String::from_utf8_lossy(&reply.body));
@@ -131,17 +121,13 @@ fn answer(reply: Reply) -> Answer {
 impl<T: Ingested> AsyncSink<List<T>> for Ingest {
     async fn deliver(&mut self, batch: &mut List<T>, tally: &mut Tally) {
         let body = T::request(batch.as_slice());
-        let small = match T::IS_COMPRESSED && body.len() > PLAIN_BYTES {
-            true => compressed(&body),
-            false => None,
-        };
         let mut headers = self.headers.clone();
-        let body: Bytes = match small {
-            Some(small) => {
+        let body: Bytes = match T::IS_COMPRESSED && body.len() > PLAIN_BYTES {
+            true => {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                small.into()
+                gzip(&body).into()
             }
-            None => body.into(),
+            false => body.into(),
         };
         let answer = answer(self.target.post(&headers, body).await);
         match &answer {

@@ -4,9 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Delivery, List, Settings};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     Reply, join_errors,
@@ -22,7 +21,7 @@ use super::validate::MOST;
 use super::{Params, Protocol};
 use crate::options::AdapterOptions;
 use crate::outage::Outage;
-use crate::sending::SendingStatus;
+use crate::sending::{self, SendingStatus, close_all, closing};
 
 /// How long items wait for others.
 const WAIT: Duration = Duration::from_millis(500);
@@ -32,13 +31,6 @@ const MESSAGES: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long a message is kept by default.
 const RETENTION: Duration = Duration::from_secs(3600);
-/// A batch is sent until the backend takes it or refuses it; messages also have an age.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 
 /// A built solarwinds adapter.
 pub(super) struct SolarwindsHandler {
@@ -186,17 +178,9 @@ fn token(params: &Params) -> Result<Option<Credential>, BuildError> {
     })
 }
 
+/// The settings of a delivery. Messages also have an age.
 fn settings(env: &Env, queue: usize, items: usize) -> Settings {
-    let memory = env.commons.get::<MemoryBudget>();
-    Settings {
-        bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
-        memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-        // What is new tells more about an outage than what is old.
-        when_full: WhenFull::DropOldest,
-        batching: Batching { items, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait: WAIT },
-        retry: RETRY,
-        ..Settings::default()
-    }
+    sending::settings(env, queue, Batching { items, bytes: BATCH_BYTES, wait: WAIT })
 }
 
 fn syslog(params: &Params, address: &str, env: &Env) -> Result<Syslog, BuildError> {
@@ -235,24 +219,9 @@ impl Handler for SolarwindsHandler {
         &self,
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
-        let messages = async move {
-            match &self.messages {
-                Some(messages) => messages.close(deadline).await,
-                None => true,
-            }
-        };
-        let measurements = async move {
-            match &self.measurements {
-                Some(measurements) => measurements.close(deadline).await,
-                None => true,
-            }
-        };
-        Box::pin(async move {
-            match tokio::join!(messages, measurements) {
-                (true, true) => Ok(()),
-                _ => Err(HandlerError::new("items were not sent before the deadline")),
-            }
-        })
+        let messages = closing(self.messages.as_ref(), deadline);
+        let measurements = closing(self.measurements.as_ref(), deadline);
+        Box::pin(close_all([messages, measurements]))
     }
 }
 

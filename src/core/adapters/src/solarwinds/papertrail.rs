@@ -46,13 +46,8 @@ pub(super) struct Origin {
 
 impl Origin {
     pub(super) fn new(clock: Arc<dyn Clock>, escape_html: bool) -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = match host.trim() {
-            "" => "localhost",
-            host => host,
-        };
         let printing = if escape_html { Printing::Html } else { Printing::Plain };
-        Self { host: host.to_owned(), process: std::process::id(), clock, printing }
+        Self { host: crate::host::name(), process: std::process::id(), clock, printing }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Bounds, Delivery, List, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Delivery, List};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     Reply,
@@ -25,7 +25,7 @@ use super::series::{MetricTemplate, Pushed, SeriesTable};
 use super::sinks::Sinks;
 use super::span::{SpanItem, TraceTemplate};
 use crate::outage::Outage;
-use crate::sending::SendingStatus;
+use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
 
 /// What tokens are for.
@@ -50,13 +50,6 @@ const PUSH_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a build waits for sinks.
 const SINKS_TIME: Duration = Duration::from_secs(5);
-/// A batch is sent until Google takes it, or refuses it.
-const RETRY: Retry = Retry {
-    first_pause: Duration::from_millis(500),
-    longest_pause: Duration::from_secs(30),
-    budget: Duration::MAX,
-    breaker_failures: 10,
-};
 
 /// A built stackdriver adapter.
 pub(super) struct StackdriverHandler {
@@ -93,7 +86,7 @@ struct Metrics {
 
 impl Metrics {
     fn push(&self) {
-        // Without room the newest points are dropped, and counted.
+        // The oldest points are dropped for those that have no room, and counted.
         self.delivery.accept_each(self.table.take());
     }
 }
@@ -134,16 +127,7 @@ impl Sending<'_> {
     ) -> Result<Delivery<List<T>>, BuildError> {
         let routed = is_routed.then_some(self.project.as_str());
         let method = Method::new(self.params, &self.tokens, method, routed).map_err(refused)?;
-        let memory = self.env.commons.get::<MemoryBudget>();
-        let settings = Settings {
-            bounds: Bounds { items: usize::MAX, bytes: self.queue, takes_larger: true },
-            memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-            // What is new tells more about an outage than what is old.
-            when_full: WhenFull::DropOldest,
-            batching: Batching { bytes: batching.bytes.min((self.queue / 2).max(1)), ..batching },
-            retry: RETRY,
-            ..Settings::default()
-        };
+        let settings = settings(self.env, self.queue, batching);
         let sender = Sender::<T>::new(method, context, Outage::new(&self.env.handler_name));
         Ok(Delivery::in_task(task, &*self.env.handler_name, settings, sender))
     }
@@ -315,42 +299,6 @@ impl StackdriverHandler {
             self.warn(instance.name, "an edge is dropped: there is no room for more of the graph");
         }
     }
-
-    /// The deadline is that of all.
-    async fn close_all(&self, deadline: Duration) -> bool {
-        let metrics = async {
-            match &self.metrics {
-                Some(metrics) => {
-                    metrics.push();
-                    metrics.delivery.close(deadline).await
-                }
-                None => true,
-            }
-        };
-        let logs = async {
-            match &self.logs {
-                Some(logs) => logs.close(deadline).await,
-                None => true,
-            }
-        };
-        let spans = async {
-            match &self.spans {
-                Some(spans) => spans.close(deadline).await,
-                None => true,
-            }
-        };
-        let edges = async {
-            match &self.edges {
-                Some(edges) => {
-                    edges.push();
-                    edges.delivery.close(deadline).await
-                }
-                None => true,
-            }
-        };
-        let (metrics, logs, spans, edges) = tokio::join!(metrics, logs, spans, edges);
-        metrics && logs && spans && edges
-    }
 }
 
 fn feed(params: &Params, project: &str, instance: &BoundInstance) -> Result<Feed, String> {
@@ -404,10 +352,17 @@ impl Handler for StackdriverHandler {
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
-            match self.close_all(deadline).await {
-                true => Ok(()),
-                false => Err(HandlerError::new("items were not sent before the deadline")),
-            }
+            let metrics = self.metrics.as_ref().map(|metrics| {
+                metrics.push();
+                &metrics.delivery
+            });
+            let edges = self.edges.as_ref().map(|edges| {
+                edges.push();
+                &edges.delivery
+            });
+            let (logs, spans) =
+                (closing(self.logs.as_ref(), deadline), closing(self.spans.as_ref(), deadline));
+            close_all([closing(metrics, deadline), logs, spans, closing(edges, deadline)]).await
         })
     }
 }

@@ -38,48 +38,11 @@ mixer_config::message_enum! {
     }
 }
 
-mixer_config::message! {
-    /// Buckets of one width.
-    pub struct Linear: "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Linear" {
-        /// Number of buckets with two bounds.
-        1 num_finite_buckets: i32 = 0;
-        /// Their width.
-        2 width: f64 = 0.0;
-        /// The lower bound of the first.
-        3 offset: f64 = 0.0;
-    }
-}
-
-mixer_config::message! {
-    /// Buckets that grow.
-    pub struct Exponential: "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Exponential" {
-        /// Number of buckets with two bounds.
-        1 num_finite_buckets: i32 = 0;
-        /// By how much one is wider than the one before.
-        2 growth_factor: f64 = 0.0;
-        /// The lower bound of the first.
-        3 scale: f64 = 0.0;
-    }
-}
-
-mixer_config::message! {
-    /// Buckets between bounds.
-    pub struct Explicit: "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Explicit" {
-        /// The bounds, increasing.
-        1 bounds: Vec<f64> = Vec::new();
-    }
-}
-
-mixer_config::message! {
-    /// Buckets of a distribution: one of three.
-    pub struct Buckets: "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition" {
-        /// Of one width.
-        1 linear_buckets: Option<Linear> = None;
-        /// That grow.
-        2 exponential_buckets: Option<Exponential> = None;
-        /// Between bounds.
-        3 explicit_buckets: Option<Explicit> = None;
-    }
+crate::buckets::buckets_messages! {
+    "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition",
+    "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Linear",
+    "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Exponential",
+    "adapter.stackdriver.config.Params_MetricInfo_BucketsDefinition_Explicit"
 }
 
 mixer_config::message! {
@@ -90,7 +53,7 @@ mixer_config::message! {
         /// Their type.
         2 value: MetricValue = MetricValue::Unspecified;
         /// The buckets of a distribution.
-        3 buckets: Option<Buckets> = None;
+        3 buckets: Option<BucketsDefinition> = None;
         /// Its type at Google; empty: `custom.googleapis.com/` and the full name of the instance.
         4 metric_type: String = String::new();
     }

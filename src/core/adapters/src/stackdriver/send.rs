@@ -72,7 +72,7 @@ impl Method {
         let authorization = self.tokens.authorization().await;
         let authorization =
             authorization.map_err(|why| Failure { code: None, why, again: Some(Duration::ZERO) })?;
-        let mut metadata = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
+        let mut metadata = HeaderMap::from_iter([(header::AUTHORIZATION, authorization.clone())]);
         if let Some(routing) = &self.routing {
             metadata.insert(HeaderName::from_static("x-goog-request-params"), routing.clone());
         }
@@ -82,7 +82,7 @@ impl Method {
         };
         let failure = understood(failure);
         if failure.code == Some(GrpcCode::Unauthenticated) {
-            self.tokens.refused();
+            self.tokens.refused(&authorization);
         }
         Err(failure)
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 
 use super::labels::{Labels, Place, ResourceTemplate, label, timestamp};
-use super::params::{Buckets, MetricInfo, MetricKind, MetricValue};
+use super::params::{BucketsDefinition, MetricInfo, MetricKind, MetricValue};
 use super::wire::{
     Bounds, BucketOptions, Distribution, ExplicitBounds, ExponentialBounds, Interval, LinearBounds, Metric,
     Number, Point, Resource, TimeSeries, TypedValue,
@@ -245,7 +245,7 @@ impl Series {
 }
 
 /// The bounds as they are sent; `None` for none, which was a problem of the parameters.
-fn bounds(buckets: &Buckets) -> Option<Bounds> {
+fn bounds(buckets: &BucketsDefinition) -> Option<Bounds> {
     let linear = buckets.linear_buckets.as_ref().map(|of| {
         Bounds::Linear(LinearBounds { finite: of.num_finite_buckets, width: of.width, offset: of.offset })
     });

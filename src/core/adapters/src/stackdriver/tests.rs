@@ -5,7 +5,8 @@ use mixer_config::Diagnostics;
 use mixer_engine::adapter::{BoundInstance, Leaf};
 
 use super::params::{
-    Buckets, Explicit, Exponential, Linear, MetricInfo, MetricKind, MetricValue, Params, Trace,
+    BucketsDefinition, ExplicitBuckets, ExponentialBuckets, LinearBuckets, MetricInfo, MetricKind,
+    MetricValue, Params, Trace,
 };
 use super::*;
 use crate::testing::bound;
@@ -18,7 +19,7 @@ fn metric(value_type: ValueType) -> BoundInstance {
     instance
 }
 
-fn params(value: MetricValue, buckets: Option<Buckets>) -> Params {
+fn params(value: MetricValue, buckets: Option<BucketsDefinition>) -> Params {
     let info = MetricInfo { kind: MetricKind::Delta, value, buckets, ..MetricInfo::default() };
     Params { metric_info: BTreeMap::from([(METRIC.into(), info)]), ..Params::default() }
 }
@@ -32,25 +33,28 @@ fn found(params: &Params, instances: &[BoundInstance]) -> Vec<String> {
 #[test]
 fn a_distribution_needs_buckets() {
     let explicit = |bounds: &[f64]| {
-        let explicit_buckets = Some(Explicit { bounds: bounds.to_vec() });
-        Some(Buckets { explicit_buckets, ..Buckets::default() })
+        let explicit_buckets = Some(ExplicitBuckets { bounds: bounds.to_vec() });
+        Some(BucketsDefinition { explicit_buckets, ..BucketsDefinition::default() })
     };
     let linear = |num_finite_buckets, width| {
-        let linear_buckets = Some(Linear { num_finite_buckets, width, offset: 0.0 });
-        Some(Buckets { linear_buckets, ..Buckets::default() })
+        let linear_buckets = Some(LinearBuckets { num_finite_buckets, width, offset: 0.0 });
+        Some(BucketsDefinition { linear_buckets, ..BucketsDefinition::default() })
     };
     let exponential = |growth_factor, scale| {
-        let exponential_buckets = Some(Exponential { num_finite_buckets: 3, growth_factor, scale });
-        Some(Buckets { exponential_buckets, ..Buckets::default() })
+        let exponential_buckets = Some(ExponentialBuckets { num_finite_buckets: 3, growth_factor, scale });
+        Some(BucketsDefinition { exponential_buckets, ..BucketsDefinition::default() })
     };
     let of = |buckets| found(&params(MetricValue::Distribution, buckets), &[metric(ValueType::Duration)]);
     for valid in [explicit(&[1.0]), explicit(&[-1.0, 0.0, 5.0]), linear(1, 0.1), exponential(1.1, 1e-6)] {
         assert!(of(valid.clone()).is_empty(), "{valid:?}");
     }
-    let both = Some(Buckets { linear_buckets: Some(Linear::default()), ..explicit(&[1.0]).unwrap() });
+    let both = Some(BucketsDefinition {
+        linear_buckets: Some(LinearBuckets::default()),
+        ..explicit(&[1.0]).unwrap()
+    });
     for invalid in [
         None,
-        Some(Buckets::default()),
+        Some(BucketsDefinition::default()),
         both,
         explicit(&[]),
         explicit(&[1.0, 1.0]),

@@ -5,11 +5,11 @@ use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
 
-use super::params::{Buckets, MetricInfo, MetricValue, Params};
+use super::params::{BucketsDefinition, MetricInfo, MetricValue, Params};
 use crate::go_template::GoTemplate;
 use crate::url::has_host;
 
-/// Buckets of a distribution at most, as Google has it.
+/// BucketsDefinition of a distribution at most, as Google has it.
 const MAX_BUCKETS: usize = 200;
 
 fn root(field: &str) -> FieldPath {
@@ -90,9 +90,9 @@ fn metric(name: &str, info: &MetricInfo, instances: &[BoundInstance], problems: 
 }
 
 /// Why buckets cannot be used.
-fn flaw(buckets: Option<&Buckets>) -> Option<String> {
+fn flaw(buckets: Option<&BucketsDefinition>) -> Option<String> {
     let Some(buckets) = buckets else { return Some("there are none".to_owned()) };
-    let Buckets { linear_buckets, exponential_buckets, explicit_buckets } = buckets;
+    let BucketsDefinition { linear_buckets, exponential_buckets, explicit_buckets } = buckets;
     let number = |finite: i32| {
         let is_taken = usize::try_from(finite).is_ok_and(|finite| (1..=MAX_BUCKETS).contains(&finite));
         (!is_taken).then(|| format!("their number {finite} is not between 1 and {MAX_BUCKETS}"))

@@ -20,6 +20,7 @@ fn instance(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str
         template: template::find(template).unwrap(),
         leaves: keyed.chain(plain).collect(),
         messages: Vec::new(),
+        plan: None,
     }
 }
 

@@ -142,13 +142,39 @@ fn pods_without_room_are_told() {
     store.publish();
     let index = pods.index();
     assert!(index.is_incomplete && (3..50).contains(&index.len()), "{}", index.len());
-    assert!(store.bytes() < 8192);
+    assert!(store.bytes() < 8192 && !store.wants_list());
+    (3..100).for_each(|n| store.delete(object(&pod(&format!("cart-{n}"), ""))));
+    store.publish();
+    assert!(store.wants_list(), "there is room for others again");
     // A list in which all have room mends it.
     store.begin();
     store.list(object(&pod("cart-1", "10.0.0.1")));
     store.complete();
     store.publish();
     assert!(!pods.index().is_incomplete && pods.index().len() == 1);
+}
+
+/// Whoever makes pods chooses how long their labels are.
+#[test]
+fn what_pods_without_room_would_share_is_bounded() {
+    let most = 1 << 20;
+    let labelled = |n: u8| {
+        let label = n.to_string().repeat(50_000);
+        object(&with(pod(&format!("p{n}"), "10.0.0.1"), "/metadata/labels", json!({"l": label})))
+    };
+    let (pods, mut store) = PodStore::of(most);
+    store.begin();
+    (0..200).for_each(|n| {
+        store.list(labelled(n));
+        assert!(store.bytes() < most + MAX_REFUSED + (400 << 10), "{n}: {}", store.bytes());
+    });
+    store.complete();
+    store.publish();
+    assert!(pods.index().is_incomplete && !pods.index().is_empty());
+    for n in 0..200 {
+        store.apply(labelled(n));
+        assert!(store.bytes() < most + MAX_REFUSED + (400 << 10), "{n}: {}", store.bytes());
+    }
 }
 
 /// One change of a store and of a model.

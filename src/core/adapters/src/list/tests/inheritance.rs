@@ -14,6 +14,7 @@ async fn built(params: Params, env: &Env) -> Fixture {
         template: template::find("listentry").unwrap(),
         leaves: [leaf].into(),
         messages: Vec::new(),
+        plan: None,
     };
     let env = Env { commons: Arc::clone(&env.commons), ..test_env("h.istio-system") };
     fixture.handler = ListChecker::build(params, vec![bound], env.clone()).await.unwrap();

@@ -1,18 +1,25 @@
-//! The handler: what a call asks Redis for, and what its answer means.
+//! The handler: what a call asks Redis or a lease for, and what the answer means.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{Algorithm, Params, Quota};
+use super::super::{Algorithm, Params, Quota, lease_of};
+use super::answers::{Failure, Redis};
+use super::exchanges::Exchanges;
 use super::keys::{KeyStyle, WindowNames, override_digest};
-use super::link::{Link, Unconnected};
-use super::scripts::{Allocation, Window};
+use super::lease::MAX_LIMIT;
+use super::leases::{Called, Leases, Woken};
+use super::repeated::Repeated;
+use super::scripts::{Allocation, LeasedWindow, Window};
+use super::without_redis::{Unanswered, WithoutRedis};
 use crate::dimensions::Dimensions;
+use crate::quotas::key;
 use mixer_attribute::SignedDuration;
-use mixer_base::metrics::{Counter, Family, Metrics};
+use mixer_base::metrics::{Collect, Collected, Counter, Family, Metrics};
 use mixer_engine::adapter::{
     BoundInstance, HandleQuota, Handler, HandlerError, HandlerStatus, Instance, QuotaCall, QuotaResult, Reply,
 };
@@ -27,6 +34,8 @@ pub(super) struct Bound {
     /// In nanoseconds.
     length: i64,
     max_amount: i64,
+    /// How long a share lasts, in nanoseconds; 0: Redis is asked for each call.
+    lease: u64,
     overrides: Vec<Selected>,
 }
 
@@ -58,122 +67,239 @@ impl Bound {
             window,
             length,
             max_amount: quota.max_amount,
+            lease: lease_of(quota).nanos.max(0).cast_unsigned(),
             overrides: overrides.collect(),
         }
     }
 
+    /// How long a grant can be valid, in nanoseconds.
+    pub(super) fn length(&self) -> i64 {
+        self.length
+    }
+
+    /// How long a share lasts, in nanoseconds; 0: there are none.
+    pub(super) fn lease(&self) -> u64 {
+        self.lease
+    }
+
+    fn selected(&self, instance: &Instance<'_>) -> Option<&Selected> {
+        self.overrides.iter().find(|over| over.dimensions.match_all(instance))
+    }
+
+    fn limit(&self, selected: Option<&Selected>) -> i64 {
+        selected.map_or(self.max_amount, |over| over.max_amount).clamp(0, MAX_AMOUNT)
+    }
+
     fn allocation(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Allocation {
-        let selected = self.overrides.iter().find(|over| over.dimensions.match_all(instance));
-        let max_amount = selected.map_or(self.max_amount, |over| over.max_amount);
+        let selected = self.selected(instance);
         Allocation {
             keys: self.names.keys(instance, selected.map(|over| over.digest), call.deduplication_id),
             window: self.window,
             length: self.length,
-            max_amount: max_amount.clamp(0, MAX_AMOUNT),
+            max_amount: self.limit(selected),
             amount: call.amount.clamp(-MAX_AMOUNT, MAX_AMOUNT),
             best_effort: call.best_effort,
         }
+    }
+
+    fn leased(&self, instance: &Instance<'_>) -> Arc<LeasedWindow> {
+        let selected = self.selected(instance);
+        let keys = self.names.leased_keys(instance, selected.map(|over| over.digest));
+        Arc::new(LeasedWindow {
+            meta: keys.meta,
+            data: keys.data,
+            leases: keys.leases,
+            window: self.window,
+            length: self.length,
+            max_amount: self.limit(selected).min(MAX_LIMIT),
+            lease: self.lease,
+        })
     }
 }
 
 /// What all calls of a handler share.
 pub(super) struct Shared {
-    link: Arc<Link>,
-    timeout: Duration,
-    handler_name: Arc<str>,
-    failures: Failures,
+    pub(super) redis: Arc<Redis>,
+    pub(super) exchanges: Exchanges,
+    pub(super) repeated: Repeated,
+    pub(super) without_redis: WithoutRedis,
+    pub(super) handler_name: Arc<str>,
+    pub(super) answers: Answers,
 }
 
-/// Counts calls without an answer.
-struct Failures {
-    unavailable: Counter,
-    timeout: Counter,
-    error: Counter,
+/// Counts what answered calls.
+pub(super) struct Answers {
+    redis: Counter,
+    lease: Counter,
+    refused: Counter,
+    repeated: Counter,
 }
 
-/// Why a call has no answer.
-enum Failure {
-    Unavailable(Arc<str>),
-    Timeout,
-    Error(RedisError),
+impl Answers {
+    pub(super) fn new(metrics: &Metrics, handler_name: &str) -> Self {
+        let counter = |answer: &str| metrics.counter(Family::RedisquotaCalls, &[answer, handler_name]);
+        Self {
+            redis: counter("redis"),
+            lease: counter("lease"),
+            refused: counter("refused"),
+            repeated: counter("repeated"),
+        }
+    }
+}
+
+/// A call of a window with leases, which may wait.
+struct LeaseCall<'c> {
+    key: &'c [u8],
+    amount: i64,
+    best_effort: bool,
+    id: &'c str,
+    is_new: bool,
+}
+
+/// What became of it.
+enum LeaseResult {
+    Answered(QuotaResult),
+    Waits(oneshot::Receiver<Woken>, Arc<LeasedWindow>),
+    NoRoom,
 }
 
 impl Shared {
-    pub(super) fn new(link: Arc<Link>, timeout: Duration, metrics: &Metrics, handler_name: Arc<str>) -> Self {
-        let counter = |reason: &str| metrics.counter(Family::RedisquotaFailures, &[&handler_name, reason]);
-        let failures = Failures {
-            unavailable: counter("unavailable"),
-            timeout: counter("timeout"),
-            error: counter("error"),
-        };
-        Self { link, timeout, handler_name, failures }
+    pub(super) fn leases(&self) -> &Leases {
+        &self.exchanges.leases
     }
 
-    async fn allocate(self: Arc<Self>, allocation: Allocation) -> Result<QuotaResult, HandlerError> {
-        match self.attempt(&allocation).await {
+    /// Asks Redis. `key`: of the call, if that is needed without Redis.
+    async fn allocate(
+        self: Arc<Self>,
+        allocation: Allocation,
+        key: Option<Box<[u8]>>,
+        id: Option<String>,
+    ) -> Result<QuotaResult, HandlerError> {
+        // Nothing remembers what was released.
+        let may_repeat = allocation.amount >= 0;
+        match self.redis.ask::<(i64, i64)>(&allocation.invocation(), may_repeat).await {
             Ok((granted, nanos)) => {
+                self.answers.redis.increment();
                 Ok(QuotaResult { granted, valid_duration: SignedDuration::from_nanos(nanos.max(0)) })
             }
-            Err(failure) => Err(HandlerError::new(self.describe(failure))),
-        }
-    }
-
-    /// Asks Redis, a second time if the connection is lost meanwhile: an answer that did not arrive is repeated for the same id.
-    async fn attempt(&self, allocation: &Allocation) -> Result<(i64, i64), Failure> {
-        let due = Instant::now() + self.timeout;
-        let invocation = allocation.invocation();
-        // Nothing remembers what was released.
-        let mut may_repeat = allocation.amount >= 0;
-        loop {
-            let (mut connection, generation) = match self.link.get(due).await {
-                Ok(connected) => connected,
-                Err(Unconnected::Down(why)) => return Err(Failure::Unavailable(why)),
-                Err(Unconnected::Late) => return Err(Failure::Timeout),
-            };
-            match timeout_at(due, connection.invoke(&invocation)).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) if is_lost(&error) => {
-                    self.link.lost(generation);
-                    if !std::mem::take(&mut may_repeat) {
-                        return Err(Failure::Error(error));
-                    }
-                }
-                Ok(Err(error)) if error.is_timeout() => {
-                    self.link.suspect();
-                    return Err(Failure::Timeout);
-                }
-                Ok(Err(error)) => return Err(Failure::Error(error)),
-                Err(_) => {
-                    self.link.suspect();
-                    return Err(Failure::Timeout);
-                }
+            Err(failure) => {
+                let key = key.unwrap_or_default();
+                let call = Unanswered {
+                    key: &key,
+                    hash: self.leases().hash(&key),
+                    limit: allocation.max_amount,
+                    length: allocation.length,
+                    amount: allocation.amount,
+                    best_effort: allocation.best_effort,
+                };
+                self.unanswered(&failure, &call, id.as_deref())
             }
         }
     }
 
-    fn describe(&self, failure: Failure) -> String {
-        let (counter, text) = match failure {
-            Failure::Unavailable(why) => {
-                (&self.failures.unavailable, format!("Redis does not answer: {why}"))
-            }
-            Failure::Timeout => {
-                (&self.failures.timeout, format!("Redis does not answer within {:?}", self.timeout))
-            }
-            Failure::Error(error) => (&self.failures.error, format!("failed to run quota script: {error}")),
+    /// Answers a call without Redis. `id`: that of its deduplication, if grants are remembered here.
+    fn unanswered(
+        &self,
+        failure: &Failure,
+        call: &Unanswered<'_>,
+        id: Option<&str>,
+    ) -> Result<QuotaResult, HandlerError> {
+        let now = self.exchanges.now();
+        let answer = || self.without_redis.answer(&self.redis, failure, call, now);
+        let Some(id) = id.filter(|_| call.amount > 0 && self.without_redis.needs_key()) else {
+            return answer();
         };
-        counter.increment();
-        tracing::debug!(target: "adapters", adapter = &*self.handler_name, "{text}");
-        text
+        let mut error = None;
+        let grant = || answer().map_err(|why| error = Some(why)).ok();
+        let granted = self.repeated.or_grant(id, call.hash, now, grant);
+        match (granted, error) {
+            (_, Some(error)) => Err(error),
+            (granted, None) => Ok(granted.map_or_else(QuotaResult::default, |(result, _)| result)),
+        }
+    }
+
+    /// A call for an amount above 0 of a window with leases.
+    fn call(&self, call: &LeaseCall<'_>, window: impl FnOnce() -> Arc<LeasedWindow>) -> LeaseResult {
+        let now = self.exchanges.now();
+        let leases = self.leases();
+        let mut called = None;
+        let granted = self.repeated.or_grant(call.id, leases.hash(call.key), now, || {
+            let LeaseCall { key, amount, best_effort, is_new, .. } = *call;
+            match leases.call(key, amount, best_effort, is_new, now, window) {
+                Called::Granted(granted, valid) => {
+                    let valid = SignedDuration::from_nanos(i64::try_from(valid).unwrap_or(i64::MAX));
+                    Some(QuotaResult { granted, valid_duration: valid })
+                }
+                other => {
+                    called = Some(other);
+                    None
+                }
+            }
+        });
+        if let Some((result, is_repeated)) = granted {
+            let counter = if is_repeated { &self.answers.repeated } else { &self.answers.lease };
+            counter.increment();
+            return LeaseResult::Answered(result);
+        }
+        match called {
+            Some(Called::Waits(receiver, window)) => LeaseResult::Waits(receiver, window),
+            Some(Called::NoRoom) => LeaseResult::NoRoom,
+            _ => {
+                self.answers.refused.increment();
+                LeaseResult::Answered(QuotaResult::default())
+            }
+        }
+    }
+
+    /// Waits for an answer to a request of the lease, and repeats the call.
+    async fn wait(
+        self: Arc<Self>,
+        mut woken: oneshot::Receiver<Woken>,
+        window: Arc<LeasedWindow>,
+        allocation: Allocation,
+        key: Box<[u8]>,
+        id: String,
+    ) -> Result<QuotaResult, HandlerError> {
+        let due = Instant::now() + self.redis.timeout();
+        let (amount, best_effort) = (allocation.amount, allocation.best_effort);
+        let failure = loop {
+            match timeout_at(due, woken).await {
+                Err(_) => break Failure::Timeout,
+                Ok(Ok(Err(failure))) => break failure,
+                // The lease made room for another one, or was answered.
+                Ok(Err(_) | Ok(Ok(()))) => {}
+            }
+            let call = LeaseCall { key: &key, amount, best_effort, id: &id, is_new: false };
+            match self.call(&call, || Arc::clone(&window)) {
+                LeaseResult::Answered(result) => return Ok(result),
+                LeaseResult::Waits(receiver, _) => woken = receiver,
+                LeaseResult::NoRoom => return self.allocate(allocation, Some(key), Some(id)).await,
+            }
+        };
+        let call = Unanswered {
+            key: &key,
+            hash: self.leases().hash(&key),
+            limit: window.max_amount,
+            length: window.length,
+            amount,
+            best_effort,
+        };
+        self.unanswered(&failure, &call, Some(&id))
     }
 }
 
-/// Whether the server is not there any more, or is not the master any more.
-fn is_lost(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => true,
-        // Before Redis 7, the script fails with the error of its command as text.
-        ErrorKind::Server(_) => error.detail().is_some_and(|text| text.contains("READONLY")),
-        _ => !error.is_timeout() && (error.is_io_error() || error.is_unrecoverable_error()),
+impl Collect for Shared {
+    fn collect(&self, into: &mut Collected) {
+        let summary = self.leases().summary(self.exchanges.now());
+        let handler = &*self.handler_name;
+        into.add(Family::RedisquotaLeases, &[handler], summary.leases as f64);
+        into.add(Family::RedisquotaLeased, &[handler], summary.held as f64);
+        let is_out = self.redis.link.trouble().is_some();
+        into.add(
+            Family::RedisquotaOutage,
+            &[handler, self.without_redis.name()],
+            f64::from(u8::from(is_out)),
+        );
     }
 }
 
@@ -188,6 +314,18 @@ impl RedisHandler {
     pub(super) fn new(shared: Arc<Shared>, bound: Vec<Bound>) -> Self {
         Self { shared, bound }
     }
+
+    /// Whether and for how long shares are leased.
+    fn mode(&self) -> String {
+        let lengths = self.bound.iter().map(Bound::lease).filter(|length| *length > 0);
+        match lengths.clone().max() {
+            None => "exact: a round trip a call".to_owned(),
+            Some(longest) => {
+                let of = if lengths.count() == self.bound.len() { "" } else { ", others exact" };
+                format!("leases of up to {:?}{of}", Duration::from_nanos(longest))
+            }
+        }
+    }
 }
 
 impl Handler for RedisHandler {
@@ -196,24 +334,73 @@ impl Handler for RedisHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        HandlerStatus {
-            trouble: self.shared.link.trouble(),
-            notes: vec![("server", self.shared.link.shown().to_owned())],
-            ..HandlerStatus::default()
+        let link = &self.shared.redis.link;
+        let mut notes = vec![
+            ("server", link.shown().to_owned()),
+            ("mode", self.mode()),
+            ("without Redis", self.shared.without_redis.describe()),
+        ];
+        if self.bound.iter().any(|bound| bound.lease > 0) {
+            let summary = self.shared.leases().summary(self.shared.exchanges.now());
+            let live = format!("{}, of {} in all; {} bytes", summary.leases, summary.held, summary.bytes);
+            notes.push(("live leases", live));
+            notes.push(("given back", summary.returned.to_string()));
+            notes.push(("lost", summary.lost.to_string()));
         }
+        HandlerStatus { trouble: link.trouble(), notes, ..HandlerStatus::default() }
     }
 
     fn degradation(&self) -> Option<String> {
-        self.shared.link.trouble()
+        self.shared.redis.link.trouble()
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        Box::pin(async move {
+            // What is not given back in time is lost, as that of a server that died.
+            let _ = tokio::time::timeout(deadline, self.shared.exchanges.end()).await;
+            Ok(())
+        })
     }
 }
 
 impl HandleQuota for RedisHandler {
     fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
+        thread_local! {
+            static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
         let Some(bound) = self.bound.get(instance.bound) else {
             let text = format!("did not find limit defined for quota {}", instance.name);
             return Reply::Ready(Err(HandlerError::new(text)));
         };
-        Reply::Later(Box::pin(Arc::clone(&self.shared).allocate(bound.allocation(instance, call))))
+        let shared = &self.shared;
+        let is_leased = bound.lease > 0 && call.amount > 0;
+        if !is_leased && !shared.without_redis.needs_key() {
+            let allocation = bound.allocation(instance, call);
+            return Reply::Later(Box::pin(Arc::clone(shared).allocate(allocation, None, None)));
+        }
+        KEY.with(|scratch| {
+            let mut key = scratch.borrow_mut();
+            key::encode(instance, &mut key);
+            let (amount, best_effort) = (call.amount.min(MAX_AMOUNT), call.best_effort);
+            let id = call.deduplication_id;
+            let later = || (bound.allocation(instance, call), Box::from(&**key), id.to_owned());
+            if is_leased {
+                let lease_call = LeaseCall { key: &key, amount, best_effort, id, is_new: true };
+                match shared.call(&lease_call, || bound.leased(instance)) {
+                    LeaseResult::Answered(result) => return Reply::Ready(Ok(result)),
+                    LeaseResult::Waits(woken, window) => {
+                        let (allocation, key, id) = later();
+                        let waits = Arc::clone(shared).wait(woken, window, allocation, key, id);
+                        return Reply::Later(Box::pin(waits));
+                    }
+                    LeaseResult::NoRoom => {}
+                }
+            }
+            let (allocation, key, id) = later();
+            Reply::Later(Box::pin(Arc::clone(shared).allocate(allocation, Some(key), Some(id))))
+        })
     }
 }

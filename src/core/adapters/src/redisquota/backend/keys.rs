@@ -26,6 +26,14 @@ pub(super) struct KeyStyle {
     pub(super) istio: bool,
 }
 
+/// The keys of a window of which shares are leased.
+#[derive(Debug)]
+pub(super) struct LeasedKeys {
+    pub(super) meta: Vec<u8>,
+    pub(super) data: Vec<u8>,
+    pub(super) leases: Vec<u8>,
+}
+
 /// The names of the windows of an instance.
 #[derive(Debug)]
 pub(super) struct WindowNames {
@@ -89,6 +97,14 @@ impl WindowNames {
             }
             text => push_text(name, text),
         }
+    }
+
+    /// The keys of a window of which shares are leased.
+    pub(super) fn leased_keys(&self, instance: &Instance<'_>, selected: Option<u32>) -> LeasedKeys {
+        let name = self.window(instance, selected);
+        let (before, after): (&[u8], &[u8]) = if self.style.cluster { (b"{", b"}") } else { (b"", b"") };
+        let key = |suffix: &[u8]| [before, &*name, after, suffix].concat();
+        LeasedKeys { meta: key(b".meta"), data: key(b".data"), leases: key(b".leases") }
     }
 
     /// The keys of an allocation.

@@ -8,8 +8,8 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult,
-    ScriptInvocation, TlsMode,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
+    RedisResult, ScriptInvocation, TlsMode,
 };
 
 use super::super::Params;
@@ -48,7 +48,10 @@ pub(super) enum Connection {
 
 impl Connection {
     /// Calls a script.
-    pub(super) async fn invoke(&mut self, script: &ScriptInvocation<'_>) -> RedisResult<(i64, i64)> {
+    pub(super) async fn invoke<T: FromRedisValue>(
+        &mut self,
+        script: &ScriptInvocation<'_>,
+    ) -> RedisResult<T> {
         match self {
             Connection::Single(connection) => script.invoke_async(connection).await,
             Connection::Cluster(connection) => script.invoke_async(connection).await,

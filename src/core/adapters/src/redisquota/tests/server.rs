@@ -8,10 +8,10 @@ use std::time::Duration;
 use redis::{Client, Cmd, FromRedisValue};
 
 /// How long anything may take on a busy machine.
-pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+pub(in crate::redisquota) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server on a port of its own; ends with the value.
-pub(super) struct RedisServer {
+pub(in crate::redisquota) struct RedisServer {
     process: Child,
     port: u16,
     directory: tempfile::TempDir,
@@ -20,7 +20,7 @@ pub(super) struct RedisServer {
 
 impl RedisServer {
     /// Starts a server with more arguments, and waits until it answers.
-    pub(super) async fn start(arguments: &[&str]) -> Self {
+    pub(in crate::redisquota) async fn start(arguments: &[&str]) -> Self {
         // Another test may take the port before the server does.
         for _ in 0..10 {
             if let Some(server) = Self::try_start(free_port(), arguments).await {
@@ -38,34 +38,34 @@ impl RedisServer {
         server.answers().await.then_some(server)
     }
 
-    pub(super) fn address(&self) -> String {
+    pub(in crate::redisquota) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::redisquota) fn port(&self) -> u16 {
         self.port
     }
 
     /// Kills it, as a crash does.
-    pub(super) fn kill(&mut self) {
+    pub(in crate::redisquota) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     /// Starts it again on its port, without data.
-    pub(super) async fn restart(&mut self) {
+    pub(in crate::redisquota) async fn restart(&mut self) {
         self.process = spawn(self.port, self.directory.path(), &self.arguments);
         assert!(self.answers().await, "redis-server does not start again");
     }
 
     /// Stops or continues it, as a machine that hangs.
-    pub(super) fn signal(&self, signal: &str) {
+    pub(in crate::redisquota) fn signal(&self, signal: &str) {
         let status = Command::new("kill").arg(signal).arg(self.process.id().to_string()).status().unwrap();
         assert!(status.success());
     }
 
     /// The answer to a command.
-    pub(super) async fn ask<T: FromRedisValue>(&self, command: &str) -> T {
+    pub(in crate::redisquota) async fn ask<T: FromRedisValue>(&self, command: &str) -> T {
         let client = Client::open(format!("redis://{}", self.address())).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         words(command).query_async(&mut connection).await.unwrap()
@@ -101,7 +101,7 @@ impl Drop for RedisServer {
 }
 
 /// A command as one writes it.
-pub(super) fn words(command: &str) -> Cmd {
+pub(in crate::redisquota) fn words(command: &str) -> Cmd {
     let mut words = command.split(' ');
     let mut cmd = redis::cmd(words.next().unwrap());
     cmd.arg(words.collect::<Vec<_>>());
@@ -109,7 +109,7 @@ pub(super) fn words(command: &str) -> Cmd {
 }
 
 /// Waits until `holds`.
-pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(in crate::redisquota) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !holds().await {
         assert!(begun.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
@@ -119,7 +119,7 @@ pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 /// A free loopback port, never the same twice in one process; below the ports of outgoing connections, which could take the port of a
 /// server that is started again.
-pub(super) fn free_port() -> u16 {
+pub(in crate::redisquota) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Other processes begin elsewhere.
     let first = std::process::id().wrapping_mul(7919);

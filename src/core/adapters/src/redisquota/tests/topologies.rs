@@ -78,6 +78,52 @@ async fn a_node_of_a_cluster_that_is_away_grants_nothing() {
 }
 
 #[tokio::test]
+async fn leases_of_a_cluster_grant_no_more_than_the_limit_while_a_node_is_away() {
+    let mut nodes = cluster().await;
+    let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+    let timeout = SignedDuration::from_nanos(300_000_000);
+    let leased = Quota {
+        valid_duration: SignedDuration::from_secs(3600),
+        max_amount: 200,
+        lease_duration: SignedDuration::from_secs(1),
+        ..quota()
+    };
+    let with = Params { cluster: true, timeout, quotas: vec![leased], ..params(&addresses.join(",")) };
+    let (handler, env) = handler(with).await;
+    let mut sums = [0_i64; 12];
+    let mut round = async |round: &str, calls: i64| {
+        let mut all_answer = true;
+        for call in 0..calls {
+            for (service, sum) in sums.iter_mut().enumerate() {
+                let id = format!("{round}-{call}-{service}");
+                match allocate(&*handler, &format!("s{service}"), &id, 1, true).await {
+                    Ok(result) => *sum += result.granted,
+                    Err(_) => all_answer = false,
+                }
+            }
+        }
+        (all_answer, sums.iter().copied().min().unwrap_or(0), sums.iter().copied().max().unwrap_or(0))
+    };
+    until("all nodes answer", async || round("a", 1).await.0).await;
+    assert!(round("b", 50).await.1 >= 50);
+    nodes[2].kill();
+    round("c", 3).await;
+    nodes[2].restart().await;
+    let mut number = 0;
+    until("all nodes answer again", async || {
+        number += 1;
+        round(&format!("d{number}"), 1).await.0
+    })
+    .await;
+    // The node that was killed has lost what it counted.
+    assert!(round("e", 500).await.2 <= 2 * 200);
+    for node in &nodes {
+        assert!(node.ask::<i64>("DBSIZE").await > 0, "all nodes have windows");
+    }
+    env.tasks.shut_down().await;
+}
+
+#[tokio::test]
 async fn a_handler_follows_the_master_that_sentinels_name() {
     let master = RedisServer::start(&[]).await;
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
 use mixer_base::budget::Account;
 
-use super::limit::Limit;
+use super::Limit;
 
 /// Most slots that a window stores. A window that needs more has wider slots: amounts are then available again up to a 512th of
 /// its length late. Windows of up to 102.4 s, and longer ones that are used rarely, are exact.
@@ -21,7 +21,7 @@ const TICKS_PER_SECOND: i64 = 10;
 /// are evicted, which frees their amounts: with more live keys than fit, a limit is enforced for the keys used last. A cell that
 /// cannot be stored is granted nothing.
 #[derive(Debug)]
-pub(super) struct Cells {
+pub(crate) struct Cells {
     table: BoundedTable<Cell>,
     /// New cells that could not be stored.
     rejected: u64,
@@ -89,17 +89,17 @@ impl Bounded for Cell {
 
 impl Cells {
     /// No cells yet; their bytes are taken from `account`.
-    pub(super) fn new(account: Arc<Account>) -> Self {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
         Self { table: BoundedTable::within(account, WhenFull::Evict), rejected: 0, taken: 0 }
     }
 
     /// Bytes that count against the budget.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.table.bytes()
     }
 
     /// The key of every cell with an amount in use, and the amount.
-    pub(super) fn in_use(&self, now: u64) -> impl Iterator<Item = (&[u8], i64)> {
+    pub(crate) fn in_use(&self, now: u64) -> impl Iterator<Item = (&[u8], i64)> {
         let tick = now / TICK;
         self.table.iter().filter_map(move |cell| {
             let used = cell.usage.in_use_at(tick);
@@ -108,14 +108,14 @@ impl Cells {
     }
 
     /// Cells in use that were lost to the budget since the last call.
-    pub(super) fn take_lost(&mut self) -> u64 {
+    pub(crate) fn take_lost(&mut self) -> u64 {
         let lost = self.table.evicted() + self.rejected;
         lost - std::mem::replace(&mut self.taken, lost)
     }
 
     /// Allocates `amount` > 0, or what is available of it if `best_effort`. Returns the amount granted, and whether it is
     /// granted for the duration of the limit.
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &mut self,
         hash: u64,
         key: &[u8],
@@ -162,7 +162,7 @@ impl Cells {
     }
 
     /// Releases up to `amount` > 0. Returns the amount released.
-    pub(super) fn release(&mut self, hash: u64, key: &[u8], amount: i64, now: u64) -> i64 {
+    pub(crate) fn release(&mut self, hash: u64, key: &[u8], amount: i64, now: u64) -> i64 {
         let tick = now / TICK;
         let released = self.table.modify(
             hash,
@@ -189,7 +189,7 @@ impl Cells {
 
     /// The amount in use, and in how many nanoseconds the oldest part of it is available again; 0 if none is in use, or if it
     /// is in use until released.
-    pub(super) fn level(&self, hash: u64, key: &[u8], now: u64) -> (i64, u64) {
+    pub(crate) fn level(&self, hash: u64, key: &[u8], now: u64) -> (i64, u64) {
         let tick = now / TICK;
         match self.table.find(hash, |cell| *cell.key == *key).map(|cell| &cell.usage) {
             None => (0, 0),

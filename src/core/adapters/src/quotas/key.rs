@@ -10,7 +10,7 @@ const DIGEST: u8 = 0xfe;
 
 /// Writes an injective encoding of the instance and its values to `out`. Values of more than [`MAX_KEY_BYTES`] are replaced by their
 /// digest, so that no client evicts the cells of others by the length of its values.
-pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
+pub(crate) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
     out.clear();
     encode_values(instance, out);
     if out.len() > MAX_KEY_BYTES {
@@ -54,7 +54,7 @@ fn encode_values(instance: &Instance<'_>, out: &mut Vec<u8>) {
 }
 
 /// Decodes a key of [`encode`] for display: the bound instance and the values of its dimensions.
-pub(super) fn describe(key: &[u8]) -> Option<(usize, String)> {
+pub(crate) fn describe(key: &[u8]) -> Option<(usize, String)> {
     let mut rest = key;
     let bound = u32::from_le_bytes(take(&mut rest)?) as usize;
     let mut values = Vec::new();

@@ -7,17 +7,17 @@ use mixer_base::budget::Account;
 
 /// A recorded answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The amount granted or released.
-    pub(super) granted: i64,
+    pub(crate) granted: i64,
     /// On the clock of the handler, in nanoseconds; `None`: the grant has no duration.
-    pub(super) expires: Option<u64>,
+    pub(crate) expires: Option<u64>,
 }
 
 /// Answers of the current period and of the one before. Beyond the account of the handler, the oldest answers are evicted: ids are then
 /// remembered for less than the configured time.
 #[derive(Debug)]
-pub(super) struct Dedup {
+pub(crate) struct Dedup {
     start: u64,
     length: u64,
     period: u64,
@@ -44,25 +44,36 @@ impl Bounded for Answer {
 
 impl Dedup {
     /// Periods of `length` nanoseconds, counted from `start`. Bytes are taken from `account`.
-    pub(super) fn new(start: u64, length: u64, account: Arc<Account>) -> Self {
+    pub(crate) fn new(start: u64, length: u64, account: Arc<Account>) -> Self {
         let answers = BoundedTable::within(account, WhenFull::Evict);
         Self { start, length, period: 0, answers }
     }
 
     /// Moves to the period of `now`, never back.
-    pub(super) fn advance(&mut self, now: u64) {
+    pub(crate) fn advance(&mut self, now: u64) {
         self.period = self.period.max(now.saturating_sub(self.start) / self.length.max(1));
     }
 
     /// The answer recorded for `id`.
-    pub(super) fn find(&self, hash: u64, id: &[u8]) -> Option<Record> {
+    pub(crate) fn find(&self, hash: u64, id: &[u8]) -> Option<Record> {
         let id = &*stored_key(id);
         let is_current = |answer: &Answer| *answer.id == *id && !answer.is_expired(self.period);
         self.answers.find(hash, is_current).map(|answer| answer.record)
     }
 
+    /// Records another answer for an id that has one.
+    #[cfg_attr(
+        not(feature = "adapter-redisquota"),
+        expect(dead_code, reason = "redisquota forgets answers early")
+    )]
+    pub(crate) fn replace(&mut self, hash: u64, id: &[u8], record: Record) {
+        let stored = &*stored_key(id);
+        self.answers.remove(hash, |answer| *answer.id == *stored);
+        self.insert(hash, id, record);
+    }
+
     /// Records the answer for an id that has none.
-    pub(super) fn insert(&mut self, hash: u64, id: &[u8], record: Record) {
+    pub(crate) fn insert(&mut self, hash: u64, id: &[u8], record: Record) {
         let answer = Answer { id: (*stored_key(id)).into(), period: self.period, record };
         self.answers.insert(hash, answer, self.period);
     }

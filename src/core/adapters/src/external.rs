@@ -1,0 +1,436 @@
+//! Adapters out of process: every call goes to the server that a handler names, over the protocol of Istio's gRPC adapters.
+//!
+//! The messages of instances are written by [plans](mixer_engine::template::Plan), compiled when a snapshot is built. A call fails at once
+//! while there is no connection, and is never tried again. Calls of a server that hangs are bounded by the pool of the handler.
+
+mod connection;
+mod output;
+mod session;
+
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use parking_lot::Mutex;
+use prost::Message as _;
+
+use crate::AdapterOptions;
+use crate::bypass::{check_result, duration};
+use connection::Connection;
+use mixer_config::message::DecodeError;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
+use mixer_engine::adapter::{
+    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, DecodeParams,
+    Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota, HandleReport,
+    Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
+};
+use mixer_engine::snapshot::ExternalHandler;
+use mixer_engine::template::{Plan, TemplateInfo, Variety, WireType, put_bytes, put_length, put_tag};
+use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
+use output::OutputReader;
+
+/// The timeout of a call, unless the handler has one.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The room that the message of an instance usually needs.
+const USUAL_MESSAGE: usize = 512;
+
+/// The adapter of all handlers whose adapters are out of process.
+#[derive(Debug)]
+pub(crate) struct External;
+
+static INFO: AdapterInfo =
+    AdapterInfo { name: "external", about: "Calls adapters out of process", templates: &[] };
+
+impl ErasedAdapter for External {
+    fn info(&self) -> &'static AdapterInfo {
+        &INFO
+    }
+}
+
+impl DecodeParams for External {
+    /// The parameters of such handlers are those of their own adapters: the snapshot decodes them.
+    fn decode(&self, _: Option<&Node>, _: FieldPath) -> (ErasedParams, Vec<DecodeError>) {
+        (ErasedParams::empty(), Vec::new())
+    }
+
+    fn check_power(&self, _: &ErasedParams) -> CheckPower {
+        CheckPower::Decides
+    }
+}
+
+impl BuildHandler for External {
+    fn validate(&self, params: &ErasedParams, _: &[BoundInstance], problems: &mut Diagnostics) {
+        let Some(handler) = params.get::<ExternalHandler>() else { return };
+        if let Err(problem) = connection::check(&handler.connection) {
+            let (field, text) = problem;
+            let field = FieldPath::root().field("connection").join(&field);
+            // Building says the same.
+            problems.push(Diagnostic::error(NOT_BUILT, field, text));
+        }
+    }
+
+    fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture {
+        let handler = params.get::<ExternalHandler>();
+        Box::pin(async move {
+            let handler = handler.ok_or_else(|| BuildError::Unconnected("no connection".to_owned()))?;
+            let process = Process::build(&handler, instances, &env).await?;
+            Ok(Box::new(process) as Box<dyn Handler>)
+        })
+    }
+}
+
+/// How instances of one template are sent.
+struct Target {
+    path: PathAndQuery,
+    template: Arc<TemplateInfo>,
+    output: Option<OutputReader>,
+}
+
+/// An instance that the handler was built with.
+struct Bound {
+    plan: Arc<Plan>,
+    target: Arc<Target>,
+}
+
+/// A handler whose adapter is a process.
+struct Process {
+    connection: Arc<Connection>,
+    instances: Vec<Bound>,
+    /// The encoded field with the parameters of the adapter; empty if it takes none.
+    config: Vec<u8>,
+    /// Number of the next call.
+    calls: AtomicU64,
+    timeout: Option<Duration>,
+    session: Option<session::Session>,
+    health: Arc<Health>,
+}
+
+/// Whether the last call failed.
+#[derive(Debug, Default)]
+struct Health {
+    is_failing: AtomicBool,
+    trouble: Mutex<Option<String>>,
+}
+
+impl Health {
+    fn succeeded(&self) {
+        if self.is_failing.load(Ordering::Relaxed) {
+            self.is_failing.store(false, Ordering::Relaxed);
+            *self.trouble.lock() = None;
+        }
+    }
+
+    fn failed(&self, text: &str) {
+        *self.trouble.lock() = Some(text.to_owned());
+        self.is_failing.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Process {
+    async fn build(
+        handler: &ExternalHandler,
+        instances: Vec<BoundInstance>,
+        env: &Env,
+    ) -> Result<Self, BuildError> {
+        let as_istio_mixer = env.commons.get::<AdapterOptions>().as_istio_mixer;
+        let connection =
+            Connection::new(&handler.connection, as_istio_mixer).map_err(BuildError::Unconnected)?;
+        let connection = Arc::new(connection);
+        let configured = handler.connection.timeout.map(|timeout| timeout.to_std_or_zero());
+        // compat(1.3): without a timeout, only the deadline of the caller bounds a call.
+        let default = (!as_istio_mixer).then_some(CALL_TIMEOUT);
+        let timeout = configured.filter(|timeout| !timeout.is_zero()).or(default);
+        let session = match handler.session_based && !as_istio_mixer {
+            true => session::open(&connection, handler, &instances, timeout.unwrap_or(CALL_TIMEOUT)).await?,
+            false => None,
+        };
+        let mut config = Vec::new();
+        if let Some(any) = handler.config.as_ref().filter(|_| !handler.session_based) {
+            put_tag(2, WireType::Bytes, &mut config);
+            let written: Result<(), std::convert::Infallible> = put_length(&mut config, |out| {
+                put_bytes(1, any.type_url.as_bytes(), out);
+                if !any.value.is_empty() {
+                    put_bytes(2, &any.value, out);
+                }
+                Ok(())
+            });
+            debug_assert!(written.is_ok());
+        }
+        let instances = bind(&instances, as_istio_mixer)?;
+        // Ids of several handlers of one adapter do not collide.
+        let calls = AtomicU64::new(std::hash::RandomState::new().hash_one(&*env.handler_name) >> 1);
+        Ok(Self { connection, instances, config, calls, timeout, session, health: Arc::default() })
+    }
+
+    fn bound(&self, instance: &Instance<'_>) -> Result<&Bound, HandlerError> {
+        let unbound = || HandlerError::new(format!("instance {} is not bound to the handler", instance.name));
+        self.instances.get(instance.bound).ok_or_else(unbound)
+    }
+
+    fn write(&self, bound: &Bound, instance: &Instance<'_>, out: &mut Vec<u8>) -> Result<(), HandlerError> {
+        put_tag(1, WireType::Bytes, out);
+        put_length(out, |out| bound.plan.write(instance.name, instance.values, out))
+            .map_err(|error| HandlerError::of_request(format!("instance {}: {error}", instance.name)))
+    }
+
+    /// A request with one instance.
+    fn request(&self, instance: &Instance<'_>) -> Result<(&Bound, Vec<u8>), HandlerError> {
+        let bound = self.bound(instance)?;
+        let mut out = Vec::with_capacity(USUAL_MESSAGE + self.config.len());
+        self.write(bound, instance, &mut out)?;
+        out.extend_from_slice(&self.config);
+        Ok((bound, out))
+    }
+
+    /// Adds the id of the next call.
+    fn put_id(&self, out: &mut Vec<u8>) {
+        let id = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut digits = [0_u8; 20];
+        let mut at = digits.len();
+        let mut left = id;
+        loop {
+            at -= 1;
+            if let Some(digit) = digits.get_mut(at) {
+                *digit = b'0' + (left % 10) as u8;
+            }
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        put_bytes(3, digits.get(at..).unwrap_or_default(), out);
+    }
+
+    /// The reply of a call, read by `read`.
+    fn call<T: Send + 'static>(
+        &self,
+        target: &Arc<Target>,
+        request: Vec<u8>,
+        read: impl FnOnce(Bytes, &Target) -> Result<T, String> + Send + 'static,
+    ) -> Reply<T> {
+        let (connection, target, health) =
+            (Arc::clone(&self.connection), Arc::clone(target), Arc::clone(&self.health));
+        let timeout = self.timeout;
+        Reply::Later(Box::pin(async move {
+            let path = target.path.clone();
+            let answer = connection.call(path, request, timeout).await;
+            let result = answer.and_then(|answer| read(answer, &target));
+            match result {
+                Ok(result) => {
+                    health.succeeded();
+                    Ok(result)
+                }
+                Err(text) => {
+                    let (method, address) = (target.path.as_str(), connection.address());
+                    mixer_base::warn_limited!(1, error = %text, "unable to connect to:{method}, {address}");
+                    health.failed(&text);
+                    Err(HandlerError::new(text))
+                }
+            }
+        }))
+    }
+}
+
+/// The plans of the instances, and what they are sent to.
+fn bind(instances: &[BoundInstance], as_istio_mixer: bool) -> Result<Vec<Bound>, BuildError> {
+    let mut targets: Vec<Arc<Target>> = Vec::new();
+    let mut bound = Vec::with_capacity(instances.len());
+    for instance in instances {
+        let refused = |why: &str| BuildError::Refused(format!("instance {}: {why}", instance.name));
+        let external =
+            instance.template.external.as_ref().ok_or_else(|| refused("its template is built in"))?;
+        let plan = instance.plan.clone().ok_or_else(|| refused("it has no plan"))?;
+        let known = targets.iter().find(|target| Arc::ptr_eq(&target.template, &instance.template));
+        let target = match known {
+            Some(target) => Arc::clone(target),
+            None => {
+                let path =
+                    PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(external.method.path.as_bytes()));
+                let path = path.map_err(|_| refused("the name of its service is none"))?;
+                let output = external.output.map(|message| {
+                    OutputReader::new(&instance.template, &external.schema, message, as_istio_mixer)
+                });
+                let target = Arc::new(Target { path, template: Arc::clone(&instance.template), output });
+                targets.push(Arc::clone(&target));
+                target
+            }
+        };
+        bound.push(Bound { plan, target });
+    }
+    Ok(bound)
+}
+
+/// The response of a check with output.
+#[derive(Clone, PartialEq, prost::Message)]
+struct CheckWithOutput {
+    #[prost(message, optional, tag = "1")]
+    result: Option<model::CheckResult>,
+    #[prost(bytes = "bytes", tag = "2")]
+    output: Bytes,
+}
+
+/// The error of a response that cannot be decoded.
+fn undecodable(error: &dyn std::fmt::Display) -> String {
+    format!("rpc error: code = Internal desc = grpc: failed to unmarshal the received message {error}")
+}
+
+impl HandleCheck for Process {
+    fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
+        let (bound, mut request) = match self.request(instance) {
+            Ok(request) => request,
+            Err(error) => return Reply::Ready(Err(error)),
+        };
+        self.put_id(&mut request);
+        self.call(&bound.target, request, |answer, target| {
+            if target.template.variety != Variety::CheckWithOutput {
+                return model::CheckResult::decode(answer)
+                    .map(check_result)
+                    .map_err(|error| undecodable(&error));
+            }
+            let answer = CheckWithOutput::decode(answer).map_err(|error| undecodable(&error))?;
+            let mut result = check_result(answer.result.unwrap_or_default());
+            if let Some(reader) = target.output.as_ref().filter(|_| result.status.code == 0) {
+                result.output = reader.read(&answer.output).map_err(|error| undecodable(&error))?;
+            }
+            Ok(result)
+        })
+    }
+}
+
+impl HandleReport for Process {
+    fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        let Some(first) = instances.first() else { return Reply::Ready(Ok(())) };
+        let mut request = Vec::with_capacity(USUAL_MESSAGE * instances.len() + self.config.len());
+        let mut errors = Vec::new();
+        for instance in instances {
+            let start = request.len();
+            // One that cannot be written does not stop the others.
+            let written = self.bound(instance).and_then(|bound| self.write(bound, instance, &mut request));
+            if let Err(error) = written {
+                request.truncate(start);
+                errors.push(error);
+            }
+        }
+        let target = match (self.bound(first), errors.len() == instances.len()) {
+            (Ok(bound), false) => Arc::clone(&bound.target),
+            (Err(error), _) => return Reply::Ready(Err(error)),
+            (Ok(_), true) => return Reply::Ready(Err(joined(errors, None))),
+        };
+        request.extend_from_slice(&self.config);
+        self.put_id(&mut request);
+        let reply = self.call(&target, request, |_, _| Ok(()));
+        if errors.is_empty() {
+            return reply;
+        }
+        Reply::Later(Box::pin(async move {
+            let called = match reply {
+                Reply::Ready(result) => result,
+                Reply::Later(future) => future.await,
+            };
+            Err(joined(errors, called.err()))
+        }))
+    }
+}
+
+/// One error of several.
+fn joined(mut errors: Vec<HandlerError>, last: Option<HandlerError>) -> HandlerError {
+    errors.extend(last);
+    let is_of_request = errors.iter().all(|error| error.is_of_request);
+    let texts: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+    HandlerError { message: mixer_engine::adapter::join_errors(&texts), is_of_request }
+}
+
+impl HandleQuota for Process {
+    fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
+        let (bound, mut request) = match self.request(instance) {
+            Ok(request) => request,
+            Err(error) => return Reply::Ready(Err(error)),
+        };
+        put_bytes(3, call.deduplication_id.as_bytes(), &mut request);
+        let params = model::quota_request::QuotaParams { amount: call.amount, best_effort: call.best_effort };
+        let name = instance.name.to_owned();
+        let quota = model::QuotaRequest { quotas: [(name.clone(), params)].into() };
+        put_bytes(4, &quota.encode_to_vec(), &mut request);
+        self.call(&bound.target, request, move |answer, _| {
+            let answer = model::QuotaResult::decode(answer).map_err(|error| undecodable(&error))?;
+            let Some(granted) = answer.quotas.get(&name) else {
+                let names: Vec<&str> = answer.quotas.keys().map(String::as_str).collect();
+                let names = names.join(", ");
+                return Err(format!(
+                    "remote server did not respond with the requested quota '{name}'. quotas granted: {names}"
+                ));
+            };
+            let valid_duration = duration(granted.valid_duration);
+            Ok(QuotaResult { granted: granted.granted_amount, valid_duration })
+        })
+    }
+}
+
+impl HandleGenerate for Process {
+    fn generate(&self, instance: &Instance<'_>) -> Reply<Generated> {
+        let (bound, mut request) = match self.request(instance) {
+            Ok(request) => request,
+            Err(error) => return Reply::Ready(Err(error)),
+        };
+        self.put_id(&mut request);
+        let reply = self.call(&bound.target, request, |answer, target| {
+            let values = match &target.output {
+                Some(reader) => reader.read(&answer).map_err(|error| undecodable(&error))?,
+                None => Vec::new(),
+            };
+            Ok(Generated { values })
+        });
+        let failed = |error: HandlerError| HandlerError {
+            message: format!("internal: failed to make an RPC to an APA: {}", error.message),
+            ..error
+        };
+        match reply {
+            Reply::Ready(result) => Reply::Ready(result.map_err(failed)),
+            Reply::Later(future) => Reply::Later(Box::pin(async move { future.await.map_err(failed) })),
+        }
+    }
+}
+
+impl Handler for Process {
+    fn as_check(&self) -> Option<&dyn HandleCheck> {
+        Some(self)
+    }
+
+    fn as_quota(&self) -> Option<&dyn HandleQuota> {
+        Some(self)
+    }
+
+    fn as_report(&self) -> Option<&dyn HandleReport> {
+        Some(self)
+    }
+
+    fn as_generate(&self) -> Option<&dyn HandleGenerate> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let mut notes = vec![("address", self.connection.address().to_owned())];
+        if let Some(session) = &self.session {
+            notes.push(("session", session.id.clone()));
+        }
+        HandlerStatus { trouble: self.health.trouble.lock().clone(), notes, ..HandlerStatus::default() }
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        Box::pin(async move {
+            match &self.session {
+                Some(session) => session.close(&self.connection, deadline).await.map_err(HandlerError::new),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

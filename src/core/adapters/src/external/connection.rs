@@ -1,0 +1,219 @@
+//! The connection of a handler: address, TLS and credentials.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey};
+
+use mixer_config::FieldPath;
+use mixer_engine::snapshot::decode::{
+    AuthHeader, Authentication, Connection as Settings, Mutual, OAuth, Tls,
+};
+use mixer_remote::{
+    ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, OAuthOptions, OAuthTokens, Secret,
+    ServerIdentity, grpc_error_text,
+};
+
+/// The roots that Istio Mixer trusts beside those of `caCertificates`.
+const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// Switches the comparison of URIs in certificates off.
+const ANY_PEER: &str = "BYPASS_OOP_MTLS_SAN_VERIFICATION";
+const NO_TOKEN: &str = "failed build tls dial option: cannot get grpc per rpc credentials";
+
+/// What calls go through.
+#[derive(Debug)]
+pub(super) struct Connection {
+    channel: GrpcChannel,
+    credentials: Option<Credentials>,
+}
+
+/// The credential of each call.
+#[derive(Debug)]
+struct Credentials {
+    header: MetadataKey<Ascii>,
+    /// Written before the token.
+    prefix: &'static str,
+    token: Token,
+}
+
+#[derive(Debug)]
+enum Token {
+    File(Credential),
+    OAuth(Arc<OAuthTokens>),
+}
+
+/// Checks what needs no file. Errors: the field, relative to the connection, and what is wrong.
+pub(super) fn check(settings: &Settings) -> Result<(), (FieldPath, String)> {
+    if settings.address.is_empty() {
+        return Err((FieldPath::root().field("address"), "empty connection address".to_owned()));
+    }
+    let Some(authentication) = &settings.authentication else { return Ok(()) };
+    let field = FieldPath::root().field("authentication");
+    match (&authentication.tls, &authentication.mutual) {
+        (Some(tls), _) => check_token(tls).map_err(|why| (field.field("tls"), format!("{NO_TOKEN} {why}"))),
+        (None, Some(_)) => Ok(()),
+        (None, None) => Err((field, "authentication type is unexpected: <nil>".to_owned())),
+    }
+}
+
+/// Checks that there is a token, and a header for it.
+fn check_token(tls: &Tls) -> Result<(), &'static str> {
+    match (&tls.token_path, &tls.oauth) {
+        (Some(path), _) if path.is_empty() => return Err("token path should not be empty"),
+        (Some(_), _) => {}
+        (None, Some(oauth)) if oauth.client_secret.is_empty() => return Err("oauth secret cannot be empty"),
+        (None, Some(_)) => return Ok(()),
+        (None, None) => return Err("unexpected tls token source type"),
+    }
+    if tls.auth_header.is_none() && tls.custom_header.is_none() {
+        return Err("token type should be specified");
+    }
+    Ok(())
+}
+
+/// Whether a file can be read. Errors: as Go words them; a FIFO or a device is an error, too, and is not waited for.
+fn opened(path: &str) -> Result<(), String> {
+    match mixer_base::regular_file::open(Path::new(path)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("open {path}: no such file or directory"))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(format!("open {path}: permission denied"))
+        }
+        Err(error) => Err(format!("open {path}: {error}")),
+    }
+}
+
+impl Connection {
+    /// Reads the files and checks all settings; opens no connection. Errors: the text that users see.
+    pub(super) fn new(settings: &Settings, as_istio_mixer: bool) -> Result<Self, String> {
+        check(settings).map_err(|(_, text)| text)?;
+        let mut options = ChannelOptions::new(&settings.address);
+        let mut credentials = None;
+        if let Some(Authentication { tls: Some(tls), .. }) = &settings.authentication {
+            options.tls = Some(server_tls(tls)?);
+            credentials =
+                Some(credentials_of(tls, as_istio_mixer).map_err(|why| format!("{NO_TOKEN} {why}"))?);
+        } else if let Some(Authentication { mutual: Some(mutual), .. }) = &settings.authentication {
+            options.tls = Some(mutual_tls(mutual)?);
+        }
+        let channel = GrpcChannel::new(&options).map_err(|error| error.to_string())?;
+        Ok(Self { channel, credentials })
+    }
+
+    pub(super) fn address(&self) -> &str {
+        self.channel.address()
+    }
+
+    /// Calls a method. Errors: the status of the server as Go prints it.
+    pub(super) async fn call(
+        &self,
+        path: PathAndQuery,
+        request: Vec<u8>,
+        timeout: Option<Duration>,
+    ) -> Result<Bytes, String> {
+        let header = match &self.credentials {
+            None => None,
+            Some(credentials) => Some(credentials.header().await?),
+        };
+        let answer = self.channel.call(path, request, header, timeout).await;
+        answer.map_err(|status| grpc_error_text(&status))
+    }
+}
+
+/// Whether the text of a failed call says that the server has no such method.
+pub(super) fn is_unimplemented(text: &str) -> bool {
+    text.starts_with("rpc error: code = Unimplemented ")
+}
+
+impl Credentials {
+    async fn header(&self) -> Result<(MetadataKey<Ascii>, AsciiMetadataValue), String> {
+        let failed = |why: &str| format!("rpc error: code = Unauthenticated desc = transport: {why}");
+        let token: Secret = match &self.token {
+            Token::File(token) => token.secret(),
+            Token::OAuth(tokens) => tokens.token().await.map_err(|why| failed(&why))?,
+        };
+        let text = format!("{}{}", self.prefix, token.expose());
+        let mut value = AsciiMetadataValue::try_from(text)
+            .map_err(|_| failed("the token has a character that no header can have"))?;
+        value.set_sensitive(true);
+        Ok((self.header.clone(), value))
+    }
+}
+
+/// TLS with a token: the roots of the system and those of a file.
+fn server_tls(tls: &Tls) -> Result<ClientTlsOptions, String> {
+    if !tls.ca_certificates.is_empty() {
+        opened(&tls.ca_certificates)
+            .map_err(|why| format!("failed build tls dial option: ca cert cannot be load {why}"))?;
+    }
+    Ok(ClientTlsOptions { server_name: tls.server_name.clone(), ..trusting(&tls.ca_certificates) })
+}
+
+fn trusting(ca_certificates: &str) -> ClientTlsOptions {
+    ClientTlsOptions {
+        ca_file: ca_certificates.into(),
+        trusts_system_roots: Path::new(SYSTEM_ROOTS).exists(),
+        ..ClientTlsOptions::default()
+    }
+}
+
+fn mutual_tls(mutual: &Mutual) -> Result<ClientTlsOptions, String> {
+    let pair = [&mutual.client_certificate, &mutual.private_key];
+    pair.into_iter()
+        .try_for_each(|path| opened(path))
+        .map_err(|why| format!("load peer cert/key error: {why}"))?;
+    if !mutual.ca_certificates.is_empty() {
+        opened(&mutual.ca_certificates).map_err(|why| {
+            format!("failed to build TLS dial option: CA certificate cannot be loaded: {why}")
+        })?;
+    }
+    let is_any =
+        std::env::var(ANY_PEER).is_ok_and(|value| matches!(value.as_str(), "true" | "1" | "TRUE" | "True"));
+    Ok(ClientTlsOptions {
+        cert_file: (&mutual.client_certificate).into(),
+        key_file: (&mutual.private_key).into(),
+        server_name: mutual.server_name.clone(),
+        server_identity: if is_any { ServerIdentity::Any } else { ServerIdentity::UriOfClient },
+        ..trusting(&mutual.ca_certificates)
+    })
+}
+
+fn credentials_of(tls: &Tls, as_istio_mixer: bool) -> Result<Credentials, String> {
+    let authorization = || MetadataKey::from_static("authorization");
+    if let (None, Some(oauth)) = (&tls.token_path, &tls.oauth) {
+        let token = Token::OAuth(Arc::new(oauth_tokens(oauth, as_istio_mixer)?));
+        return Ok(Credentials { header: authorization(), prefix: "Bearer ", token });
+    }
+    let path = tls.token_path.as_deref().unwrap_or_default();
+    opened(path)?;
+    let token = Token::File(Credential::from_file(path).map_err(|error| error.to_string())?);
+    let (header, prefix) = match (&tls.custom_header, &tls.auth_header) {
+        (Some(name), _) => {
+            let header = MetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes());
+            (header.map_err(|_| format!("`{name}` is no name of a header"))?, "")
+        }
+        (None, Some(AuthHeader::Bearer)) => (authorization(), "Bearer "),
+        (None, _) => (authorization(), ""),
+    };
+    Ok(Credentials { header, prefix, token })
+}
+
+fn oauth_tokens(oauth: &OAuth, as_istio_mixer: bool) -> Result<OAuthTokens, String> {
+    opened(&oauth.client_secret)?;
+    let client_secret = Credential::from_file(&oauth.client_secret).map_err(|error| error.to_string())?;
+    // compat(1.3): Istio Mixer does not send them; pinned by the case `oop/auth-tls-oauth`.
+    let parameters = oauth.endpoint_params.iter().filter(|_| !as_istio_mixer);
+    OAuthTokens::new(OAuthOptions {
+        token_url: oauth.token_url.clone(),
+        client_id: oauth.client_id.clone(),
+        client_secret,
+        scopes: oauth.scopes.clone(),
+        parameters: parameters.map(|(name, value)| (name.clone(), value.clone())).collect(),
+    })
+    .map_err(|error| error.to_string())
+}

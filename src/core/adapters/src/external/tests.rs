@@ -1,0 +1,98 @@
+use super::output::OutputReader;
+use mixer_attribute::{SignedDuration, Timestamp};
+use mixer_engine::adapter::GeneratedValue;
+use mixer_engine::template::TemplateInfo;
+
+/// The descriptors of a template of the golden cases.
+fn template(name: &str) -> TemplateInfo {
+    let path = format!(
+        "{}/../../../testdata/conformance/adapters-remote/descriptors/{name}.b64",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    TemplateInfo::from_descriptor(name, text.trim()).unwrap()
+}
+
+/// A reader of the outputs of `apalab`, and the value of one of them.
+fn read(message: &[u8], as_istio_mixer: bool) -> impl Fn(&str) -> Option<GeneratedValue> {
+    let template = template("apalab");
+    let external = template.external.clone().unwrap();
+    let reader = OutputReader::new(&template, &external.schema, external.output.unwrap(), as_istio_mixer);
+    let values = reader.read(message).unwrap();
+    move |name| {
+        let position = template.output_position(name)?;
+        values.iter().find(|(at, _)| *at == position).map(|(_, value)| value.clone())
+    }
+}
+
+#[test]
+fn outputs_of_every_type_are_read() {
+    // The answer of the case `oop/attribute-generator`.
+    let hex = "0a02736f10f7ffffffffffffffff0119000000000000044020012a060a016b12017632060a040a0000093a0a0a0808011080cab5ee01\
+               42080a0608a5d4b0e1054a070a05642e6e2e7352040a0276765a0808021080cab5ee01620608a5d4b0e105680770077d05000000\
+               8501faffffff8d010000003f92010272319a010a0a08687474703a2f2f75a201050a03614062aa01040a000007b80108";
+    let bytes: Vec<u8> =
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
+    let value = read(&bytes, true);
+    let time = Timestamp { seconds: 1_546_398_245, nanos: 0 };
+    let expected = [
+        ("s", GeneratedValue::String("so".to_owned())),
+        ("i64", GeneratedValue::Int64(-9)),
+        ("d", GeneratedValue::Double(2.5)),
+        ("b", GeneratedValue::Bool(true)),
+        ("ms", GeneratedValue::StringMap(vec![("k".to_owned(), "v".to_owned())])),
+        ("ip", GeneratedValue::IpAddress([10, 0, 0, 9].into())),
+        ("dur", GeneratedValue::Duration(SignedDuration::from_millis(1500))),
+        ("ts", GeneratedValue::Timestamp(time)),
+        ("dns", GeneratedValue::String("d.n.s".to_owned())),
+        ("gd", GeneratedValue::Duration(SignedDuration::from_millis(2500))),
+        ("gt", GeneratedValue::Timestamp(time)),
+        ("i32", GeneratedValue::Int64(7)),
+        ("si64", GeneratedValue::Int64(-4)),
+        ("f32", GeneratedValue::Int64(5)),
+        ("sf32", GeneratedValue::Int64(-6)),
+        ("f", GeneratedValue::Double(0.5)),
+        ("u64", GeneratedValue::Int64(8)),
+    ];
+    for (name, expected) in expected {
+        assert_eq!(value(name), Some(expected), "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_sent_is_absent_or_zero() {
+    let as_istio = read(b"", true);
+    let own = read(b"", false);
+    for (name, zero) in [
+        ("b", GeneratedValue::Bool(false)),
+        ("i64", GeneratedValue::Int64(0)),
+        ("d", GeneratedValue::Double(0.0)),
+    ] {
+        assert_eq!((as_istio(name), own(name)), (None, Some(zero)), "{name}");
+    }
+    for name in ["s", "ms", "ip", "dur"] {
+        assert_eq!((as_istio(name), own(name)), (None, None), "{name}");
+    }
+}
+
+#[test]
+fn malformed_messages_are_errors() {
+    let template = template("apalab");
+    let external = template.external.clone().unwrap();
+    let reader = OutputReader::new(&template, &external.schema, external.output.unwrap(), false);
+    let cases: [&[u8]; 8] = [
+        b"\x0a\x05ab",
+        b"\x0a\x01\xff",
+        b"\x08",
+        b"\x00\x00",
+        b"\x0b",
+        b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x32\x03\x0a\x01x",
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    ];
+    for message in cases {
+        assert!(reader.read(message).is_err(), "{message:x?}");
+    }
+    // A field of another type is skipped, as after a change of the template.
+    assert!(reader.read(b"\x08\x01").unwrap().iter().all(|(position, _)| *position != 0));
+}
