@@ -11,8 +11,6 @@ mod support;
 
 #[path = "attacks/accounts.rs"]
 mod accounts;
-#[path = "attacks/arrival.rs"]
-mod arrival;
 #[path = "attacks/bodies.rs"]
 mod bodies;
 #[path = "attacks/descriptors.rs"]
@@ -23,8 +21,6 @@ mod figures;
 mod files;
 #[path = "attacks/flow_control.rs"]
 mod flow_control;
-#[path = "attacks/good_client.rs"]
-mod good_client;
 #[path = "attacks/heads.rs"]
 mod heads;
 #[path = "attacks/labels.rs"]
@@ -41,8 +37,6 @@ mod records;
 mod scene;
 #[path = "attacks/streams.rs"]
 mod streams;
-#[path = "attacks/wire.rs"]
-mod wire;
 #[path = "attacks/words.rs"]
 mod words;
 

@@ -37,6 +37,8 @@ mod mistaken_kind;
 mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
+#[path = "engine/one_mistake.rs"]
+mod one_mistake;
 #[path = "engine/policies.rs"]
 mod policies;
 #[path = "engine/proxy_cache.rs"]

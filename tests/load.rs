@@ -93,6 +93,38 @@ fn the_table_has_every_scenario_and_its_figures_agree() {
 }
 
 #[test]
+fn every_adapter_has_a_row_and_reaches_its_backend() {
+    let limits = ["--calls", "20", "--duration", "0.1", "--connections", "2", "--streams", "2"];
+    let text = print(&[&["load", "adapters"], &limits[..]].concat()).unwrap();
+    let rows = table(&text, "adapter");
+    let adapters: std::collections::BTreeSet<&str> =
+        rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    // Those that docs/benchmarks.md says are left out.
+    let left_out = ["bypass", "drill", "kubernetesenv"];
+    let all: std::collections::BTreeSet<&str> =
+        mixer_adapters::INVENTORY.names().filter(|name| !left_out.contains(name)).collect();
+    assert_eq!(adapters, all, "{text}");
+    for row in &rows {
+        let &[_, _, of, own, on_top, budget, verdict, ratio] = row.as_slice() else { panic!("{row:?}") };
+        assert!(
+            number(own) >= 0.0 && on_top.ends_with(" us") && ["a bag", "a check"].contains(&of),
+            "{row:?}"
+        );
+        assert_eq!((verdict.is_empty(), ratio), (budget.is_empty(), ""), "there is no peer: {row:?}");
+    }
+}
+
+#[test]
+fn quotas_in_redis_are_measured_with_and_without_leases() {
+    for work in ["quota-exact", "quota-lease"] {
+        let text = print(&["load", work, "--calls", "200", "--duration", "0.2"]).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words[..2], ["mixer", work], "{text}");
+        assert!(number(words[2]) >= 0.0 && text.contains(" per s"), "{text}");
+    }
+}
+
+#[test]
 fn services_of_envoy_are_measured_directly_and_through_envoy() {
     let python = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python");
     let envoy = python.join("bin/envoy").display().to_string();

@@ -1,10 +1,12 @@
 //! Soak tests. Mixed load, an edit of the configuration every second, handlers that hang and panic, a full disk below access log and
 //! decision log, and clients that stall, reset and send garbage, all at once: no valid call fails, the server stays ready, bounds
-//! hold at all times, nothing accumulates. And many reloads, which leak nothing.
+//! hold at all times, nothing accumulates. And many reloads, which leak nothing. And outages of backends, and killed servers, whose entries are
+//! kept on disk.
 //!
-//! `cargo test` runs the short form. `MIXER_SOAK_SECONDS` and `MIXER_RELOADS` set the length: `.ci/run soak` runs 60 s and 150
-//! reloads; `MIXER_SOAK_SECONDS=600 MIXER_RELOADS=1000 cargo test --release --test soak -- --nocapture` is the long form, whose
-//! figures are in docs/benchmarks.md.
+//! `cargo test` runs the short form. `MIXER_SOAK_SECONDS`, `MIXER_RELOADS` and `MIXER_SPILL_SECONDS` set the length: `.ci/run soak` runs 60 s,
+//! 150 reloads, and outages of 10 s with 20 000 entries a second;
+//! `MIXER_SOAK_SECONDS=600 MIXER_RELOADS=1000 MIXER_SPILL_SECONDS=60 cargo test --release --test soak -- --nocapture` is the long form,
+//! whose figures are in docs/benchmarks.md.
 
 #![cfg(test)]
 
@@ -21,6 +23,8 @@ mod chaos_policy;
 mod configuration;
 #[path = "soak/reloads.rs"]
 mod reloads;
+#[path = "soak/spill.rs"]
+mod spill;
 #[path = "soak/witnesses.rs"]
 mod witnesses;
 

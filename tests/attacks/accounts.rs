@@ -9,15 +9,15 @@ use std::time::Duration;
 use prost::Message as _;
 use prost::encoding::{encode_key, encode_varint};
 
-use crate::good_client::Frames;
 use crate::scene::{Attacker, Scene, attributes};
 use crate::streams::{HEALTH_CHECK, HEALTH_WATCH, LIST_SERVICES, REFLECTION, hold_calls};
+use crate::support::good_client::Frames;
 use crate::support::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE_WITHOUT_WINDOW, RST_STREAM, frame,
 };
 use crate::support::rpc::{CHECK, REPORT, mixer};
+use crate::support::wire::{call, call_headers, connect, wide_open};
 use crate::support::{DEADLINE, http, wait_for};
-use crate::wire::{call, call_headers, connect, wide_open};
 
 const RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const ACCESS_LOG: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
@@ -278,7 +278,7 @@ fn every_share_takes_what_it_counts() {
     // The counts live as long as their stream.
     let mut stream = [wide_open(), call_headers(1, ACCESS_LOG, &[])].concat();
     for number in 0..40 {
-        let message = crate::wire::message(&connections(number));
+        let message = crate::support::wire::message(&connections(number));
         message.chunks(16 << 10).for_each(|piece| stream.extend(frame(DATA, 0, 1, piece)));
     }
     held.push(connect(port, &stream).expect("a connection"));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::scene::{Attacker, Scene};
 use crate::support::http2::{self, DATA, HEADERS, frame};
 use crate::support::rpc::CHECK;
+use crate::support::wire::{Reading, call_headers, connect, pump, wide_open};
 use crate::support::{DEADLINE, wait_for};
-use crate::wire::{Reading, call_headers, connect, pump, wide_open};
 
 const ACCESS_LOG: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::scene::{Attacker, Scene};
-use crate::wire::connect;
+use crate::support::wire::connect;
 
 #[test]
 fn half_open_requests_do_not_take_the_api_with_them() {

@@ -4,12 +4,11 @@
 //! has one half of the cores, the good client and the attackers the other, and the attackers run only when the good client does not
 //! (SCHED_IDLE): what the good client waits for is the server, not a core that the attackers have.
 
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::ATTACKS;
-use crate::good_client::Served;
+use crate::support::good_client::Served;
 
 /// Seconds of a turn, unless `MIXER_ATTACK_SECONDS` is set.
 const SECONDS: f64 = 0.5;
@@ -22,6 +21,11 @@ fn seconds() -> Option<f64> {
     std::env::var("MIXER_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok())
 }
 
+/// Whether latencies are measured.
+pub(crate) fn is_measured() -> bool {
+    seconds().is_some()
+}
+
 /// The length of a turn.
 pub(crate) fn length() -> Duration {
     Duration::from_secs_f64(seconds().unwrap_or(SECONDS))
@@ -30,52 +34,6 @@ pub(crate) fn length() -> Duration {
 /// Quiet turns, and attacked turns.
 pub(crate) fn turns() -> usize {
     if seconds().is_some() { TURNS } else { 1 }
-}
-
-/// The cores of the server and of everybody else; all of them unless latencies are measured.
-pub(crate) struct Cores {
-    server: Option<String>,
-}
-
-impl Cores {
-    /// Moves this process to the second half of the cores.
-    pub(crate) fn split() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // This process may have been moved by the test before.
-        static ALL: Mutex<usize> = Mutex::new(0);
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        *all = cores.max(*all);
-        if seconds().is_none() || *all < 2 {
-            return Self { server: None };
-        }
-        let own = format!("{}-{}", *all / 2, *all - 1);
-        run("taskset", &["--all-tasks", "--cpu-list", "--pid", &own, &std::process::id().to_string()]);
-        Self { server: Some(format!("taskset --cpu-list 0-{}", *all / 2 - 1)) }
-    }
-
-    /// What runs a command on the cores of the server.
-    pub(crate) fn of_server(&self) -> &str {
-        self.server.as_deref().unwrap_or_default()
-    }
-}
-
-/// Lets the calling thread run only when others do not, if latencies are measured.
-pub(crate) fn yield_to_the_good_client() {
-    if seconds().is_none() {
-        return;
-    }
-    let thread = std::fs::read_link("/proc/thread-self").expect("this is Linux");
-    let id = thread.file_name().and_then(|id| id.to_str()).expect("a number");
-    run("chrt", &["--idle", "--pid", "0", id]);
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let succeeds = || {
-        let ended = Command::new(program).args(arguments).stdout(Stdio::null()).status();
-        ended.is_ok_and(|status| status.success())
-    };
-    // A thread of an earlier attack may end between its listing and its move.
-    assert!((0..5).any(|_| succeeds()), "{program} {arguments:?}");
 }
 
 /// A quiet and an attacked turn.

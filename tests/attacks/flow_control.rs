@@ -7,7 +7,7 @@ use prost::Message as _;
 use crate::scene::{Attacker, Scene, check};
 use crate::support::http2::{DATA, END_HEADERS, SETTINGS, frame};
 use crate::support::rpc::CHECK;
-use crate::wire::{Reading, call, call_headers, connect, pump, wide_open};
+use crate::support::wire::{Reading, call, call_headers, connect, pump, wide_open};
 
 /// The length of one round of an attack.
 const ROUND: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::scene::{Attacker, Scene};
 use crate::support::http2::{END_HEADERS, END_STREAM, HEADERS, frame};
-use crate::wire::{Reading, connect, pump, wide_open};
+use crate::support::wire::{Reading, connect, pump, wide_open};
 
 /// Connections that are open together.
 const CONNECTIONS: usize = 64;

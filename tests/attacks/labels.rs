@@ -10,7 +10,7 @@ use prost::Message as _;
 use crate::scene::{Attacker, Scene, attributes};
 use crate::support::http;
 use crate::support::rpc::{Client, REPORT, mixer};
-use crate::wire::connect;
+use crate::support::wire::connect;
 
 /// A report of one record whose label is a little more than `length` bytes long.
 fn report(number: usize, length: usize) -> Vec<u8> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::scene::Scene;
 use crate::support::http2::{DATA, frame};
 use crate::support::rpc::CHECK;
+use crate::support::wire::{call_headers, connect, wide_open};
 use crate::support::{http, wait_for};
-use crate::wire::{call_headers, connect, wide_open};
 
 /// Connections of the burst, and every how many stays open.
 const CONNECTIONS: usize = 500;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::scene::{Attacker, Scene};
 use crate::support::http;
-use crate::wire::connect;
+use crate::support::wire::connect;
 
 /// Rules of a namespace that nobody calls, and the bytes of the condition of each: a snapshot of more than 8 MB.
 const RULES: usize = 500;

@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use crate::scene::{Attacker, Scene, attributes};
 use crate::support::rpc::{Client, REPORT, mixer};
-use crate::wire::{call, connect, wide_open};
+use crate::support::wire::{call, connect, wide_open};
 
 const ACCESS_LOG: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 

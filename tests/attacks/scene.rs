@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::figures::{self, Cores, Figures, Round};
-use crate::good_client::{self, Served};
-use crate::support::bag::{self, Attribute, Attributes, Words};
+use crate::figures::{self, Figures, Round};
+use crate::support::cores::{self, Cores};
+use crate::support::good_client::{self, Served};
 use crate::support::policy::POLICY;
+pub(crate) use crate::support::policy::{attributes, check};
 use crate::support::rpc::{Client, mixer};
 use crate::support::{DEADLINE, POLL_INTERVAL, Server, wait_for};
 
@@ -86,7 +87,7 @@ impl Scene {
         let directory = tempfile::tempdir().expect("a directory");
         let configuration = POLICY.to_owned() + &ATTACKED.replace("LONG", &"no ".repeat(200));
         std::fs::write(directory.path().join("policy.yaml"), configuration).expect("it is writable");
-        let cores = Cores::split();
+        let cores = Cores::split(figures::is_measured());
         let launcher = format!("{limits}; exec {} \"$@\"", cores.of_server());
         let launcher = ["-c", &launcher, "sh"].map(str::to_owned);
         let server = Server::on(directory.path())
@@ -127,7 +128,7 @@ impl Scene {
             let quiet = good_client::serve(self.server.ports.api, length, || true);
             if before.is_none() {
                 before = Some(self.server.holdings().resident_kib);
-                self.forget_peak();
+                self.server.forget_peak();
             }
             let (attacked, made, ends) = self.one_attack(length, attackers());
             rounds.push(Round::of(&quiet, &attacked, made));
@@ -135,7 +136,8 @@ impl Scene {
             outcome.failures.extend([quiet.failures, attacked.failures].concat());
             outcome.complaints.extend(ends.into_iter().filter_map(Result::err));
         }
-        let Some(peak) = self.peak_kib() else { panic!("{name}: the server is gone\n{}", self.log_end()) };
+        assert!(self.server.is_alive(), "{name}: the server is gone\n{}", self.log_end());
+        let peak = self.server.peak_kib();
         outcome.growth = peak.saturating_sub(before.unwrap_or(0)) / 1024;
         let descriptors = self.server.holdings().descriptors;
         let complaint = outcome.complaints.first().map(String::as_str);
@@ -157,7 +159,9 @@ impl Scene {
             .map(|(mut attacker, rounds)| {
                 let (stop, rounds) = (Arc::clone(&stop), Arc::clone(rounds));
                 std::thread::spawn(move || {
-                    figures::yield_to_the_good_client();
+                    if figures::is_measured() {
+                        cores::yield_to_others();
+                    }
                     let mut last = Ok(());
                     while !stop.load(Ordering::Relaxed) {
                         last = attacker();
@@ -204,23 +208,11 @@ impl Scene {
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
     }
 
-    /// Lets the kernel begin a new maximum of resident memory.
-    fn forget_peak(&self) {
-        std::fs::write(format!("/proc/{}/clear_refs", self.server.id()), "5").expect("the process is ours");
-    }
-
     /// The last lines of the log.
     fn log_end(&self) -> String {
         let log = self.server.log();
         let lines: Vec<&str> = log.lines().collect();
         lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join("\n")
-    }
-
-    fn peak_kib(&self) -> Option<u64> {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.server.id())).unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak?.split_whitespace().next()?.parse().ok()
     }
 
     /// Ends the server in order.
@@ -251,15 +243,4 @@ pub(crate) fn code(answer: &Result<mixer::CheckResponse, tonic::Status>) -> Resu
     let answer = answer.as_ref().map_err(ToString::to_string)?;
     let status = answer.precondition.as_ref().and_then(|precondition| precondition.status.as_ref());
     Ok(status.map_or(0, |status| status.code))
-}
-
-/// The attributes of a call.
-pub(crate) fn attributes(user: &str) -> mixer::CompressedAttributes {
-    let attributes = Attributes::from([("source.user".to_owned(), Attribute::Text(user.to_owned()))]);
-    bag::encode_alone(&attributes, Words::of_message())
-}
-
-/// A check without quotas.
-pub(crate) fn check(user: &str) -> mixer::CheckRequest {
-    mixer::CheckRequest { attributes: Some(attributes(user)), ..Default::default() }
 }

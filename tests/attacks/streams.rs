@@ -5,11 +5,11 @@ use std::net::TcpStream;
 
 use prost::Message as _;
 
-use crate::good_client::Frames;
 use crate::scene::{Attacker, Scene, check};
+use crate::support::good_client::Frames;
 use crate::support::http2::{GOAWAY, HEADERS, PREFACE_WITHOUT_WINDOW, RST_STREAM};
 use crate::support::rpc::CHECK;
-use crate::wire::{call, connect, wide_open};
+use crate::support::wire::{call, connect, wide_open};
 
 pub(crate) const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 pub(crate) const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";

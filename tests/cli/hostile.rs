@@ -169,6 +169,175 @@ fn hostile_files_are_refused_within_bounds() {
     }
 }
 
+/// Documents, one for each number.
+fn documents(count: usize, document: impl Fn(usize) -> String) -> String {
+    (0..count).map(document).collect::<Vec<_>>().join("---\n")
+}
+
+fn list(name: &str, params: &str) -> String {
+    format!(
+        "kind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledAdapter: listchecker, params: {{blacklist: true, {params}}}}}\n"
+    )
+}
+
+fn instance(name: &str, template: &str, params: &str) -> String {
+    format!(
+        "kind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledTemplate: {template}, params: {{{params}}}}}\n"
+    )
+}
+
+fn rule_with(name: &str, condition: &str, handler: &str, instance: &str) -> String {
+    format!(
+        "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{match: '{condition}', actions: [{{handler: {handler}, instances: [{instance}]}}]}}\n"
+    )
+}
+
+fn memquota(quotas: &str) -> String {
+    format!(
+        "kind: handler\nmetadata: {{name: limits, namespace: istio-system}}\nspec: {{compiledAdapter: memquota, params: {{quotas: [{quotas}]}}}}\n"
+    )
+}
+
+fn bridge_with(spec: &str) -> String {
+    format!("kind: envoybridge\nmetadata: {{name: bridge, namespace: istio-system}}\nspec: {{{spec}}}\n")
+}
+
+/// Joins what is generated for each number by commas.
+fn items(count: usize, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(", ")
+}
+
+/// Configurations of some hundred kilobytes of which each took minutes while their parts were compared with each other.
+fn quadratic() -> Vec<(&'static str, &'static str, String)> {
+    let value = || instance("value", "listentry", "value: 'source.name | \"\"'");
+    let quota = |name: &str| instance(name, "quota", "dimensions: {d: '\"x\"'}");
+    let limit =
+        |name: &str| format!("{{name: {name}.instance.istio-system, maxAmount: 3, validDuration: 60s}}");
+    vec![
+        (
+            "bindings that name no role, beside roles",
+            "rbac-ineffective",
+            documents(10_000, |i| {
+                format!(
+                    "apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\nmetadata: {{name: role-{i:06}, namespace: lib}}\nspec: {{rules: [{{services: [\"*\"], methods: [GET]}}]}}\n---\napiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRoleBinding\nmetadata: {{name: b-{i:06}, namespace: lib}}\nspec: {{subjects: [{{user: ann}}], roleRef: {{kind: ServiceRole, name: rule-{i:06}}}}}\n"
+                )
+            }),
+        ),
+        (
+            "a default in each of many namespaces",
+            "namespace-unused",
+            documents(10_000, |i| {
+                format!(
+                    "kind: rule\nmetadata: {{name: closed, namespace: team-{i:06}, annotations: {{mixer.dev/default: deny}}}}\nspec: {{}}\n"
+                )
+            }),
+        ),
+        (
+            "selectors of descriptors, rules and instances",
+            "quota-unchargeable",
+            [
+                memquota(&limit("q")),
+                quota("q"),
+                documents(8_000, |i| instance(&format!("v{i}"), "listentry", "value: source.name")),
+                documents(1_600, |i| rule_with(&format!("r{i}"), &format!("source.name == \"M{i}\""), "limits", "q")),
+                bridge_with(&format!(
+                    "ratelimit: {{quotas: [{}]}}",
+                    items(1_600, |i| format!("{{domain: d{i}, entries: {{k: v{i}}}, quota: q}}"))
+                )),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "unknown attributes beside a manifest",
+            "attribute-unknown",
+            [
+                format!(
+                    "kind: attributemanifest\nmetadata: {{name: many, namespace: istio-system}}\nspec: {{attributes: {{{}}}}}\n",
+                    items(6_000, |i| format!("my.attribute.n{i:06}: {{valueType: STRING}}"))
+                ),
+                documents(6_000, |i| instance(&format!("v{i}"), "listentry", &format!("value: my.atribute.m{i:06}"))),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "rules that misspell their handlers",
+            "handler-unknown",
+            [
+                value(),
+                documents(6_000, |i| list(&format!("list-{i:06}"), "overrides: [x]")),
+                documents(6_000, |i| rule_with(&format!("r{i}"), "true", &format!("lost-{i:06}"), "value")),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "overrides that name no dimension",
+            "adapter-config",
+            [
+                instance("q", "quota", &format!("dimensions: {{{}}}", items(6_000, |i| format!("dim{i:06}: source.name | \"\"")))),
+                memquota(&format!(
+                    "{{name: q.instance.istio-system, maxAmount: 3, validDuration: 60s, overrides: [{}]}}",
+                    items(6_000, |i| format!("{{dimensions: {{dmi{i:06}: x}}, maxAmount: 1, validDuration: 1s}}"))
+                )),
+                rule_with("r", "true", "limits", "q"),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "quotas that are charged by as many rules",
+            "quota-uncharged",
+            [
+                documents(6_000, |i| quota(&format!("q{i}"))),
+                memquota(&items(6_000, |i| limit(&format!("q{i}")))),
+                documents(6_000, |i| rule_with(&format!("r{i}"), "true", "limits", &format!("q{i}"))),
+                bridge_with(&format!(
+                    "check: {{quotaSpec: [{{rules: [{{quotas: [{}]}}]}}]}}",
+                    items(5_999, |i| format!("{{quota: q{i}, charge: 1}}"))
+                )),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "rules that look a value up in a long list",
+            "handler-unknown",
+            [
+                value(),
+                rule_with("lost", "true", "nowhere", "value"),
+                list("long", &format!("overrides: [{}]", items(40_000, |i| format!("name-{i}")))),
+                documents(3_000, |i| rule_with(&format!("r{i}"), &format!("source.name == \"u{i}\""), "long", "value")),
+            ]
+            .join("---\n"),
+        ),
+        (
+            "instances of one action",
+            "instance-repeated",
+            [
+                value(),
+                list("l", "overrides: [x]"),
+                documents(20_000, |i| instance(&format!("v{i}"), "listentry", "value: source.name")),
+                rule_with("r", "true", "l", &format!("value, value, {}", items(20_000, |i| format!("v{i}")))),
+            ]
+            .join("---\n"),
+        ),
+    ]
+}
+
+#[test]
+fn what_validation_compares_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.yaml");
+    for (name, code, text) in quadratic() {
+        write(&path, format!("{VOCABULARY}---\n{text}")).unwrap();
+        let shown = File::create(directory.path().join("shown")).unwrap();
+        let mut command = limited(&["validate", "--output", "plain", path.to_str().unwrap()]);
+        let mut process = Process::spawn(command.stdout(shown).stderr(Stdio::null())).unwrap();
+        let ended = process.wait(DEADLINE).unwrap_or_else(|| panic!("{name}: not within {DEADLINE:?}"));
+        let shown = std::fs::read_to_string(directory.path().join("shown")).unwrap();
+        let start: String = shown.chars().take(600).collect();
+        assert!(matches!(ended, Some(0 | 1)), "{name}: {ended:?} {start}");
+        assert!(shown.contains(&format!("[{code}]")), "{name}: {start}");
+    }
+}
+
 #[test]
 fn validation_ends_with_its_signal() {
     let directory = tempfile::tempdir().unwrap();

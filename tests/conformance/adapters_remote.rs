@@ -7,6 +7,9 @@
 mod clouds;
 #[path = "adapters_remote/compare.rs"]
 mod compare;
+#[cfg(test)]
+#[path = "adapters_remote/processes.rs"]
+mod processes;
 #[path = "adapters_remote/quotas.rs"]
 mod quotas;
 #[path = "adapters_remote/sinks.rs"]
@@ -25,21 +28,6 @@ use crate::support::bag::{self, Attributes, Words};
 use crate::support::rpc::{self, Client, mixer};
 use crate::support::{DEADLINE, Server, programs, wait_for};
 use sinks::Sink;
-
-/// The adapters that exist.
-const ADAPTERS: &[&str] = &[
-    "circonus",
-    "cloudwatch",
-    "dogstatsd",
-    "fluentd",
-    "redisquota",
-    "servicecontrol",
-    "signalfx",
-    "solarwinds",
-    "stackdriver",
-    "statsd",
-    "zipkin",
-];
 
 /// What this product does instead of what the case recorded from Istio Mixer, as the sinks' expectations.
 fn deviation(id: &str) -> Option<Value> {
@@ -91,11 +79,13 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
         })
         .filter(|(_, id, _)| selected(id, filter))
         .collect();
-    in_parallel(jobs(), waiting, |(adapter, id, path)| match ADAPTERS.contains(&adapter.as_str()) {
-        true if clouds::ADAPTERS.contains(&adapter.as_str()) => Case::new(&id, clouds::play(&id, &path)),
-        true if adapter == "redisquota" => Case::new(&id, quotas::play(&path)),
-        true => Case::new(&id, play(&id, &path)),
-        false => Case::skipped(id, format!("the cases of `{adapter}` come later")),
+    in_parallel(jobs(), waiting, |(adapter, id, path)| match adapter.as_str() {
+        of_clouds if clouds::ADAPTERS.contains(&of_clouds) => Case::new(&id, clouds::play(&id, &path)),
+        of_processes if processes::ADAPTERS.contains(&of_processes) => {
+            Case::new(&id, processes::play(&id, &path))
+        }
+        "redisquota" => Case::new(&id, quotas::play(&path)),
+        _ => Case::new(&id, play(&id, &path)),
     })
 }
 

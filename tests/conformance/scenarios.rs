@@ -2,6 +2,8 @@
 //!
 //! Scenarios mostly wait, so several run in parallel: `MIXER_CONFORMANCE_JOBS`, default 4.
 
+#[path = "scenarios/backend.rs"]
+mod backend;
 #[path = "scenarios/compare.rs"]
 mod compare;
 #[path = "scenarios/play.rs"]
@@ -16,7 +18,6 @@ use serde_yaml::Value;
 pub(crate) use transcript::is_record;
 
 use crate::case::{Case, in_parallel, jobs, selected};
-use crate::support::programs;
 
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -55,19 +56,5 @@ fn one(suite: &Path, id: &str, path: &Path) -> Case {
         Ok(scenario) => scenario,
         Err(error) => return Case::new(id, Err(format!("scenario.yaml: {error}"))),
     };
-    match needs(&scenario) {
-        Some(reason) if !programs().foreign_server => Case::skipped(id, reason),
-        _ => Case::new(id, play::play(suite, path, &scenario)),
-    }
-}
-
-/// The part that a scenario needs and that is not implemented.
-fn needs(scenario: &Value) -> Option<&'static str> {
-    let list = |key: &str| {
-        scenario.get(key).and_then(Value::as_sequence).into_iter().flatten().filter_map(Value::as_str)
-    };
-    if scenario.get("backend").is_some() || list("base").any(|base| base.starts_with("template-")) {
-        return Some("out-of-process adapters come later");
-    }
-    None
+    Case::new(id, play::play(suite, path, &scenario))
 }

@@ -105,6 +105,8 @@ struct Generator {
     port: &'static str,
     /// Attribute and expression.
     bindings: BTreeMap<&'static str, &'static str>,
+    /// Whether it replaces received attributes.
+    ignores: bool,
 }
 
 /// A rule for checks.
@@ -136,14 +138,14 @@ fn generator(of_maps: bool) -> impl Strategy<Value = Generator> {
     let uid = prop::sample::select(vec![r#"s1 | "x""#, r#"s2 | "y""#, r#""z""#, r#"m["k"] | "v""#]);
     let port = prop::sample::select(vec!["num | 0", "1"]);
     let others = prop::sample::subsequence(others.to_vec(), 0..=4);
-    (condition(), uid, port, texts, others, prop::bool::weighted(0.1))
-        .prop_map(move |(condition, uid, port, texts, others, copies)| {
+    (condition(), uid, port, texts, others, prop::bool::weighted(0.1), any::<bool>())
+        .prop_map(move |(condition, uid, port, texts, others, copies, ignores)| {
             let mut bindings: BTreeMap<_, _> =
                 others.into_iter().chain(texts.into_iter().flatten()).collect();
             if copies && of_maps {
                 bindings.extend([of_request]);
             }
-            Generator { condition, uid, port, bindings }
+            Generator { condition, uid, port, bindings, ignores }
         })
         .prop_filter("reads maps", move |generator| {
             of_maps || !(generator.condition.contains("m[") || generator.uid.contains("m["))
@@ -171,7 +173,8 @@ fn request() -> impl Strategy<Value = OwnedAttributes> {
 
 fn configuration(generators: &[Generator], checks: &[Check]) -> String {
     let mut text = BASE.to_owned();
-    for (i, Generator { condition, uid, port, bindings }) in generators.iter().enumerate() {
+    for (i, Generator { condition, uid, port, bindings, ignores }) in generators.iter().enumerate() {
+        let annotations = if *ignores { ", annotations: {mixer.dev/received-values: ignore}" } else { "" };
         let (condition, uid, port, bindings) = (
             serde_json::json!(condition),
             serde_json::json!(uid),
@@ -181,7 +184,7 @@ fn configuration(generators: &[Generator], checks: &[Check]) -> String {
         write!(
             text,
             "---\nkind: handler\nmetadata: {{name: g{i}, namespace: istio-system}}\nspec: {{compiledAdapter: zz-oracle}}\n\
-             ---\nkind: instance\nmetadata: {{name: g{i}, namespace: istio-system}}\n\
+             ---\nkind: instance\nmetadata: {{name: g{i}, namespace: istio-system{annotations}}}\n\
              spec: {{compiledTemplate: kubernetes, params: {{source_uid: {uid}, destination_port: {port}}}, \
              attributeBindings: {bindings}}}\n\
              ---\nkind: rule\nmetadata: {{name: g{i}, namespace: istio-system}}\n\
@@ -280,6 +283,7 @@ proptest! {
     #[test]
     fn answers_that_a_proxy_reuses_equal_fresh_answers(
         generators in prop::collection::vec(generator(false), 0..3),
+        ignores in any::<bool>(),
         checks in prop::collection::vec(rule(), 1..10),
         requests in prop::collection::vec(request(), 1..60),
     ) {
@@ -288,12 +292,15 @@ proptest! {
             uid: r#"s2 | "y""#,
             port: "num | 0",
             bindings: [("m", "$out.source_labels | emptyStringMap()")].into(),
+            ignores,
         };
         let generators: Vec<Generator> = std::iter::once(of_maps).chain(generators).collect();
         let plain = Stage::new(&configuration(&generators, &checks), false);
         let mut proxy = ProxyCache::default();
         for request in requests.iter().chain(&requests) {
             let Ok(fresh) = plain.check(encoded(request)) else { continue };
+            // Nobody can tell where the map is from.
+            prop_assert!(!ignores || fresh.precondition.as_ref().unwrap().valid_use_count > 0, "{:?}", request);
             if let Some(reused) = proxy.find(request) {
                 let status = |answer: &CheckResponse| answer.precondition.clone().unwrap().status;
                 prop_assert_eq!(status(&reused), status(&fresh), "{:?}", request);
@@ -305,9 +312,19 @@ proptest! {
 
 /// One generator of `s1` and `m`, which two rules read.
 fn example() -> String {
+    example_of(false)
+}
+
+/// The same. `ignores`: whether it replaces received attributes.
+fn example_of(ignores: bool) -> String {
     let bindings = [("s1", r#"$out.source_pod_name | "a""#), ("m", "$out.source_labels | emptyStringMap()")];
-    let generator =
-        Generator { condition: String::new(), uid: r#"s2 | "y""#, port: "1", bindings: bindings.into() };
+    let generator = Generator {
+        condition: String::new(),
+        uid: r#"s2 | "y""#,
+        port: "1",
+        bindings: bindings.into(),
+        ignores,
+    };
     let rule =
         |condition: &str| Check { condition: condition.to_owned(), namespace: "istio-system", listed: None };
     let mut text = configuration(
@@ -364,6 +381,87 @@ fn a_value_of_the_caller_is_not_answered_as_a_generated_one() {
     assert_eq!((counters.hits(), counters.misses()), (5, 5), "the server distinguishes all");
 }
 
+/// What a caller sends of a bound attribute changes nothing, and proxies reuse the answer.
+#[test]
+fn received_values_are_ignored_where_the_instance_says_so() {
+    let stage = Stage::new(&example_of(true), true);
+    let own = OwnedValue::StringMap([(b"k".to_vec(), b"own".to_vec())].into());
+    let received = [None, Some(("m", own)), Some(("s1", OwnedValue::from("own")))];
+    for number in [1, 2] {
+        for value in &received {
+            let mut request = OwnedAttributes::from_iter([("s2", "c")]);
+            request.insert("num", number);
+            if let Some((name, value)) = value.clone() {
+                request.insert(name, value);
+            }
+            let expected = (0, 10_000, vec!["num 2".to_owned(), "s2 2".to_owned()]);
+            assert_eq!(summary(&stage.check(encoded(&request)).unwrap()), expected, "{request:?}");
+        }
+    }
+    let counters = stage.runtime.cache_counters();
+    assert_eq!((counters.hits(), counters.misses()), (4, 2), "one answer for all that differ in these only");
+}
+
+/// Generators see what was received, and the first one of an attribute wins, also over one that replaces received values.
+#[test]
+fn one_instance_that_ignores_received_values_decides_for_all_that_bind_the_attribute() {
+    let generator = |binding, ignores| Generator {
+        condition: r#"(s1 | "") != "quiet""#.to_owned(),
+        uid: r#""b""#,
+        port: "1",
+        bindings: [("s1", binding)].into(),
+        ignores,
+    };
+    let check = Check { condition: r#"s1 == "first""#.to_owned(), namespace: "istio-system", listed: None };
+    for ignores in [[true, false], [false, true]] {
+        let generators = [generator(r#""first""#, ignores[0]), generator(r#"s1 | "second""#, ignores[1])];
+        let stage = Stage::new(&configuration(&generators, std::slice::from_ref(&check)), false);
+        let ask = |own: Option<&str>| {
+            let request = OwnedAttributes::from_iter(own.map(|own| ("s1", own)));
+            summary(&stage.check(encoded(&request)).unwrap())
+        };
+        assert_eq!(ask(None), (7, 1000, vec!["s1 1".to_owned()]), "{ignores:?}");
+        assert_eq!(ask(Some("own")), (7, 1000, vec!["s1 2".to_owned()]), "{ignores:?}");
+        assert_eq!(ask(Some("quiet")), (0, 10_000, vec!["s1 2".to_owned()]), "{ignores:?}");
+    }
+}
+
+/// Nothing that is referenced tells one map from another.
+#[test]
+fn an_answer_made_from_a_whole_map_is_not_reused_by_proxies() {
+    let text = BASE.to_owned()
+        + r#"---
+kind: handler
+metadata: {name: gate, namespace: istio-system}
+spec:
+  compiledAdapter: opa
+  params:
+    checkMethod: data.gate.open
+    policy:
+    - |
+      package gate
+      default open = false
+      open { input.subject.properties.all.k != "x" }
+---
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec: {compiledTemplate: authorization, params: {subject: {properties: {all: m}}, action: {path: '"/"'}}}
+---
+kind: rule
+metadata: {name: ask, namespace: istio-system}
+spec: {match: 'num == 1', actions: [{handler: gate, instances: [who]}]}
+"#;
+    let stage = Stage::new(&text, true);
+    let ask = |number: i64, value: &str| {
+        let mut request = OwnedAttributes::from_iter([("num", number)]);
+        request.insert("m", [("k", value)]);
+        let (code, uses, _) = summary(&stage.check(encoded(&request)).unwrap());
+        (code, uses)
+    };
+    assert_eq!([ask(1, "x"), ask(1, "y")], [(7, 0), (0, 0)]);
+    assert_eq!(ask(2, "x"), (0, 10_000), "the map is not used");
+}
+
 /// As Istio Mixer, proxies are told of what was received. The cache of the server knows the rest.
 #[test]
 fn as_istio_mixer_generated_attributes_are_not_referenced() {
@@ -415,8 +513,13 @@ fn a_value_that_cannot_be_read_is_not_answered_as_an_absent_one() {
 #[test]
 fn a_binding_that_fails_is_a_failure_of_the_request() {
     let bindings = [("s1", "$out.source_pod_name")];
-    let generator =
-        Generator { condition: String::new(), uid: r#"s2 | "c""#, port: "1", bindings: bindings.into() };
+    let generator = Generator {
+        condition: String::new(),
+        uid: r#"s2 | "c""#,
+        port: "1",
+        bindings: bindings.into(),
+        ignores: false,
+    };
     let (background, runtime, metrics) = serve_with(registry(), &configuration(&[generator], &[]), None);
     let (published, last_known) = (runtime.load(), LastKnownAnswers::default());
     let context = DispatchContext {

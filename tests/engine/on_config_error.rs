@@ -893,7 +893,7 @@ fn a_server_reports_the_errors_that_validate_finds() {
         (deny([HANDLER, INSTANCE, &dry_run]), vec!["dry-run-unknown"]),
         (deny([HANDLER, &on_instance, RULE]), vec!["annotation-unknown"]),
         (deny([HANDLER, INSTANCE, &value]), vec!["on-error-unknown"]),
-        (deny([HANDLER, INSTANCE, &remote]), vec!["out-of-process", "adapter-unknown"]),
+        (deny([HANDLER, INSTANCE, &remote]), vec!["rule-empty", "handler-unknown", "adapter-unknown"]),
         (deny([HANDLER, INSTANCE, &on_address()]) + "---\n" + CONTRADICTION, vec!["attribute-conflict"]),
     ] {
         let mut files = good();

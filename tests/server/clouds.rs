@@ -169,6 +169,57 @@ fn moto_has_every_value_and_every_entry() {
     assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 }
 
+#[test]
+fn roles_are_assumed_for_a_token_and_by_a_profile() {
+    let arn = "arn:aws:iam::123456789012:role/mixer";
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = files.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (token, none) = (file("token", "a.web.token\n"), files.path().join("none").display().to_string());
+    let config = file(
+        "config",
+        &format!(
+            "[profile mesh]\nrole_arn = {arn}\nsource_profile = keys\nrole_session_name = lab\nexternal_id = 7x\nduration_seconds = 900\n\
+             [profile keys]\naws_access_key_id = AKIDLAB\naws_secret_access_key = labsecret\n"
+        ),
+    );
+    let by_token =
+        [("AWS_WEB_IDENTITY_TOKEN_FILE", token.as_str()), ("AWS_ROLE_ARN", arn), ("AWS_CONFIG_FILE", &none)];
+    let by_profile = [("AWS_PROFILE", "mesh"), ("AWS_CONFIG_FILE", config.as_str())];
+    let role = format!("role={arn}");
+    for (variables, options, form) in [
+        (&by_token[..], &[role.as_str(), "web=a.web.token"][..], ["mixer", ""]),
+        (&by_profile[..], &[role.as_str()][..], ["lab", "7x"]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let cloud = Cloud::start("aws", &[&["AKIDLAB", "labsecret"], options].concat()).unwrap();
+        let here = format!("http://127.0.0.1:{}", cloud.port);
+        let mut builder = on(directory.path(), &cloudwatch(cloud.port, ""))
+            .env("AWS_SHARED_CREDENTIALS_FILE", &none)
+            .env("AWS_ENDPOINT_URL_STS", &here);
+        for (name, value) in variables {
+            builder = builder.env(name, value);
+        }
+        let server = builder.start();
+        report(&server, 0..20, "/");
+        for sender in ["cloudwatch metric sender", "cloudwatch log sender"] {
+            until(&server, sender, "all is delivered", |of| count(of, "delivered") == 20);
+        }
+        let all = cloud.requests().unwrap();
+        let roles: Vec<&Value> = all.iter().filter(|request| request["outcome"] == "role").collect();
+        // One of each sender, which keeps its key.
+        assert_eq!(roles.len(), 2, "{}", cloud.printed());
+        let of = |name: &str| roles[0]["role"][name].as_str().unwrap_or_default();
+        assert_eq!([of("RoleSessionName"), of("ExternalId")], form);
+        for secret in ["labsecret", "rolesecret", "a.web.token"] {
+            assert!(!server.log().contains(secret), "{}", server.log());
+        }
+    }
+}
+
 fn environment(builder: ServerBuilder, cloud: &Cloud) -> ServerBuilder {
     let here = format!("127.0.0.1:{}", cloud.port);
     builder

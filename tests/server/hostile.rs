@@ -294,7 +294,7 @@ fn messages_with_too_many_parts_are_refused() {
         mixer::CheckRequest { quotas, ..Default::default() }.encode_to_vec()
     };
     let found = codes(&server, rpc::CHECK, &[check(64), check(65)]);
-    let text = "the check asks for 65 quotas; at most 64 are allowed (--max-check-quotas)".to_owned();
+    let text = "the check asks for more than 64 quotas (--max-check-quotas)".to_owned();
     assert_eq!(found, [(Code::Ok, String::new()), (Code::InvalidArgument, text)]);
     let server =
         Server::on(directory.path()).with(&["--max-check-quotas=65", "--max-report-records=3"]).start();

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::adapter_examples::{MANIFEST, example};
 use crate::senders::{count, handler, report, until};
-use crate::support::{DEADLINE, Server, free_port, http, python, wait_for};
-use crate::tracing::{Collector, rotel};
+use crate::support::{Collector, DEADLINE, Server, free_port, http, python, wait_for};
+use crate::tracing::rotel;
 
 const INSTANCES: &str = r#"
 apiVersion: config.istio.io/v1alpha2
@@ -78,7 +78,7 @@ fn start(directory: &Path, params: &str) -> Server {
 
 /// The strict collector: it, and its ports for gRPC and HTTP.
 pub(crate) fn strict(ports: [u16; 2], options: &[&str]) -> Collector {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/otlp_receiver.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/otlp_receiver.py");
     Collector::start_on(ports[0], &python(), |port| {
         let fixed = [script.display().to_string(), port.to_string(), ports[1].to_string()];
         fixed.into_iter().chain(options.iter().map(|option| (*option).to_owned())).collect()
@@ -161,7 +161,12 @@ fn until_delivered(server: &Server, items: u64) {
 
 #[test]
 fn a_strict_collector_reads_every_metric_record_and_span_over_both_protocols() {
-    for (protocol, name) in [("GRPC", "grpc"), ("HTTP_PROTOBUF", "http")] {
+    for (protocol, name, compression) in [
+        ("GRPC", "grpc", "NONE"),
+        ("HTTP_PROTOBUF", "http", "NONE"),
+        ("GRPC", "grpc", "GZIP"),
+        ("HTTP_PROTOBUF", "http", "GZIP"),
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let token = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(token.path(), "hunter2\n").unwrap();
@@ -169,7 +174,7 @@ fn a_strict_collector_reads_every_metric_record_and_span_over_both_protocols() {
         let collector = strict(ports, &[]);
         let port = if protocol == "GRPC" { ports[0] } else { ports[1] };
         let more = format!(
-            ", headers: {{x-tenant: mesh}}, authentication: {{tokenFile: '{}'}}, \
+            ", compression: {compression}, headers: {{x-tenant: mesh}}, authentication: {{tokenFile: '{}'}}, \
              resourceAttributes: {{deployment.environment.name: lab}}",
             token.path().display()
         );
@@ -187,6 +192,10 @@ fn a_strict_collector_reads_every_metric_record_and_span_over_both_protocols() {
                 (&headers["x-tenant"], &headers["authorization"]),
                 (&"mesh".into(), &"Bearer hunter2".into())
             );
+            // The library of gRPC, which decodes it, does not show the header.
+            if name == "http" {
+                assert_eq!(headers["content-encoding"] == "gzip", compression == "GZIP", "{headers}");
+            }
             assert!(headers["user-agent"].as_str().unwrap().starts_with("mixer/"), "{headers}");
         }
         let hits = points(&all, "http.hits", "sum");

@@ -6,19 +6,17 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::certificates::{Authority, Issued, put};
-use crate::senders::{FluentServer, acknowledgement, count, deliveries, handler, report, start};
-use crate::support::rpc::{Client, mixer};
+use crate::outage_load::{Round, Scene, measure};
+use crate::senders::{FluentServer, acknowledgement, count, deliveries, handler, report};
 use crate::support::{DEADLINE, Server, free_port, wait_for};
 
-/// Reported entries, fifty a call.
-const ENTRIES: i64 = 2000;
 /// Bytes of each queue: less than all entries take.
 const QUEUE: u64 = 64 << 10;
 
@@ -225,7 +223,10 @@ pub(crate) fn tells(server: &Server, name: &str, text: &str) -> bool {
 
 #[test]
 fn outages_of_backends_hold_up_nothing_and_end_without_a_restart() {
-    let directory = tempfile::tempdir().unwrap();
+    measure("fluentd, statsd, dogstatsd", outages);
+}
+
+fn outages() -> Round {
     let files = tempfile::tempdir().unwrap();
     let [trusted, other] = [Authority::new(), Authority::new()];
     let root = put(files.path(), "root.pem", &trusted.certificate);
@@ -278,17 +279,14 @@ fn outages_of_backends_hold_up_nothing_and_end_without_a_restart() {
             }
         }
     });
-    let server = start(directory.path(), &handlers);
-    let mut client = Client::new(&server.address()).unwrap();
-    for first in (0..ENTRIES).step_by(50) {
-        report(&server, first..first + 50, "/");
-        client.check(&mixer::CheckRequest::default(), None).unwrap();
-    }
+    let mut scene = Scene::start(&handlers, &[]);
+    let outage = scene.turn();
+    let (server, entries) = (&scene.server, scene.reported as u64);
     for backend in &backends {
         let name = backend.fault.name();
         let fails = |of: &serde_json::Value| of["state"] == "failing" || of["state"] == "paused";
         let shown = wait_for(DEADLINE, || {
-            let delivery = of(&server, &name);
+            let delivery = of(server, &name);
             assert_accounts(&delivery);
             let shows = match backend.fault {
                 Fault::IsSlow => backend.numbers() > 0,
@@ -296,46 +294,53 @@ fn outages_of_backends_hold_up_nothing_and_end_without_a_restart() {
             };
             shows.then_some(())
         });
-        assert!(shown.is_some(), "{name} shows: {}\n{}", of(&server, &name), server.log());
+        assert!(shown.is_some(), "{name} shows: {}\n{}", of(server, &name), server.log());
     }
     for backend in backends.iter().filter(|backend| backend.fault != Fault::IsSlow) {
         let name = backend.fault.name();
-        assert!(tells(&server, &name, "the backend takes nothing: "), "{name}\n{}", server.log());
+        assert!(tells(server, &name, "the backend takes nothing: "), "{name}\n{}", server.log());
     }
+    let mended = Instant::now();
     backends.iter().for_each(Backend::mend);
     let receiver = UdpSocket::bind(("127.0.0.1", refusing)).unwrap();
     for backend in &backends {
         let name = backend.fault.name();
         let settled = wait_for(2 * DEADLINE, || {
-            let delivery = of(&server, &name);
+            let delivery = of(server, &name);
             assert_accounts(&delivery);
             let waits = count(&delivery, "queued") + count(&delivery, "inFlight");
             (waits == 0 && delivery["state"] == "delivering").then_some(delivery)
         });
-        let settled = settled.unwrap_or_else(|| panic!("{name}: {}\n{}", of(&server, &name), server.log()));
-        assert_eq!(count(&settled, "accepted"), ENTRIES as u64, "{settled}");
+        let settled = settled.unwrap_or_else(|| panic!("{name}: {}\n{}", of(server, &name), server.log()));
+        assert_eq!(count(&settled, "accepted"), entries, "{settled}");
         assert_eq!(count(&settled, "delivered"), backend.numbers() as u64, "{settled}");
         assert!(backend.numbers() > 0 && count(&settled["dropped"], "failed") == 0, "{settled}");
         if backend.fault != Fault::IsSlow {
-            assert!(tells(&server, &name, "the backend takes everything again"), "{}", server.log());
+            assert!(tells(server, &name, "the backend takes everything again"), "{}", server.log());
         }
     }
+    let recovery = mended.elapsed();
     for name in
         ["statsd-refusing", "statsd-unread", "statsd-nonsense", "dog-refusing", "dog-unread", "dog-nonsense"]
     {
         let settled = wait_for(DEADLINE, || {
-            let delivery = of(&server, name);
+            let delivery = of(server, name);
             assert_accounts(&delivery);
             (count(&delivery, "queued") + count(&delivery, "inFlight") == 0).then_some(delivery)
         });
-        let settled = settled.unwrap_or_else(|| panic!("{name}: {}", of(&server, name)));
-        assert_eq!(count(&settled, "accepted"), ENTRIES as u64, "{settled}");
+        let settled = settled.unwrap_or_else(|| panic!("{name}: {}", of(server, name)));
+        assert_eq!(count(&settled, "accepted"), entries, "{settled}");
     }
     // A new metric arrives at the port that refused.
-    report(&server, 0..1, "/");
+    report(server, scene.reported..scene.reported + 1, "/");
     receiver.set_read_timeout(Some(DEADLINE)).unwrap();
-    assert!(receiver.recv(&mut [0; 2000]).is_ok(), "{}", of(&server, "statsd-refusing"));
+    assert!(receiver.recv(&mut [0; 2000]).is_ok(), "{}", of(server, "statsd-refusing"));
+    let all: Vec<_> = deliveries(server).as_array().unwrap().clone();
+    all.iter().for_each(assert_accounts);
+    scene.reported += 1;
+    let round = scene.round(outage, recovery, &all);
     answering.store(false, Ordering::Relaxed);
     talking.join().unwrap();
     drop(unread);
+    round
 }

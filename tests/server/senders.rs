@@ -3,92 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
-use crate::support::rpc::{Client, mixer};
-use crate::support::{DEADLINE, Server, http, msgpack, run_mixer, wait_for};
-
-const WORDS: &str = r#"
-apiVersion: config.istio.io/v1alpha2
-kind: attributemanifest
-metadata: {name: words, namespace: istio-system}
-spec:
-  attributes:
-    request.size: {valueType: INT64}
-    request.path: {valueType: STRING}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: hits, namespace: istio-system}
-spec: {compiledTemplate: metric, params: {value: "1", dimensions: {path: request.path | "/"}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: entry, namespace: istio-system}
-spec: {compiledTemplate: logentry, params: {severity: '"info"', variables: {number: request.size | 0}}}
-"#;
-
-/// A handler that gets all instances of one name.
-pub(crate) fn handler(name: &str, instance: &str, adapter: &str, params: &str) -> String {
-    format!(
-        "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
-         spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
-         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
-         spec: {{actions: [{{handler: {name}, instances: [{instance}]}}]}}\n"
-    )
-}
-
-pub(crate) fn start(directory: &Path, handlers: &str) -> Server {
-    std::fs::write(directory.join("config.yaml"), format!("{WORDS}{handlers}")).unwrap();
-    Server::on(directory).native().start()
-}
-
-/// Reports entries with these numbers, fifty a call.
-pub(crate) fn report(server: &Server, numbers: std::ops::Range<i64>, path: &str) {
-    let mut client = Client::new(&server.address()).unwrap();
-    let numbers: Vec<i64> = numbers.collect();
-    for call in numbers.chunks(50) {
-        let mut request = mixer::ReportRequest {
-            repeated_attributes_semantics: 1,
-            global_word_count: 222,
-            ..Default::default()
-        };
-        for number in call {
-            let mut attributes = Attributes::new();
-            attributes.insert("request.size".to_owned(), Attribute::Int64(*number));
-            attributes.insert("request.path".to_owned(), Attribute::Text(path.to_owned()));
-            request.attributes.push(encode_alone(&attributes, Words::of_message()));
-        }
-        client.report(&request, None).unwrap();
-    }
-}
-
-/// The deliveries in ControlZ.
-pub(crate) fn deliveries(server: &Server) -> Value {
-    let url = format!("http://127.0.0.1:{}/deliveryj/", server.ports.ctrlz);
-    serde_json::from_str(&http("GET", &url, "").unwrap().body).unwrap()
-}
-
-/// A delivery in ControlZ.
-fn delivery(server: &Server, name: &str) -> Value {
-    let list = deliveries(server);
-    list.as_array().unwrap().iter().find(|of| of["name"] == name).cloned().unwrap_or_default()
-}
-
-pub(crate) fn count(delivery: &Value, key: &str) -> u64 {
-    delivery[key].as_u64().unwrap_or_else(|| panic!("no {key} in {delivery}"))
-}
-
-/// Waits until a delivery is in a state.
-pub(crate) fn until(server: &Server, name: &str, what: &str, state: impl Fn(&Value) -> bool) -> Value {
-    let found = wait_for(DEADLINE, || Some(delivery(server, name)).filter(&state));
-    found.unwrap_or_else(|| panic!("{what}: {}\n{}", delivery(server, name), server.log()))
-}
+use crate::support::sending::delivery;
+pub(crate) use crate::support::sending::{count, deliveries, handler, report, start, until};
+use crate::support::{DEADLINE, http, msgpack, run_mixer, wait_for};
 
 /// A metric of a datagram: name, value, type, and the tags. Panics if it is none.
 fn metric(line: &str) -> (String, f64, String, BTreeSet<String>) {
@@ -211,6 +133,25 @@ impl FluentServer {
         let length = msgpack::length_of_first(pending).unwrap_or_else(|error| panic!("{error}"))?;
         let bytes: Vec<u8> = pending.drain(..length).collect();
         Some(Self::read(&msgpack::values(&bytes).unwrap()[0]))
+    }
+
+    /// Accepts a connection and acknowledges its first chunk: the record of its only entry, and its id.
+    pub(crate) fn one_chunk(listener: &TcpListener) -> (Value, String) {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+        let mut pending = Vec::new();
+        loop {
+            if let Some(length) = msgpack::length_of_first(&pending).expect("msgpack") {
+                let message = msgpack::values(&pending[..length]).expect("msgpack").remove(0);
+                let id = message[2]["chunk"].as_str().expect("an id").to_owned();
+                stream.write_all(&acknowledgement(&id)).expect("it is read");
+                return (message[1][0][1].clone(), id);
+            }
+            let mut buffer = [0; 4096];
+            let length = stream.read(&mut buffer).expect("a chunk");
+            assert!(length > 0, "the connection ended");
+            pending.extend_from_slice(&buffer[..length]);
+        }
     }
 
     fn read(message: &Value) -> (Vec<i64>, String) {

@@ -63,7 +63,7 @@ spec:
   params:
     # Nobody listens there.
     redisServerUrl: 127.0.0.1:1
-    quotas: [{name: shared.instance.istio-system, maxAmount: 1, validDuration: 1s}]
+    quotas: [{name: shared.instance.istio-system, maxAmount: 1, validDuration: 60s, leaseDuration: 1s}]
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: instance

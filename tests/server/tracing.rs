@@ -1,50 +1,15 @@
 //! Spans as collectors receive them: an OpenTelemetry collector, and the decoders of Zipkin and Jaeger.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::support::{DEADLINE, Process, Server, free_port, is_listening, programs, python, run, wait_for};
+use crate::support::{Collector, DEADLINE, Server, free_port, programs, python, run, wait_for};
 use serde_json::Value;
 
-/// A collector that prints what it receives.
-pub(crate) struct Collector {
-    _process: Process,
-    pub(crate) port: u16,
-    output: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-impl Collector {
-    pub(crate) fn start(program: &Path, arguments: impl FnOnce(u16) -> Vec<String>) -> Self {
-        Self::start_on(free_port(), program, arguments)
-    }
-
-    pub(crate) fn start_on(port: u16, program: &Path, arguments: impl FnOnce(u16) -> Vec<String>) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let output = directory.path().join("output");
-        let file = std::fs::File::create(&output).expect("a file");
-        let mut command = Command::new(program);
-        command
-            .args(arguments(port))
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a file"))
-            .stderr(file);
-        let process = Process::spawn(&mut command).expect("the collector starts");
-        let collector = Self { _process: process, port, output, _directory: directory };
-        let ready = wait_for(DEADLINE, || is_listening(port).then_some(()));
-        assert!(ready.is_some(), "the collector does not listen: {}", collector.printed());
-        collector
-    }
-
-    /// A collector that decodes the formats of Zipkin and Jaeger.
-    fn decoding() -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/collector.py");
-        Self::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
-    }
-
-    pub(crate) fn printed(&self) -> String {
-        std::fs::read_to_string(&self.output).unwrap_or_default()
-    }
+/// A collector that decodes the formats of Zipkin and Jaeger.
+fn decoding() -> Collector {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/collector.py");
+    Collector::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
 }
 
 /// A collector of OpenTelemetry.
@@ -130,7 +95,7 @@ fn assert_one_trace(spans: &[Value], is_server: impl Fn(&Value) -> bool) {
 #[test]
 fn zipkin_decodes_v1_and_v2() {
     for path in ["api/v1/spans", "api/v2/spans"] {
-        let collector = Collector::decoding();
+        let collector = decoding();
         let flag = format!("--trace_zipkin_url=http://127.0.0.1:{}/{path}", collector.port);
         let _server = calls(&flag, &["--trace_sampling_rate=1"]);
         let spans = seen(&collector, 11);
@@ -149,7 +114,7 @@ fn zipkin_decodes_v1_and_v2() {
 
 #[test]
 fn jaeger_decodes_thrift() {
-    let collector = Collector::decoding();
+    let collector = decoding();
     let flag =
         format!("--trace_jaeger_url=http://127.0.0.1:{}/api/traces?format=jaeger.thrift", collector.port);
     let _server = calls(&flag, &["--trace_sampling_rate=1"]);

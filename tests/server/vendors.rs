@@ -9,8 +9,7 @@ use serde_json::Value;
 use crate::adapter_examples::{MANIFEST, example};
 use crate::certificates::{Authority, Files, put};
 use crate::senders::{count, handler, report, start, until};
-use crate::support::{DEADLINE, Process, Server, free_port, is_listening, python, wait_for};
-use crate::tracing::Collector;
+use crate::support::{Collector, DEADLINE, Process, Server, free_port, is_listening, python, wait_for};
 
 const SPAN: &str = r#"---
 apiVersion: config.istio.io/v1alpha2

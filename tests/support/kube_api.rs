@@ -6,6 +6,8 @@
 
 #[path = "kube_api/asked.rs"]
 mod asked;
+#[path = "kube_api/server.rs"]
+pub(crate) mod server;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;

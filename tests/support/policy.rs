@@ -1,5 +1,8 @@
 //! The policy of the servers that tests attack and keep under load.
 
+use super::bag::{self, Attribute, Attributes, Words};
+use super::rpc::mixer;
+
 /// A caller whom [`POLICY`] denies.
 pub(crate) const DENIED: &str = "mallory";
 
@@ -57,3 +60,14 @@ kind: rule
 metadata: {name: everybody, namespace: istio-system}
 spec: {actions: [{handler: limit, instances: [calls]}, {handler: count, instances: [seen]}]}
 "#;
+
+/// The attributes of a call.
+pub(crate) fn attributes(user: &str) -> mixer::CompressedAttributes {
+    let attributes = Attributes::from([("source.user".to_owned(), Attribute::Text(user.to_owned()))]);
+    bag::encode_alone(&attributes, Words::of_message())
+}
+
+/// A check without quotas.
+pub(crate) fn check(user: &str) -> mixer::CheckRequest {
+    mixer::CheckRequest { attributes: Some(attributes(user)), ..Default::default() }
+}

@@ -69,6 +69,18 @@ pub(crate) fn python() -> PathBuf {
     python
 }
 
+/// The packages of tests/package.json, which `.ci/run needs` installs.
+pub(crate) fn node_modules() -> PathBuf {
+    // target/tmp -> target/node.
+    let modules = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("node").join("node_modules");
+    assert!(
+        modules.join("statsd").exists(),
+        "{} is missing: run `.ci/run needs`, which installs tests/package.json",
+        modules.display()
+    );
+    modules
+}
+
 /// Replaces a file atomically, by a rename.
 pub(crate) fn put(path: &Path, content: &str) {
     let beside = path.with_extension("prepared");

@@ -306,6 +306,18 @@ impl Server {
         Holdings { threads: count("task"), descriptors: count("fd"), resident_kib }
     }
 
+    /// Lets the kernel begin a new maximum of resident memory.
+    pub(crate) fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.id()), "5").expect("the process is ours");
+    }
+
+    /// The maximum of its resident memory, in KiB; 0 if it has ended.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Sends a signal, for example `HUP`.
     pub(crate) fn signal(&self, name: &str) {
         self.process.signal(name);

@@ -7,10 +7,14 @@
     reason = "each test binary uses its part of the support"
 )]
 
+mod arrival;
 pub(crate) mod bag;
 pub(crate) mod browser;
 pub(crate) mod cloud;
+mod collector;
+pub(crate) mod cores;
 pub(crate) mod denier;
+pub(crate) mod good_client;
 mod http;
 pub(crate) mod http2;
 pub(crate) mod kube_api;
@@ -19,10 +23,13 @@ pub(crate) mod policy;
 mod ports;
 mod process;
 pub(crate) mod rpc;
+pub(crate) mod sending;
 mod server;
 mod wait;
+pub(crate) mod wire;
 
+pub(crate) use self::collector::Collector;
 pub(crate) use self::http::{HttpAnswer, http, http_with};
-pub(crate) use process::{Finished, Process, fatal, programs, put, python, run, run_mixer};
+pub(crate) use process::{Finished, Process, fatal, node_modules, programs, put, python, run, run_mixer};
 pub(crate) use server::{Holdings, Ports, Server, ServerBuilder, sample_configuration, sum_of_samples};
 pub(crate) use wait::{DEADLINE, POLL_INTERVAL, eventually, free_port, is_listening, wait_for};

@@ -62,6 +62,11 @@ fn copied<'a>(value: &GeneratedValue, arena: &'a Bump) -> Value<'a> {
     let bytes = |text: &str| -> &'a [u8] { arena.alloc_slice_copy(text.as_bytes()) };
     match value {
         GeneratedValue::String(text) => Value::String(bytes(text)),
+        GeneratedValue::Int64(value) => Value::Int64(*value),
+        GeneratedValue::Double(value) => Value::Double(*value),
+        GeneratedValue::Bool(value) => Value::Bool(*value),
+        GeneratedValue::Timestamp(time) => Value::Timestamp(*time),
+        GeneratedValue::Duration(duration) => Value::Duration(*duration),
         GeneratedValue::IpAddress(std::net::IpAddr::V4(ip)) => {
             Value::Bytes(arena.alloc_slice_copy(&ip.octets()))
         }

@@ -36,6 +36,7 @@ impl Compiled {
             template,
             leaves: collect.leaves.into(),
             messages: collect.messages,
+            plan: None,
         };
         Ok(Self { bound, programs: collect.programs, names: collect.names })
     }

@@ -165,7 +165,7 @@ pub(super) fn play(id: &str, path: &Path) -> Result<(), String> {
 }
 
 /// Sends a check, and compares its answer.
-fn check(client: &mut Client, step: &Value) -> Result<(), String> {
+pub(super) fn check(client: &mut Client, step: &Value) -> Result<(), String> {
     let mut request = mixer::CheckRequest {
         attributes: Some(bag::encode_alone(&attributes(&step["attributes"])?, Words::of_message())),
         global_word_count: 222,
@@ -208,7 +208,7 @@ fn check(client: &mut Client, step: &Value) -> Result<(), String> {
 }
 
 /// Whether a value is as expected: of headers, those that are expected; texts with `$` of the kind that they name.
-fn matches(found: &Value, expected: &Value) -> Result<(), String> {
+pub(super) fn matches(found: &Value, expected: &Value) -> Result<(), String> {
     match expected {
         Value::Object(members) => {
             let found_members: BTreeMap<&String, &Value> = found.as_object().into_iter().flatten().collect();

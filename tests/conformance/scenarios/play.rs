@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_yaml::Value;
 use tempfile::TempDir;
 
+use super::backend::Backend;
 use super::compare;
 use crate::support::bag::{self, Words};
 use crate::support::rpc::{self, Client, mixer};
@@ -43,6 +44,8 @@ struct Play {
     client: Client,
     /// Lines of each output file that were compared already.
     read: BTreeMap<String, usize>,
+    /// The adapter out of process, and its script.
+    backend: Option<Backend>,
     /// Until when an expectation may still become true, after an edit.
     settling: Option<Instant>,
 }
@@ -60,12 +63,13 @@ impl Play {
         if own.is_dir() {
             copy_all(&own, &config, root.path())?;
         }
+        let backend = scenario.get("backend").map(|backend| Backend::start(backend, &config)).transpose()?;
         let arguments = scenario.get("server").map(|server| sequence(server, "args")).into_iter().flatten();
         let arguments: Vec<&str> = arguments.filter_map(Value::as_str).collect();
         let server = Server::on(&config).with(&arguments).try_start()?;
         let client = Client::new(&server.address())?;
         let scenario = directory.to_owned();
-        Ok(Self { scenario, root, server, client, read: BTreeMap::new(), settling: None })
+        Ok(Self { scenario, root, server, client, read: BTreeMap::new(), backend, settling: None })
     }
 
     fn step(&mut self, step: &Value) -> Result<(), String> {
@@ -88,6 +92,14 @@ impl Play {
         }
         if let Some(logs) = step.get("logs") {
             return self.logs(logs).map_err(|d| format!("logs: {d}"));
+        }
+        if let Some(backend) = step.get("backend") {
+            let own = self.backend.as_ref().ok_or("backend: there is none")?;
+            return own.script(backend).map_err(|d| format!("backend: {d}"));
+        }
+        if step.get("calls").is_some() {
+            let own = self.backend.as_mut().ok_or("calls: there is no backend")?;
+            return own.calls(expect).map_err(|d| format!("calls: {d}"));
         }
         if let Some(sleep) = step.get("sleep") {
             let nanos = sleep.as_str().and_then(bag::go_nanos).and_then(|nanos| u64::try_from(nanos).ok());

@@ -1,10 +1,11 @@
 """A strict stand-in for CloudWatch: verifies signatures with botocore, reads requests by botocore's definitions of the services, and prints
 them.
 
-Usage: aws.py PORT DIRECTORY ACCESS_KEY SECRET_KEY [busy=N] [expired=N] [instance]
+Usage: aws.py PORT DIRECTORY ACCESS_KEY SECRET_KEY [busy=N] [expired=N] [instance] [role=ARN] [web=TOKEN]
 
 busy=N, expired=N: the first N requests are answered so. instance: gives the credentials as the instance metadata service, with the session
-token TOKEN. One JSON line a request: host, path, headers, and its content; `error` for what the service would not take.
+token TOKEN. role=ARN: that key can do nothing but assume this role, whose key all other requests need; with web=TOKEN, for that token of an
+identity provider only. One JSON line a request: host, path, headers, and its content; `error` for what the service would not take.
 """
 
 import base64
@@ -27,9 +28,12 @@ PORT, DIRECTORY, ACCESS_KEY, SECRET_KEY = int(sys.argv[1]), sys.argv[2], sys.arg
 OPTIONS = dict(option.partition("=")[::2] for option in sys.argv[5:])
 TOKEN = "session/token=" if "instance" in OPTIONS else None
 MODELS = {service: ServiceModel(botocore.loaders.Loader().load_service_model(service, "service-2"))
-          for service in ("cloudwatch", "logs")}
+          for service in ("cloudwatch", "logs", "sts")}
+# Secret and session token of the key that requests need, by its id, and of that which can assume a role.
+OWN = {ACCESS_KEY: (SECRET_KEY, TOKEN)}
+ROLE = {"ASIAROLE": ("rolesecret", "role/token=+")}
 # The suffix of what the service calls itself in signatures.
-SERVICES = {"monitoring": "cloudwatch", "logs": "logs"}
+SERVICES = {"monitoring": "cloudwatch", "logs": "logs", "sts": "sts"}
 COUNTS = {}
 AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})")
@@ -51,9 +55,11 @@ def verify(url, method, headers, body):
     key, date, region, service, names, signature = match.groups()
     names = names.split(";")
     required = {"host", "content-type", "content-length"} | {name for name in headers if name.startswith("x-amz-")}
-    if key != ACCESS_KEY or not required.issubset(names) or names != sorted(names):
+    keys = ROLE if "role" in OPTIONS and service != "sts" else OWN
+    if key not in keys or not required.issubset(names) or names != sorted(names):
         raise ValueError("key %s, signed %s" % (key, names))
-    if headers.get("x-amz-security-token") != TOKEN:
+    secret, token = keys[key]
+    if headers.get("x-amz-security-token") != token:
         raise ValueError("the session token is %r" % headers.get("x-amz-security-token"))
     at = datetime.datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
     age = abs((datetime.datetime.now(datetime.timezone.utc) - at).total_seconds())
@@ -61,7 +67,7 @@ def verify(url, method, headers, body):
         raise ValueError("the date is %s" % headers["x-amz-date"])
     request = AWSRequest(method, url, headers={name: headers[name] for name in names}, data=body)
     request.context["timestamp"] = headers["x-amz-date"]
-    signer = SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY), service, region)
+    signer = SigV4Auth(Credentials(key, secret), service, region)
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     if expected != signature:
         raise ValueError("the signature is not that of the request")
@@ -134,6 +140,27 @@ def logs(operation, body):
     return params
 
 
+def assume(url, method, headers, body):
+    """The form of a request of a role, and the answer."""
+    form = dict(urllib.parse.parse_qsl(body.decode("ascii"), strict_parsing=True))
+    action, version = form.pop("Action"), form.pop("Version")
+    params = dict(form, DurationSeconds=int(form["DurationSeconds"])) if "DurationSeconds" in form else form
+    validate("sts", action, params)
+    unknown = set(form) - set(MODELS["sts"].operation_model(action).input_shape.members)
+    by_token = action == "AssumeRoleWithWebIdentity"
+    if version != "2011-06-15" or unknown or form["RoleArn"] != OPTIONS["role"] or by_token != ("web" in OPTIONS):
+        raise ValueError("%s %s" % (action, form))
+    if by_token and (form["WebIdentityToken"] != OPTIONS["web"] or "authorization" in headers):
+        raise ValueError("token %s" % form)
+    if not by_token:
+        verify(url, method, headers, body)
+    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+    (key, (secret, token)), = ROLE.items()
+    credentials = {"AccessKeyId": key, "SecretAccessKey": secret, "SessionToken": token, "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    text = "".join("<%s>%s</%s>" % (name, value, name) for name, value in credentials.items())
+    return form, ("<%sResponse><%sResult><Credentials>%s</Credentials></%sResult></%sResponse>" % (action, action, text, action, action)).encode()
+
+
 def refusal(status, code, message):
     if code.endswith("Exception"):
         return status, {"content-type": "application/x-amz-json-1.1"}, json.dumps({"__type": code, "message": message}).encode()
@@ -165,6 +192,10 @@ class Aws(stand.Handler):
         line = {"method": method, "path": path, "host": headers.get("host"), "headers": shown}
         try:
             url = "%s://%s%s" % ("https" if self.is_secure else "http", headers["host"], path)
+            if body.startswith(b"Action=AssumeRole"):
+                line["role"], content = assume(url, method, headers, body)
+                stand.tell(outcome="role", **line)
+                return 200, {"content-type": "text/xml"}, content
             _, service = verify(url, method, headers, body)
             if SERVICES[service] == "cloudwatch":
                 line["form"] = metrics(body)

@@ -1,8 +1,8 @@
 """A strict stand-in for Google's services: verifies assertions with PyJWT, reads requests with Google's own definitions, and prints them.
 
-Usage: gcp.py PORT DIRECTORY [grpc=PORT] [busy=N] [expired=N]
+Usage: gcp.py PORT DIRECTORY [grpc=PORT] [plain=PORT] [busy=N] [expired=N]
 
-PORT takes plain HTTP (the token endpoint, the metadata server) and, as a proxy, that of Service Control; the other port takes gRPC with TLS.
+PORT takes plain HTTP (the token endpoint, the metadata server) and, as a proxy, that of Service Control; the others take gRPC, with TLS and in plain text.
 DIRECTORY gets sa.json, the key file of a service account. busy=N, expired=N: the first N requests are answered so. One JSON line a request:
 `error` for what is not as Google defines it.
 """
@@ -193,13 +193,16 @@ stand.certificates(DIRECTORY, ["servicecontrol.googleapis.com", "localhost", "12
 with open(os.path.join(DIRECTORY, "sa.json"), "w") as file:
     json.dump({"type": "service_account", "client_email": EMAIL, "private_key_id": "key-1",
                "private_key": stand.pem(KEY).decode(), "token_uri": TOKEN_URI}, file)
-if "grpc" in OPTIONS:
+if "grpc" in OPTIONS or "plain" in OPTIONS:
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
     for service, methods in METHODS.items():
         handlers = {name: rpc(service, name, kind) for name, kind in methods.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     files = [open(os.path.join(DIRECTORY, name), "rb").read() for name in ("server.key", "server.crt")]
-    if server.add_secure_port("127.0.0.1:" + OPTIONS["grpc"], grpc.ssl_server_credentials([tuple(files)])) == 0:
+    credentials = grpc.ssl_server_credentials([tuple(files)])
+    if "grpc" in OPTIONS and server.add_secure_port("127.0.0.1:" + OPTIONS["grpc"], credentials) == 0:
+        sys.exit("the port is taken")
+    if "plain" in OPTIONS and server.add_insecure_port("127.0.0.1:" + OPTIONS["plain"]) == 0:
         sys.exit("the port is taken")
     server.start()
 stand.serve(Google, PORT, DIRECTORY)

@@ -31,8 +31,8 @@ def pem(key):
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def certificates(directory, names):
-    """Writes ca.crt, server.crt and server.key for names and addresses."""
+def certificates(directory, names, others=None):
+    """Writes ca.crt, server.crt and server.key for names, URIs and addresses; `others` are more certificates by the name of their files."""
     def certificate(subject, key, issuer, signer, extension, critical):
         now = datetime.datetime.now(datetime.timezone.utc)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
@@ -44,17 +44,22 @@ def certificates(directory, names):
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
     def alternative(name):
+        if "://" in name:
+            return x509.UniformResourceIdentifier(name)
         try:
             return x509.IPAddress(ipaddress.ip_address(name))
         except ValueError:
             return x509.DNSName(name)
 
-    root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    root_key = ec.generate_private_key(ec.SECP256R1())
     root = certificate(called("root"), root_key, called("root"), root_key, x509.BasicConstraints(True, None), True)
-    leaf_names = x509.SubjectAlternativeName([alternative(name) for name in names])
-    leaf = certificate(called("server"), key, called("root"), root_key, leaf_names, False)
-    for name, content in (("server.key", pem(key)), ("server.crt", leaf.public_bytes(serialization.Encoding.PEM)),
-                          ("ca.crt", root.public_bytes(serialization.Encoding.PEM))):
+    files = []
+    for file, of in {"server": names, **(others or {})}.items():
+        key = ec.generate_private_key(ec.SECP256R1())
+        leaf_names = x509.SubjectAlternativeName([alternative(name) for name in of])
+        leaf = certificate(called(file), key, called("root"), root_key, leaf_names, False)
+        files += [(file + ".key", pem(key)), (file + ".crt", leaf.public_bytes(serialization.Encoding.PEM))]
+    for name, content in files + [("ca.crt", root.public_bytes(serialization.Encoding.PEM))]:
         path = os.path.join(directory, name)
         with open(path + ".new", "wb") as file:
             file.write(content)

@@ -1,12 +1,13 @@
 """A strict collector of OTLP: reads what it is sent with OpenTelemetry's own definitions, and prints it. It takes spans of Zipkin as well.
 
-Usage: otlp_receiver.py GRPC_PORT HTTP_PORT [busy=N] [reject=N]
+Usage: otlp_receiver.py GRPC_PORT HTTP_PORT [busy=N] [reject=N] [numbers=NAME]
 
 busy=N: the first N requests of each signal are refused for a moment, as the specification says. reject=N: N items of every other request
-are rejected. One JSON line a request on standard output: protocol, signal, outcome, headers and message; `error` for what is not strictly
+are rejected. numbers=NAME: of log records, only the integers of this attribute are printed, as `numbers`. One JSON line a request on standard output: protocol, signal, outcome, headers and message; `error` for what is not strictly
 OTLP.
 """
 
+import gzip
 import http.server
 import json
 import sys
@@ -51,7 +52,14 @@ def take(protocol, signal, headers, body):
         line = {"protocol": protocol, "signal": signal, "headers": headers, "outcome": "taken"}
         try:
             message = read(request, body)
-            line["message"] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+            if "numbers" in OPTIONS and signal == "logs":
+                line["numbers"] = [
+                    attribute.value.int_value
+                    for resource in message.resource_logs for scope in resource.scope_logs for record in scope.log_records
+                    for attribute in record.attributes if attribute.key == OPTIONS["numbers"]
+                ]
+            else:
+                line["message"] = json_format.MessageToDict(message, preserving_proto_field_name=True)
         except Exception as error:
             line["error"] = repr(error)
         answer = response()
@@ -96,6 +104,8 @@ class Http(http.server.BaseHTTPRequestHandler):
             return
         signal = self.path.removeprefix("/v1/")
         headers = {key.lower(): value for key, value in self.headers.items()}
+        if headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
         if signal not in SIGNALS or headers.get("content-type") != "application/x-protobuf":
             with LOCK:
                 print(json.dumps({"error": "%s %s" % (self.path, headers)}), flush=True)

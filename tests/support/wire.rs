@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::DEADLINE;
-use crate::support::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS, frame};
+use super::DEADLINE;
+use super::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS, frame};
 
 /// The preface, the largest stream window and the largest window of the connection.
 pub(crate) fn wide_open() -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! The client beside the attackers: calls at a fixed rate, whatever the answers take.
+//! The client of a server under attack, or whose backends fail, on [`POLICY`](super::policy::POLICY): calls at a fixed rate, whatever the
+//! answers take.
 //!
 //! One thread sends, another receives. A latency begins when a call is sent; if the client itself holds a call back, because too many
 //! are unanswered, when it was due. It ends when the answer has arrived at the client's socket: on the core of the client, attackers are
@@ -13,13 +14,11 @@ use std::time::{Duration, Instant};
 
 use prost::Message as _;
 
-use crate::arrival;
-use crate::scene::check;
-use crate::support::DEADLINE;
-use crate::support::http2::{DATA, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame};
-use crate::support::policy::DENIED;
-use crate::support::rpc::{CHECK, mixer};
-use crate::wire::{call, connect, wide_open};
+use super::http2::{DATA, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame};
+use super::policy::{DENIED, check};
+use super::rpc::{CHECK, mixer};
+use super::wire::{call, connect, wide_open};
+use super::{DEADLINE, arrival};
 
 /// Time between two calls.
 const INTERVAL: Duration = Duration::from_millis(2);
