@@ -1,8 +1,8 @@
-//! The cost of reports in the adapters `stdio` and `prometheus`, from evaluated instances to lines or counts, of checks in `opa` and
+//! The cost of reports in the adapters `stdio`, `otlp` and `prometheus`, from evaluated instances to lines, records or counts, of checks in `opa` and
 //! `rbac`, and of allocations in `redisquota`, from an evaluated instance to an answer.
 //!
 //! Input: one instance per call. The log entry has 10 variables (path, method, user agent, sizes, an address, a time, a
-//! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists. Four
+//! duration, a code), and a collector on a loopback port takes its records; the metric has the 17 string dimensions of a service mesh counter, and its series exists. Four
 //! metrics of one request over the same dimensions are measured as well. The policy has two rules with a default, one of which holds; of
 //! roles there are 1 and 10 000, each of a service of its own. Quotas are in a Redis that the bench starts, on a loopback port; 1 and 64
 //! allocations are in flight, each with an id and an amount of its own. Each result is verified once before.
@@ -14,6 +14,7 @@
     reason = "a bench stops when its input is wrong"
 )]
 
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -61,6 +62,7 @@ fn bound(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str]) 
         template: template::find(template).unwrap(),
         leaves: keyed.chain(plain).collect(),
         messages: Vec::new(),
+        plan: None,
     }
 }
 
@@ -83,9 +85,9 @@ fn report(handler: &dyn Handler, instances: &[Instance<'_>]) {
     }
 }
 
-fn json_lines(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let values = [
+/// The values of a log entry: [`VARIABLES`], `timestamp` and `severity`.
+fn entry_values() -> [Option<Value<'static>>; 12] {
+    [
         Some(Value::String(b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)")),
         Some(Value::Int64(200)),
         Some(Value::Duration(SignedDuration::from_nanos(12_345_678))),
@@ -98,7 +100,12 @@ fn json_lines(criterion: &mut Criterion) {
         Some(Value::Timestamp(Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 })),
         Some(Value::Timestamp(Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 })),
         Some(Value::String(b"info")),
-    ];
+    ]
+}
+
+fn json_lines(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let values = entry_values();
     let entry = bound("accesslog", "logentry", "variables", &VARIABLES, &["timestamp", "severity"]);
     let instances = [Instance { bound: 0, name: "accesslog.instance.istio-system", values: &values }; 25];
     let build = |path: &str| {
@@ -198,6 +205,73 @@ fn metrics(criterion: &mut Criterion) {
     });
     group.finish();
     runtime.block_on(handler.close(std::time::Duration::from_secs(1))).unwrap();
+}
+
+/// A collector over HTTP that takes everything, without looking at it. Returns its port, and what it receives: the size of each request.
+fn collector() -> (u16, std::sync::mpsc::Receiver<usize>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, sender) = (stream.unwrap(), sender.clone());
+            std::thread::spawn(move || serve(stream, &sender));
+        }
+    });
+    (port, received)
+}
+
+/// Answers requests until the connection ends.
+fn serve(stream: std::net::TcpStream, sender: &std::sync::mpsc::Sender<usize>) -> Option<()> {
+    let mut reader = std::io::BufReader::with_capacity(1 << 16, stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        std::io::copy(&mut (&mut reader).take(length as u64), &mut std::io::sink()).ok()?;
+        // An empty answer is that of a collector that took everything.
+        reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
+        sender.send(length).ok()?;
+    }
+}
+
+/// What a log entry costs its report: encoded, and handed to the delivery, which sends it meanwhile.
+fn log_records(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let values = entry_values();
+    let entry = bound("accesslog", "logentry", "variables", &VARIABLES, &["timestamp", "severity"]);
+    let instances = [Instance { bound: 0, name: "accesslog.instance.istio-system", values: &values }; 25];
+    let (port, received) = collector();
+    let mut group = criterion.benchmark_group("adapters/otlp");
+    group.throughput(Throughput::Elements(25));
+    for compression in ["NONE", "GZIP"] {
+        let params = format!(
+            "{{endpoint: 'http://127.0.0.1:{port}', protocol: HTTP_PROTOBUF, compression: {compression}}}"
+        );
+        let handler = from_text("otlp", &params, entry.clone(), env(&runtime), &runtime);
+        report(&*handler, &instances);
+        let size = received.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        assert!(if compression == "NONE" { size > 25 * 300 } else { (100..5000).contains(&size) }, "{size}");
+        group.bench_function(
+            format!("log record of 10 variables, 25 a report, compression {compression}"),
+            |b| {
+                b.iter(|| report(&*handler, &instances));
+            },
+        );
+        let _ = runtime.block_on(handler.close(std::time::Duration::from_secs(1)));
+        while received.recv_timeout(std::time::Duration::from_millis(100)).is_ok() {}
+    }
+    group.finish();
 }
 
 /// An instance of `authorization` with its values.
@@ -355,5 +429,5 @@ fn quotas(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, json_lines, metrics, decisions, quotas);
+criterion_group!(benches, json_lines, log_records, metrics, decisions, quotas);
 criterion_main!(benches);

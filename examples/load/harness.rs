@@ -3,6 +3,8 @@
 //! [`run`] runs one scenario or all of them, for this build's binary and for a peer if given. Every kind of call is verified before it is
 //! measured.
 
+#[path = "harness/adapters.rs"]
+mod adapters;
 #[path = "../../benches/support/attributes.rs"]
 mod attributes;
 #[path = "harness/bridge.rs"]
@@ -29,12 +31,16 @@ mod plot;
 mod ports;
 #[path = "harness/process.rs"]
 mod process;
+#[path = "harness/quotas.rs"]
+mod quotas;
 #[path = "../../benches/support/reports.rs"]
 mod reports;
 #[path = "../../benches/support/rules.rs"]
 mod rules;
 #[path = "harness/scenario.rs"]
 mod scenario;
+#[path = "harness/sinks.rs"]
+mod sinks;
 #[path = "harness/table.rs"]
 mod table;
 #[path = "harness/tails.rs"]
@@ -63,6 +69,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
             }
             table::print(&programs, &rows, out)
         }
+        Work::Adapters => adapters::run(&runtime, options, &able(&programs, Work::Adapters), out),
         Work::Envoy => bridge::run(&runtime, options, &programs, out),
         Work::Curves => curves::run(&runtime, options, &able(&programs, Work::Curves), out),
         Work::Tails => tails::run(&runtime, options, &able(&programs, Work::Tails), out),
@@ -115,7 +122,8 @@ fn able(programs: &[Program], work: Work) -> Vec<Program> {
         matches!(work, Work::EnvoyCheck | Work::EnvoyCheckUncached | Work::EnvoyLimit | Work::EnvoyLog);
     let able = |program: &&Program| match program.role {
         Role::Own => true,
-        Role::Peer => !envoy,
+        // Leases are our own.
+        Role::Peer => !envoy && work != Work::QuotaLease,
         Role::Limitador => work == Work::EnvoyLimit,
     };
     programs.iter().filter(able).cloned().collect()

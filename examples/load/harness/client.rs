@@ -1,7 +1,9 @@
 //! Clients: HTTP/2 connections with several calls in flight on each.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -10,6 +12,8 @@ use h2::client::SendRequest;
 use hdrhistogram::Histogram;
 use http::{HeaderMap, Method, Request};
 use tokio::net::TcpStream;
+
+use super::quotas::ID;
 
 /// Largest recorded latency, in microseconds.
 const LONGEST: u64 = 60_000_000;
@@ -38,6 +42,8 @@ enum Expected {
     Authorization,
     /// `envoy.service.ratelimit.v3.RateLimitResponse`, within the limit.
     WithinLimit,
+    /// Of Mixer, with a quota of one.
+    Quota,
 }
 
 impl Call {
@@ -49,6 +55,26 @@ impl Call {
             code: Some(code),
             answer: Expected::Mixer,
         }
+    }
+
+    /// A Check with a quota of one, which is granted. Each call has a deduplication id of its own instead of [`ID`].
+    pub(crate) fn quota(body: &[u8]) -> Self {
+        Self { answer: Expected::Quota, ..Self::check(body, 0) }
+    }
+
+    /// The message of a call.
+    fn message(&self) -> Bytes {
+        if self.answer != Expected::Quota {
+            return self.framed.clone();
+        }
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let id = format!("{:016x}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut message = BytesMut::from(&*self.framed);
+        let at = message.windows(ID.len()).position(|bytes| bytes == ID.as_bytes());
+        if let Some(place) = at.and_then(|at| message.get_mut(at..at + ID.len())) {
+            place.copy_from_slice(id.as_bytes());
+        }
+        message.freeze()
     }
 
     /// A Report.
@@ -93,6 +119,14 @@ fn frame(body: &[u8]) -> Bytes {
 struct CheckResponse {
     #[prost(message, tag = "2")]
     precondition: Option<Precondition>,
+    #[prost(btree_map = "string, message", tag = "3")]
+    quotas: BTreeMap<String, QuotaGrant>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct QuotaGrant {
+    #[prost(int64, tag = "2")]
+    amount: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -165,6 +199,12 @@ impl Client {
         };
         match call.answer {
             Expected::Mixer => {}
+            Expected::Quota => {
+                let response: CheckResponse = prost::Message::decode(message)?;
+                let granted: Vec<i64> = response.quotas.values().map(|grant| grant.amount).collect();
+                ensure!(granted == [1], "quotas of {granted:?} are granted");
+                return Ok(());
+            }
             Expected::Authorization => {
                 use mixer_wire::envoy::service::auth::v3::CheckResponse;
                 let response: CheckResponse = prost::Message::decode(message)?;
@@ -244,7 +284,7 @@ impl Client {
             .header("te", "trailers")
             .body(())?;
         let (response, mut body) = connection.send_request(request, false)?;
-        body.send_data(call.framed.clone(), true)?;
+        body.send_data(call.message(), true)?;
         let response = response.await?;
         ensure!(response.status() == 200, "HTTP status {}", response.status());
         let (head, mut body) = response.into_parts();

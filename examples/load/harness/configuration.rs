@@ -22,10 +22,16 @@ pub(crate) fn sample(into: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The attributes of the sample configuration.
+pub(crate) fn vocabulary(into: &Path) -> Result<()> {
+    std::fs::copy(testdata().join("config/attributes.yaml"), into.join("attributes.yaml"))?;
+    Ok(())
+}
+
 /// Metrics with 17 dimensions: the four of the sample configuration, repeated under other names up to `metrics`. With `log`, reports are
 /// also logged to that file.
 pub(crate) fn telemetry(into: &Path, metrics: usize, log: Option<&Path>) -> Result<()> {
-    std::fs::copy(testdata().join("config/attributes.yaml"), into.join("attributes.yaml"))?;
+    vocabulary(into)?;
     let sample = std::fs::read_to_string(testdata().join("config/metrics-http.yaml"))?;
     std::fs::write(into.join("metrics-http.yaml"), multiply(&sample, metrics)?)?;
     if let Some(log) = log {
@@ -75,7 +81,7 @@ fn multiply(text: &str, metrics: usize) -> Result<String> {
 
 /// Many rules.
 pub(crate) fn many_rules(into: &Path, count: usize) -> Result<()> {
-    std::fs::copy(testdata().join("config/attributes.yaml"), into.join("attributes.yaml"))?;
+    vocabulary(into)?;
     for (name, text) in rules::files(count, None) {
         std::fs::write(into.join(name), text)?;
     }

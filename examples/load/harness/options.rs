@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Debug, Clone, Parser)]
 #[command(name = "load")]
 pub(crate) struct Options {
-    /// What to measure; `table`, `curves`, `tails` and `envoy` are those of docs/benchmarks.md.
+    /// What to measure; `table`, `adapters`, `curves`, `tails` and `envoy` are those of docs/benchmarks.md.
     #[arg(value_enum)]
     pub(crate) work: Work,
     /// The server; by default the `mixer` of the same build.
@@ -73,6 +73,8 @@ pub(crate) enum Work {
     Curves,
     /// Latencies at half and at four fifths of the highest rate, quiet and while a rule is edited every second.
     Tails,
+    /// Cost of each adapter: of a bag or a check with one handler, on top of the same with `noop`.
+    Adapters,
     /// Cost of the services for Envoy: directly, compared with other servers, and through Envoy.
     Envoy,
     /// An empty report: the base cost of any call.
@@ -103,6 +105,10 @@ pub(crate) enum Work {
     EnvoyCheckUncached,
     /// Rate-limit calls of Envoy with one descriptor.
     EnvoyLimit,
+    /// Checks with a quota that redisquota counts in Redis, a round trip a call.
+    QuotaExact,
+    /// As above, granted from leases.
+    QuotaLease,
     /// Access logs of Envoy, 25 entries a message, each into one metric; figures are of an entry.
     EnvoyLog,
 }

@@ -11,10 +11,13 @@ use super::client::{Call, Client, Plan};
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
 use super::process::{Program, Role, Server};
-use super::{bridge, checks, configuration, envoy, reports};
+use super::sinks::Sink;
+use super::{bridge, checks, configuration, envoy, quotas, reports};
 
 /// Timeout of a start.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a backend may have to wait: handlers send once a second.
+const BACKEND_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval of polling.
 const POLL: Duration = Duration::from_millis(2);
 /// Distinct requests of a scenario.
@@ -37,6 +40,10 @@ pub(super) struct Stage {
     cache_entries: usize,
     /// Bags per call.
     bags: usize,
+    /// Whether the backend of a handler has received something.
+    is_reached: Option<Box<dyn Fn() -> bool>>,
+    /// Counts quotas.
+    _redis: Option<Sink>,
 }
 
 impl Stage {
@@ -46,12 +53,14 @@ impl Stage {
         let configuration = directory.path().join("config");
         std::fs::create_dir(&configuration)?;
         let (mut cache_entries, mut bags) = (CACHE_ENTRIES, 1);
+        let mut redis = None;
         let calls: Vec<Call> = match work {
             Work::NoOp => {
                 configuration::sample(&configuration)?;
                 vec![Call::report(&[])]
             }
             Work::Table
+            | Work::Adapters
             | Work::Curves
             | Work::Envoy
             | Work::CheckCached
@@ -80,6 +89,11 @@ impl Stage {
                 envoy::configuration(&configuration)?;
                 (0..VARIETY).map(|number| Call::envoy_limit(&envoy::limit(number))).collect()
             }
+            Work::QuotaExact | Work::QuotaLease => {
+                let started = redis.insert(quotas::redis()?);
+                quotas::configuration(&configuration, started.port, work == Work::QuotaLease)?;
+                quotas::calls()
+            }
             Work::EnvoyLog => {
                 envoy::configuration(&configuration)?;
                 bags = options.bags;
@@ -93,7 +107,20 @@ impl Stage {
                 (0..VARIETY).map(|number| Call::report(&reports::report(number, bags))).collect()
             }
         };
-        Ok(Self { directory, calls: calls.into(), cache_entries, bags })
+        Ok(Self { directory, calls: calls.into(), cache_entries, bags, is_reached: None, _redis: redis })
+    }
+
+    /// A scenario without a check cache and with an empty configuration directory. It is measured once the backend is reached.
+    pub(super) fn of(calls: Vec<Call>, bags: usize, is_reached: impl Fn() -> bool + 'static) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        std::fs::create_dir(directory.path().join("config"))?;
+        let is_reached: Option<Box<dyn Fn() -> bool>> = Some(Box::new(is_reached));
+        Ok(Self { directory, calls: calls.into(), cache_entries: 0, bags, is_reached, _redis: None })
+    }
+
+    /// The directory with all files.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// The configuration directory.
@@ -134,6 +161,12 @@ pub(crate) async fn measure(options: &Options, program: &Program, work: Work) ->
     figures.await.map_err(|error| stage.explain(error))
 }
 
+/// Measures the calls of a scenario once.
+pub(super) async fn measure_stage(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    let figures = LocalSet::new().run_until(load(options, program, stage, Work::NoOp)).await;
+    figures.map_err(|error| stage.explain(error))
+}
+
 /// Waits until the server answers according to its configuration.
 pub(super) async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
     let call = stage.calls.last().context("nothing to call")?;
@@ -171,6 +204,11 @@ async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -
     if work == Work::ReportLog {
         // One more call verified that it serves.
         logged(&stage.directory.path().join("access.log"), (stage.calls.len() + 1) * stage.bags).await?;
+    }
+    let verified = Instant::now();
+    while stage.is_reached.as_ref().is_some_and(|is_reached| !is_reached()) {
+        ensure!(verified.elapsed() < BACKEND_PATIENCE, "the backend receives nothing");
+        tokio::time::sleep(POLL).await;
     }
     let plan = Plan {
         streams: options.streams,

@@ -22,7 +22,7 @@ fn row(work: Work) -> Row {
     let seconds = |title, budget| Row { title, budget, unit: "s", digits: 3, pick: |f| f.seconds };
     let memory = |title, budget| Row { title, budget, unit: "MB", digits: 1, pick: |f| f.megabytes };
     match work {
-        Work::NoOp | Work::Table | Work::Curves | Work::Tails | Work::Envoy => {
+        Work::NoOp | Work::Table | Work::Adapters | Work::Curves | Work::Tails | Work::Envoy => {
             cpu("empty Report: cost of any call", None)
         }
         Work::CheckCached => cpu("Check, served from cache, 31 attributes", Some(6.0)),
@@ -33,6 +33,8 @@ fn row(work: Work) -> Row {
         Work::EnvoyCheck => cpu("Envoy: ext_authz check", Some(8.0)),
         Work::EnvoyCheckUncached => cpu("Envoy: ext_authz check, no cache", Some(8.0)),
         Work::EnvoyLimit => cpu("Envoy: rate-limit call, one descriptor", Some(6.0)),
+        Work::QuotaExact => cpu("Check with a quota in Redis, exact", Some(25.0)),
+        Work::QuotaLease => cpu("Check with a quota in Redis, from a lease", Some(5.0)),
         Work::EnvoyLog => cpu("Envoy: access-log entry, one metric", Some(5.0)),
         Work::Start => seconds("start with 10 000 rules until serving", Some(0.15)),
         Work::Edit => seconds("one rule edited among 10 000, until it serves", Some(0.05)),
