@@ -201,8 +201,7 @@ struct Memory {
 
 impl Memory {
     fn of(scene: &Scene) -> Self {
-        let collect = format!("http://127.0.0.1:{}/memj/forcecollection", scene.server.ports.ctrlz);
-        assert_eq!(http("PUT", &collect, "").expect("ControlZ").status, 202);
+        scene.server.return_memory();
         let page = http("GET", &scene.server.monitoring_url("/metrics"), "").expect("metrics").body;
         let sample = |line: &str| {
             let (share, value) =

@@ -105,11 +105,15 @@ fn many_reloads_leak_nothing() {
     for round in 0..warm {
         reload(&mut client, round);
     }
-    let before = server.stable_holdings();
+    server.stable_holdings();
+    server.return_memory();
+    let before = server.holdings();
     for round in warm..rounds {
         reload(&mut client, round);
     }
-    let after = server.holdings_within(before.threads + 1, before.descriptors + 2);
+    server.holdings_within(before.threads + 1, before.descriptors + 2);
+    server.return_memory();
+    let after = server.holdings();
     assert!(before.threads > 0 && before.descriptors > 0 && before.resident_kib > 0, "{before:?}");
     assert!(after.threads <= before.threads + 1, "threads: {before:?} -> {after:?}");
     assert!(after.descriptors <= before.descriptors + 2, "descriptors: {before:?} -> {after:?}");

@@ -306,6 +306,12 @@ impl Server {
         Holdings { threads: count("task"), descriptors: count("fd"), resident_kib }
     }
 
+    /// Lets the server return its free memory to the system: what is resident then is in use.
+    pub(crate) fn return_memory(&self) {
+        let url = format!("http://127.0.0.1:{}/memj/forcecollection", self.ports.ctrlz);
+        assert_eq!(super::http("PUT", &url, "").expect("ControlZ answers").status, 202);
+    }
+
     /// Lets the kernel begin a new maximum of resident memory.
     pub(crate) fn forget_peak(&self) {
         std::fs::write(format!("/proc/{}/clear_refs", self.id()), "5").expect("the process is ours");
