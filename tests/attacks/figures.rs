@@ -50,12 +50,14 @@ struct Latencies {
     p99: Duration,
     longest: Duration,
     connected: Duration,
+    /// The share of the time that the server's core lost.
+    lost: f64,
 }
 
 impl Latencies {
     fn of(served: &Served) -> Self {
         let (p50, p99, longest) = (served.quantile(0.5), served.quantile(0.99), served.quantile(1.0));
-        Self { p50, p99, longest, connected: served.connected_quantile(0.5) }
+        Self { p50, p99, longest, connected: served.connected_quantile(0.5), lost: served.lost_share() }
     }
 }
 
@@ -103,6 +105,11 @@ impl Figures {
         all.get(all.len() / 2).copied().unwrap_or_default()
     }
 
+    /// Percent of the time that the server's core lost, on average.
+    fn lost(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        100.0 * self.rounds.iter().map(of).sum::<f64>() / self.rounds.len().max(1) as f64
+    }
+
     fn ratio(&self) -> f64 {
         let quiet = self.median(|round| round.quiet.p99).as_secs_f64();
         self.median(|round| round.attacked.p99).as_secs_f64() / quiet.max(1e-9)
@@ -111,7 +118,7 @@ impl Figures {
     fn line(&self) -> String {
         let us = |of: fn(&Round) -> Duration| self.median(of).as_micros();
         format!(
-            "{:<27} {:>8} {:>8} {:>8} {:>8} {:>6.1} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5} {:>7} {:>7}",
+            "{:<27} {:>8} {:>8} {:>8} {:>8} {:>6.1} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5} {:>7} {:>7} {:>5.1} {:>5.1}",
             self.name,
             us(|round| round.quiet.p50),
             us(|round| round.attacked.p50),
@@ -127,11 +134,13 @@ impl Figures {
             self.descriptors,
             self.rounds.iter().map(|round| round.calls).sum::<usize>(),
             self.rounds.iter().map(|round| round.made).sum::<u64>(),
+            self.lost(|round| round.quiet.lost),
+            self.lost(|round| round.attacked.lost),
         )
     }
 }
 
-/// Times are medians of the turns, in microseconds; memory is in MiB.
+/// Times are medians of the turns, in microseconds; memory is in MiB; what the server's core lost is in percent.
 const HEADER: &str = "\
-                                 p50               p99                      longest           connect           memory\n\
-attack                         quiet attacked    quiet attacked  ratio    quiet attacked    quiet attacked  peak  more files   calls  rounds";
+                                 p50               p99                      longest           connect           memory                      lost\n\
+attack                         quiet attacked    quiet attacked  ratio    quiet attacked    quiet attacked  peak  more files   calls  rounds quiet attacked";

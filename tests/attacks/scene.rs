@@ -125,7 +125,7 @@ impl Scene {
             if turns > 1 {
                 self.settle();
             }
-            let quiet = good_client::serve(self.server.ports.api, length, || true);
+            let quiet = good_client::serve(&self.server, length, || true);
             if before.is_none() {
                 before = Some(self.server.holdings().resident_kib);
                 self.server.forget_peak();
@@ -172,7 +172,7 @@ impl Scene {
             })
             .collect();
         let began = Instant::now();
-        let served = good_client::serve(self.server.ports.api, length, || {
+        let served = good_client::serve(&self.server, length, || {
             let made = rounds.iter().all(|made| made.load(Ordering::Relaxed) > 0);
             let is_over = made || began.elapsed() > ROUND;
             // What the good client still waits for is answered without further attacks.

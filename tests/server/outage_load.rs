@@ -81,7 +81,7 @@ impl Scene {
             let reporter = scope.spawn(|| self.report(&next, &stop));
             let length = Duration::from_secs_f64(seconds().unwrap_or(SECONDS));
             let enough = || next.load(Ordering::Relaxed) - first >= ENTRIES || reporter.is_finished();
-            let served = good_client::serve(self.server.ports.api, length, enough);
+            let served = good_client::serve(&self.server, length, enough);
             stop.store(true, Ordering::Relaxed);
             reporter.join().expect("every report is answered");
             served

@@ -148,7 +148,9 @@ fn report(address: &str, length: Length, answered: &AtomicI64, ends: &AtomicBool
 fn at_rest(server: &Server, sender: &str) -> serde_json::Value {
     let rest = wait_for(RECOVERY, || {
         let of = delivery(server, sender);
-        let waits = ["queued", "inFlight", "spilled"].iter().map(|key| count(&of, key)).sum::<u64>();
+        // The last file goes after the last entry in it.
+        let waits =
+            ["queued", "inFlight", "spilled", "spilledBytes"].iter().map(|key| count(&of, key)).sum::<u64>();
         (waits == 0 && of["state"] == "delivering").then_some(of)
     });
     rest.unwrap_or_else(|| panic!("{}\n{}", delivery(server, sender), server.log()))

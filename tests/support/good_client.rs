@@ -3,7 +3,7 @@
 //!
 //! One thread sends, another receives. A latency begins when a call is sent; if the client itself holds a call back, because too many
 //! are unanswered, when it was due. It ends when the answer has arrived at the client's socket: on the core of the client, attackers are
-//! in the kernel, where nothing preempts them.
+//! in the kernel, where nothing preempts them. What the server's core lost to others meanwhile does not count (see [`LostTime`]).
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 use prost::Message as _;
 
 use super::http2::{DATA, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame};
+use super::lost_time::{LostTime, Witness};
 use super::policy::{DENIED, check};
 use super::rpc::{CHECK, mixer};
 use super::wire::{call, connect, wide_open};
-use super::{DEADLINE, arrival};
+use super::{DEADLINE, Server, arrival};
 
 /// Time between two calls.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -34,7 +35,9 @@ const ACK: u8 = 1;
 /// What the good client met.
 #[derive(Default)]
 pub(crate) struct Served {
-    latencies: Vec<Duration>,
+    /// Beginning and end of each call on an open connection.
+    calls: Vec<(Instant, Instant)>,
+    lost: LostTime,
     /// The latencies of calls on new connections, from before the connection.
     connected: Vec<Duration>,
     pub(crate) failures: Vec<String>,
@@ -43,12 +46,21 @@ pub(crate) struct Served {
 impl Served {
     /// The number of calls.
     pub(crate) fn calls(&self) -> usize {
-        self.latencies.len() + self.connected.len()
+        self.calls.len() + self.connected.len()
     }
 
-    /// A quantile of the latencies of calls on an open connection.
+    /// A quantile of the latencies of calls on an open connection, without what the server's core lost.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
-        quantile(&self.latencies, share)
+        let latency = |(since, until): &(Instant, Instant)| {
+            until.saturating_duration_since(*since).saturating_sub(self.lost.between(*since, *until))
+        };
+        let latencies: Vec<Duration> = self.calls.iter().map(latency).collect();
+        quantile(&latencies, share)
+    }
+
+    /// The share of the time that the server's core lost.
+    pub(crate) fn lost_share(&self) -> f64 {
+        self.lost.share()
     }
 
     /// A quantile of the latencies of calls on new connections.
@@ -64,10 +76,11 @@ fn quantile(latencies: &[Duration], share: f64) -> Duration {
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-/// Calls at a fixed rate for `length` and until `done`.
-pub(crate) fn serve(port: u16, length: Duration, done: impl Fn() -> bool) -> Served {
-    let stop = AtomicBool::new(false);
+/// Calls a server at a fixed rate for `length` and until `done`.
+pub(crate) fn serve(server: &Server, length: Duration, done: impl Fn() -> bool) -> Served {
+    let (port, stop) = (server.ports.api, AtomicBool::new(false));
     let traffic = Traffic::open(port);
+    let witness = Witness::start(server.id());
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| traffic.receive(&stop));
         let connector = scope.spawn(|| connect_often(port, &stop));
@@ -77,6 +90,7 @@ pub(crate) fn serve(port: u16, length: Duration, done: impl Fn() -> bool) -> Ser
         let mut served = receiver.join().expect("the receiver does not panic");
         let connected = connector.join().expect("the connector does not panic");
         served.connected = connected.connected;
+        served.lost = witness.map(Witness::end).unwrap_or_default();
         served.failures.extend(connected.failures);
         served
     })
@@ -169,7 +183,7 @@ impl Traffic {
                     self.answered.notify_one();
                     let message = messages.remove(&stream).unwrap_or_default();
                     if let Some(Unanswered { since, is_denied }) = found {
-                        served.latencies.push(frames.arrived.saturating_duration_since(since));
+                        served.calls.push((since, frames.arrived));
                         served.failures.extend(verify(&message, is_denied).err());
                     }
                 }

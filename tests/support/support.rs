@@ -18,6 +18,7 @@ pub(crate) mod good_client;
 mod http;
 pub(crate) mod http2;
 pub(crate) mod kube_api;
+pub(crate) mod lost_time;
 pub(crate) mod msgpack;
 pub(crate) mod policy;
 mod ports;
