@@ -39,6 +39,8 @@ mod log;
 mod on_config_error;
 #[path = "server/otlp.rs"]
 mod otlp;
+#[path = "server/out_of_process.rs"]
+mod out_of_process;
 #[path = "server/outage_load.rs"]
 mod outage_load;
 #[path = "server/outages.rs"]
