@@ -31,8 +31,12 @@ mod generators;
 mod kept;
 #[path = "engine/last_known.rs"]
 mod last_known;
+#[path = "engine/made_attributes.rs"]
+mod made_attributes;
 #[path = "engine/mistaken_kind.rs"]
 mod mistaken_kind;
+#[path = "engine/moved.rs"]
+mod moved;
 #[path = "engine/on_config_error.rs"]
 mod on_config_error;
 #[path = "engine/on_error.rs"]

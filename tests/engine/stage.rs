@@ -126,7 +126,9 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
             problem.file = Some(path.into());
             let keeps_last = contents.resources.iter().any(|r| Path::new(&*r.origin.file).starts_with(path));
             let (file, problem) = (path.into(), problem.clone());
-            contents.broken.push(Broken { file, document: None, problem: problem.clone(), keeps_last });
+            let broken =
+                Broken { file, document: None, text: "".into(), problem: problem.clone(), keeps_last };
+            contents.broken.push(broken);
             contents.diagnostics.push(problem);
             contents.unavailable.get_or_insert(text);
         }

@@ -17,6 +17,7 @@ mod found;
 mod history;
 mod kept;
 mod last_good;
+mod made_attributes;
 mod problem_log;
 mod refill;
 mod resolution;

@@ -43,6 +43,8 @@ pub struct Broken {
     pub file: Arc<str>,
     /// The document; `None` if it is the whole file.
     pub document: Option<Chunk>,
+    /// The text of the document, as far as it is one; empty for a whole file.
+    pub text: Arc<str>,
     /// What is wrong; [`StoreContents::diagnostics`] has it as well.
     pub problem: Diagnostic,
     /// Whether [`StoreContents::resources`] has what was read from it before.
@@ -55,6 +57,8 @@ pub struct Broken {
 pub struct Unread {
     /// The file or directory, spelled as in [`Origin::file`](crate::Origin).
     pub path: Arc<str>,
+    /// The text of the document; empty for a file or directory.
+    pub text: Arc<str>,
     /// One line.
     pub why: String,
     /// What is wrong with it.
@@ -69,7 +73,13 @@ impl Unread {
             true => problem.message.clone(),
             false => format!("{path}{line}: {}", problem.message),
         };
-        Self { path: Arc::clone(path), why, problem: problem.clone() }
+        Self { path: Arc::clone(path), text: "".into(), why, problem: problem.clone() }
+    }
+
+    /// Of a document with this text.
+    #[must_use]
+    pub fn with_text(self, text: &Arc<str>) -> Self {
+        Self { text: Arc::clone(text), ..self }
     }
 
     /// Whether a file is this one, or is below this directory.
@@ -78,15 +88,19 @@ impl Unread {
     }
 }
 
+impl Broken {
+    /// As something that could not be read.
+    pub fn unread(&self) -> Unread {
+        Unread::by(&self.problem, &self.file).with_text(&self.text)
+    }
+}
+
 impl StoreContents {
     /// Everything that could not be read. Cost: proportional to the diagnostics.
     pub fn unread(&self) -> Vec<Unread> {
-        let broken = self.broken.iter().map(|broken| (&broken.problem, Some(&broken.file)));
+        let broken = self.broken.iter().map(Broken::unread);
         let empty = self.diagnostics.iter().filter(|problem| problem.code == FILE_EMPTY);
-        let unread = broken.chain(empty.map(|problem| (problem, None)));
-        unread
-            .filter_map(|(problem, file)| Some(Unread::by(problem, file.or(problem.file.as_ref())?)))
-            .collect()
+        broken.chain(empty.filter_map(|problem| Some(Unread::by(problem, problem.file.as_ref()?)))).collect()
     }
 
     /// A file that is in the middle of a change, unless that takes so long that a diagnostic reports it.

@@ -28,10 +28,11 @@ impl FileContents {
     }
 
     /// Adds the diagnostic of a chunk that cannot be read.
-    fn push_broken(&mut self, file: &Arc<str>, problem: Diagnostic) {
+    fn push_broken(&mut self, file: &Arc<str>, text: &str, problem: Diagnostic) {
         self.broken.push(Broken {
             file: file.clone(),
             document: problem.chunk,
+            text: text.into(),
             problem: problem.clone(),
             keeps_last: false,
         });
@@ -179,6 +180,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             let problem = place.syntax_error(&YamlError::not_utf8(error));
             out.push_broken(
                 file,
+                &String::from_utf8_lossy(chunk.bytes),
                 problem.with_hint(match is_cut {
                     true => "it ends within a character: it was cut off".to_owned(),
                     false => conversion(chunk.bytes),
@@ -205,6 +207,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             let problem = place.syntax_error(&error);
             out.push_broken(
                 file,
+                trimmed,
                 match text.contains('\0') {
                     true => problem.with_hint(conversion(chunk.bytes)),
                     false => problem,
@@ -230,7 +233,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         }
         match is_whole {
             true => out.diagnostics.push(problem),
-            false => out.push_broken(file, problem),
+            false => out.push_broken(file, trimmed, problem),
         }
     }
     match identified {
@@ -250,7 +253,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         }
         Err(Unidentified::Nothing) => {}
         Err(problem) => {
-            out.push_broken(file, place.unidentified(&problem, trimmed));
+            out.push_broken(file, trimmed, place.unidentified(&problem, trimmed));
         }
     }
 }

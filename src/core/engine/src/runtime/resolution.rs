@@ -533,8 +533,8 @@ impl<'l> Resolution<'l> {
         let problems = self.found.problems_of(key);
         let problems = problems.filter(|problem| !is_known || problem.code == DUPLICATE);
         let Some(problem) = ambiguity(resource, problems) else { return };
-        let (path, why) = (Arc::clone(&resource.origin.file), problem.brief());
-        self.unread.push(Unread { path, why, problem: problem.clone() });
+        let (path, text) = (Arc::clone(&resource.origin.file), Arc::clone(&resource.origin.text));
+        self.unread.push(Unread { path, text, why: problem.brief(), problem: problem.clone() });
         self.may_miss_more = true;
     }
 
@@ -583,7 +583,8 @@ impl<'l> Resolution<'l> {
         let is_partial =
             !self.unread.is_empty() || !self.held.is_empty() || !self.corrections.read.changing.is_empty();
         let mut any = false;
-        for (key, reason) in changed_together(&self.snapshot, &self.corrections, is_partial, builder) {
+        let unread = (self.unread.as_slice(), is_partial);
+        for (key, reason) in changed_together(&self.snapshot, &self.corrections, unread, builder) {
             any |= self.replace(&key, &reason, builder);
         }
         self.keep_missing_if_due(builder);

@@ -35,7 +35,7 @@ impl RuleText {
 /// How two versions of a rule differ.
 pub(super) struct RuleChange {
     /// Whether more than its actions changed.
-    beyond_actions: bool,
+    pub(super) beyond_actions: bool,
     /// What the names in changed actions may mean.
     names: HashSet<Box<str>>,
 }
@@ -68,10 +68,16 @@ impl RuleChange {
     }
 }
 
-/// What may be the name of a part in a reference, which may go on with its kind and its namespace. Names may have dots.
+/// The longest name of a resource, in bytes.
+const MAX_NAME: usize = 1024;
+/// Most parts of a name that are told apart.
+const MAX_PARTS: usize = 64;
+
+/// What may be the name of a part in a reference, which may go on with its kind and its namespace. Names may have dots. All of them together have
+/// a bounded length.
 pub(super) fn prefixes(reference: &str) -> impl Iterator<Item = &str> {
-    let dots = reference.match_indices('.').map(|(at, _)| at).chain([reference.len()]);
-    dots.filter_map(|at| reference.get(..at))
+    let dots = reference.match_indices('.').map(|(at, _)| at).take(MAX_PARTS).chain([reference.len()]);
+    dots.take_while(|at| *at <= MAX_NAME).filter_map(|at| reference.get(..at))
 }
 
 fn spec_of(document: &Node) -> &[MappingEntry] {

@@ -13,9 +13,15 @@ use foldhash::{HashMap, HashSet};
 use super::corrections::Corrections;
 use super::extension_changes::ExtensionChanges;
 use super::kept::Reason;
+use super::made_attributes::{Attributes, ByAttribute, made_by, read_in};
 use super::rule_changes::{RuleChange, RuleText, prefixes};
-use crate::snapshot::{ActionConfig, BuildStage, RuleConfig, Snapshot, SnapshotBuilder, candidates};
+use crate::snapshot::{
+    ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
+};
+use crate::template::Variety;
 use mixer_config::message::suggested;
+use mixer_config::store::Unread;
+use mixer_config::text_index::{MovedWords, words};
 use mixer_config::{RawResource, ResourceKey};
 
 /// The number of misspelt names that are compared with the names of all parts. Each of the others counts as another name.
@@ -28,43 +34,67 @@ const MAX_COMPARED: usize = 64;
 /// - with a rule that was to use other parts than before, or of which that is unknown, those which its last good version uses; and a
 ///   resource that no longer names the namespace of the rule or a quota that it charges, such as an `envoybridge`;
 /// - with a resource of an extension, such as a role, those of its namespace that name it, or that it names, the parts and rules whose
-///   adapter reads it, and the rules that no longer have a quota that it names.
+///   adapter reads it, and the rules that no longer have a quota that it names;
+/// - with what makes an attribute, such as an instance of a generator, the rules and instances that read it, and the other way round, unless only
+///   actions of the rule changed;
+/// - with each of these, with a new one that is left out, and with a document that cannot be read, what no longer has a word that it has now: the
+///   rule that is split, the rule that is deleted because another one has its condition, the list of which an entry moves to another one.
 ///
 /// And so on for each of them. A rule with an error that uses the same parts as before takes nothing with it: a list may change although a
-/// condition is misspelt. `is_partial`: something of the store is not read, so that a name that nothing has may be one of it.
+/// condition is misspelt. `unread`: what of the store is not read; `is_partial`: something is not, so that a name that nothing has may be one
+/// of it.
 pub(super) fn changed_together(
     snapshot: &Snapshot,
     corrections: &Corrections<'_>,
-    is_partial: bool,
+    (unread, is_partial): (&[Unread], bool),
     builder: &SnapshotBuilder,
 ) -> Vec<(ResourceKey, Reason)> {
     let Some(changed) = corrections.changes_that_serve(builder) else { return Vec::new() };
     let mut waiting = corrections.previous(builder);
-    if waiting.is_empty() {
+    let unknown = corrections.unknown(&waiting);
+    waiting.extend(corrections.left_out().map(|(new, reason)| (new.key.clone(), reason.clone())));
+    if waiting.is_empty() && unread.iter().all(|unread| unread.text.is_empty()) {
         return Vec::new();
     }
-    let unknown = corrections.unknown(&waiting);
     let mut seen: HashSet<ResourceKey> = waiting.iter().map(|(key, _)| key.clone()).collect();
     let mut search =
         Search::new(snapshot, corrections, Changed { keys: changed, unknown, is_partial }, builder);
     let mut found = Vec::new();
+    for (other, word, unread) in search.moved_to_unread(unread) {
+        let why =
+            format!("what it had, `{word}`, is perhaps now in a document that is not read: {}", unread.why);
+        if seen.insert(other.clone()) {
+            let reason = Reason::new(why, None);
+            waiting.push((other.clone(), reason.clone()));
+            found.push((other, reason));
+        }
+    }
     while let Some((key, reason)) = waiting.pop() {
         if builder.ends_early() {
             return Vec::new();
         }
-        let with = match builder.stage_of(&key.kind) {
+        let stage = builder.stage_of(&key.kind);
+        let with = match stage {
             BuildStage::Parts => search.with_part(&key),
             BuildStage::Rules => search.with_rule(&key),
             BuildStage::Extensions => search.with_extension(&key),
             BuildStage::Vocabulary | BuildStage::Ignored => continue,
         };
+        let made = search.with_made(&key, stage);
         let is_own = reason.problem.as_ref().is_some_and(|problem| problem.resource == key.to_string());
         let why = if is_own { "whose new version has an error" } else { "whose previous version serves" };
-        let reason = Reason::new(format!("it is used together with {key}, {why}"), reason.problem);
-        for other in with {
+        let used = format!("it is used together with {key}, {why}");
+        let used = with.into_iter().chain(made).map(|other| (other, used.clone()));
+        let why = if is_own { "has an error" } else { "does not serve as written" };
+        let moved = search
+            .moved_to(&key)
+            .into_iter()
+            .map(|(other, word)| (other, format!("what it had, `{word}`, is now in {key}, which {why}")));
+        for (other, why) in used.chain(moved) {
             if seen.insert(other.clone()) {
+                let reason = Reason::new(why, reason.problem.clone());
                 waiting.push((other.clone(), reason.clone()));
-                found.push((other, reason.clone()));
+                found.push((other, reason));
             }
         }
     }
@@ -106,6 +136,16 @@ struct Search<'c> {
     /// How changed rules differ.
     rules: RefCell<HashMap<&'c ResourceKey, Rc<RuleChange>>>,
     extensions: OnceCell<ExtensionChanges>,
+    /// What changed by the words that it lost.
+    moved: Option<MovedWords>,
+    /// What rules name that do not serve as written.
+    named: OnceCell<HashSet<Box<str>>>,
+    /// What changed and makes attributes, by these.
+    makers: Option<ByAttribute>,
+    /// What changed and reads attributes, by these.
+    attribute_readers: Option<ByAttribute>,
+    /// The attributes that either version of an instance makes.
+    made: HashMap<ResourceKey, Rc<Attributes>>,
     builder: &'c SnapshotBuilder,
 }
 
@@ -143,6 +183,11 @@ impl<'c> Search<'c> {
             nearest: HashMap::default(),
             rules: RefCell::default(),
             extensions: OnceCell::new(),
+            moved: None,
+            named: OnceCell::new(),
+            makers: None,
+            attribute_readers: None,
+            made: HashMap::default(),
             builder,
         }
     }
@@ -295,6 +340,189 @@ impl<'c> Search<'c> {
         }
         with
     }
+
+    /// What changed and reads attributes that a resource makes, and what makes those that it reads.
+    fn with_made(&mut self, key: &ResourceKey, stage: BuildStage) -> Vec<ResourceKey> {
+        let made = self.attributes_of(key, stage);
+        let mut with = Vec::new();
+        if !made.is_empty() {
+            let (changed, corrections, builder) = (&self.changed.keys, self.corrections, self.builder);
+            let readers = self
+                .attribute_readers
+                .get_or_insert_with(|| ByAttribute::readers(changed, corrections, builder));
+            with = readers.take(made.iter().map(|attribute| &**attribute));
+        }
+        if self.reads_otherwise(key, stage)
+            && let Some(good) = self.corrections.last.get(key)
+        {
+            let makers = match self.makers.take() {
+                Some(makers) => self.makers.insert(makers),
+                None => {
+                    let makers = self.makers();
+                    self.makers.insert(makers)
+                }
+            };
+            with.extend(makers.take(read_in(&good.origin.text)));
+        }
+        with
+    }
+
+    /// Whether it may be that a resource was to read other attributes.
+    fn reads_otherwise(&self, key: &ResourceKey, stage: BuildStage) -> bool {
+        if stage != BuildStage::Rules || self.changed.unknown.contains(key) {
+            return true;
+        }
+        let Some(new) = self.corrections.read.resources.get(key) else { return true };
+        let good = self.corrections.last.get(key);
+        good.is_none_or(|good| self.change_of(&new.key, good, new).beyond_actions)
+    }
+
+    /// The attributes that either version of a resource makes, or has its instances make.
+    fn attributes_of(&mut self, key: &ResourceKey, stage: BuildStage) -> Attributes {
+        let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+        let mut all = Attributes::new();
+        let instances: Vec<ResourceKey> = match stage {
+            BuildStage::Rules => {
+                let texts: Vec<RuleText> =
+                    versions.into_iter().flatten().map(|rule| RuleText::of(rule)).collect();
+                let named = texts.iter().flat_map(|text| self.parts_named_by(text, &key.namespace));
+                named.flatten().flatten().collect()
+            }
+            BuildStage::Parts => {
+                let uses = self.uses.get(key).into_iter().flatten().filter_map(|at| self.actions.get(*at));
+                let generators = uses.flat_map(|(_, action)| generators_of(action));
+                let own = std::iter::once(key).filter(|key| !self.uses.contains_key(key));
+                own.chain(generators.map(|instance| &instance.key)).cloned().collect()
+            }
+            BuildStage::Extensions if self.builder.adapter_reading(&key.kind).is_none() => vec![key.clone()],
+            _ => Vec::new(),
+        };
+        for instance in instances {
+            all.extend(self.made_by(&instance).iter().cloned());
+        }
+        all
+    }
+
+    fn made_by(&mut self, key: &ResourceKey) -> Rc<Attributes> {
+        let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+        let made = self.made.entry(key.clone()).or_insert_with(|| {
+            let made = versions.into_iter().flatten().flat_map(|version| made_by(version));
+            Rc::new(made.collect())
+        });
+        Rc::clone(made)
+    }
+
+    /// What changed and makes attributes, and the rules that are gone and did.
+    fn makers(&mut self) -> ByAttribute {
+        let mut makers = ByAttribute::default();
+        for key in self.changed.keys.clone() {
+            if self.builder.ends_early() {
+                break;
+            }
+            let stage = self.builder.stage_of(&key.kind);
+            let is_gone = !self.corrections.read.resources.contains_key(&key);
+            if self.corrections.last.get(&key).is_some() && (stage == BuildStage::Rules || !is_gone) {
+                self.attributes_of(&key, stage).iter().for_each(|attribute| makers.add(attribute, &key));
+            }
+        }
+        makers
+    }
+
+    /// What changed, or is gone, and lost a word that a resource has in its new version only.
+    fn moved_to(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, &'c str)> {
+        let Some(new) = self.corrections.read.resources.get(key) else { return Vec::new() };
+        if !self.may_refuse(new) {
+            return Vec::new();
+        }
+        let good = self.corrections.last.get(key).map_or("", |good| &*good.origin.text);
+        let good: HashSet<&str> = words(good).collect();
+        let mesh = &*self.builder.options().default_namespace;
+        let both = [&*key.namespace, mesh];
+        // What is for the mesh may do the work of any namespace.
+        let namespaces = if *key.namespace == *mesh { &[][..] } else { &both[..] };
+        self.moved().take(&new.origin.text, |word| good.contains(word), namespaces)
+    }
+
+    /// The same of documents that are not read, each with the document.
+    fn moved_to_unread<'u>(&mut self, unread: &'u [Unread]) -> Vec<(ResourceKey, &'u str, &'u Unread)> {
+        let documents: Vec<&Unread> = unread.iter().filter(|unread| !unread.text.is_empty()).collect();
+        if documents.is_empty() {
+            return Vec::new();
+        }
+        let corrections = self.corrections;
+        // What a file had and has no more may be in any of its documents.
+        let mut missing: HashMap<&str, HashSet<&str>> = HashMap::default();
+        for resource in corrections.missing() {
+            missing.entry(&resource.origin.file).or_default().extend(words(&resource.origin.text));
+        }
+        // A document may be read all the same, as one with a key twice.
+        let lines: HashSet<(&str, u32)> = documents.iter().filter_map(|unread| place_of(unread)).collect();
+        let read = corrections
+            .read
+            .resources
+            .iter()
+            .map(|read| ((&*read.origin.file, read.origin.first_line), read));
+        let read = read.filter(|(place, _)| lines.contains(place));
+        let read: HashMap<(&str, u32), &ResourceKey> = read.map(|(place, read)| (place, &read.key)).collect();
+        let mut found = Vec::new();
+        for unread in documents {
+            if self.builder.ends_early() {
+                break;
+            }
+            let key = place_of(unread).and_then(|place| read.get(&place));
+            let good = key.and_then(|key| corrections.last.get(key)).map_or("", |good| &*good.origin.text);
+            let good: HashSet<&str> = words(good).collect();
+            let missing = missing.get(&*unread.path);
+            let is_known =
+                |word: &str| good.contains(word) || missing.is_some_and(|missing| missing.contains(word));
+            let moved = self.moved().take(&unread.text, is_known, &[]);
+            found.extend(moved.into_iter().map(|(key, word)| (key, word, unread)));
+        }
+        found
+    }
+
+    fn moved(&mut self) -> &mut MovedWords {
+        let (corrections, changed, builder) = (self.corrections, &self.changed, self.builder);
+        self.moved.get_or_insert_with(|| {
+            let mut moved = MovedWords::default();
+            for key in &changed.keys {
+                if builder.ends_early() {
+                    break;
+                }
+                let (good, new) = (corrections.last.get(key), corrections.read.resources.get(key));
+                let is_part = builder.stage_of(&key.kind) == BuildStage::Parts;
+                if let Some(good) =
+                    good.filter(|_| corrections.get(key).is_none() && (new.is_some() || !is_part))
+                {
+                    moved.add(key, &good.origin.text, new.map(|new| &*new.origin.text));
+                }
+            }
+            moved
+        })
+    }
+
+    /// Whether a resource may be meant to refuse. A new part only if a rule that does not serve as written names it.
+    fn may_refuse(&self, new: &RawResource) -> bool {
+        match self.builder.stage_of(&new.key.kind) {
+            BuildStage::Rules => self.builder.may_enforce(new),
+            BuildStage::Parts => {
+                self.corrections.last.get(&new.key).is_some() || self.is_named(&new.key.name)
+            }
+            BuildStage::Extensions => true,
+            BuildStage::Vocabulary | BuildStage::Ignored => false,
+        }
+    }
+
+    /// Whether a rule that does not serve as written names a part.
+    fn is_named(&self, part: &str) -> bool {
+        let named = self.named.get_or_init(|| {
+            let replaced = self.corrections.replaced();
+            let rules = replaced.filter(|new| self.builder.stage_of(&new.key.kind) == BuildStage::Rules);
+            let names = rules.flat_map(|rule| RuleText::of(rule).actions.into_iter().flatten());
+            names.flat_map(|name| prefixes(&name).map(Box::from).collect::<Vec<_>>()).collect()
+        });
+        named.contains(part)
+    }
 }
 
 /// The handler and the instances of an action; out of process, with their adapter and templates.
@@ -303,4 +531,15 @@ fn parts_of(action: &ActionConfig) -> impl Iterator<Item = &ResourceKey> {
     let templates = action.instances.iter().filter_map(|instance| instance.external.as_ref());
     let instances = action.instances.iter().map(|instance| &instance.key);
     std::iter::once(&action.handler.key).chain(instances).chain(adapter).chain(templates)
+}
+
+/// The file of a document that is not read, and its first line.
+fn place_of(unread: &Unread) -> Option<(&str, u32)> {
+    Some((&*unread.path, unread.problem.chunk?.line))
+}
+
+/// The instances of an action whose handler generates attributes of them.
+fn generators_of(action: &ActionConfig) -> impl Iterator<Item = &InstanceConfig> {
+    let instances = action.instances.iter().map(|instance| &**instance);
+    instances.filter(|instance| instance.template().variety == Variety::AttributeGenerator)
 }

@@ -263,7 +263,7 @@ impl SnapshotBuilder {
             let mut problem = unknown_kind(resource, self.options.registry);
             problem.file = Some(Arc::clone(&resource.origin.file));
             problem.span = problem.span.map(|span| resource.origin.in_file(span));
-            Unread::by(&problem, &resource.origin.file)
+            Unread::by(&problem, &resource.origin.file).with_text(&resource.origin.text)
         }));
         unread
     }

@@ -333,5 +333,6 @@ fn about(path: &Path, mut diagnostic: Diagnostic) -> Diagnostic {
 
 /// The part that `problem` breaks: a whole file or directory. `known`: it has contents that stay in effect.
 pub(in crate::store) fn broken_file(path: &Path, problem: Diagnostic, known: bool) -> Broken {
-    Broken { file: path.display().to_string().into(), document: None, problem, keeps_last: known }
+    let file = path.display().to_string().into();
+    Broken { file, document: None, text: "".into(), problem, keeps_last: known }
 }
