@@ -214,8 +214,13 @@ impl<B: Items> Queue<B> {
     fn at_disk(&mut self, change: impl FnOnce(&mut Backlog<B>)) -> Signal {
         let Some(backlog) = &mut self.backlog else { return Signal::None };
         change(backlog);
-        let goes_on = backlog.has_loaded() || !backlog.holds_older();
-        if goes_on && self.courier == Courier::Awaiting { self.rouse() } else { Signal::None }
+        let goes_on = match self.courier {
+            Courier::Awaiting => backlog.has_loaded() || !backlog.holds_older(),
+            // It fell asleep before the disk was opened, which had something.
+            Courier::Sleeping => backlog.has_loaded(),
+            _ => false,
+        };
+        if goes_on { self.rouse() } else { Signal::None }
     }
 
     /// Why the disk failed, if it does.

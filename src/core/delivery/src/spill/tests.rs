@@ -180,6 +180,31 @@ async fn what_waits_at_the_end_is_delivered_by_the_next_process() {
 }
 
 #[tokio::test]
+async fn what_a_directory_has_that_becomes_free_late_is_delivered_without_new_items() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let first = open(directory.path(), &backend);
+    send(&first, 0..100).await;
+    assert!(first.close(PATIENCE).await, "everything is kept");
+    drop(first);
+    let mut held = None;
+    let path = directory.path().join("spill");
+    until("it is free", || {
+        held = Spool::open(&path, 256 << 20).ok();
+        held.is_some()
+    })
+    .await;
+    backend.works(true);
+    let next = open(directory.path(), &backend);
+    // The courier finds nothing, and sleeps.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(next.status().recovered, 0);
+    drop(held);
+    until("everything is delivered", || next.status().delivered == 100).await;
+    assert!(next.close(PATIENCE).await && next.status().adds_up());
+}
+
+#[tokio::test]
 async fn the_delivery_of_a_replaced_handler_hands_its_directory_over() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Backend::default();

@@ -522,7 +522,9 @@ fn streams_count_also_if_their_heads_are_of_the_cache() {
     assert_eq!(session.receive(&requests), Ok(requests.len()));
     session.count_kept(0).unwrap();
     let streams = session.streams.len() * size_of::<crate::stream::Stream>();
-    assert_eq!((session.streams.len(), session.waiting_heads), (1000, 0));
+    let first = session.waiting_heads;
+    assert_eq!(session.streams.len(), 1000);
+    assert!(first < 1 << 10, "all but the first are of the cache: {first}");
     assert!(account.taken() + (40 << 10) >= streams, "{} of {streams}", account.taken());
     // Without memory they are refused, and the connection goes on.
     let mut poor = open_for_heads(Counted::of(64 << 10));
