@@ -531,11 +531,11 @@ fn streams_count_also_if_their_heads_are_of_the_cache() {
     assert_eq!(poor.receive(&requests), Ok(requests.len()));
     poor.count_kept(0).expect("the connection goes on");
     assert_eq!((poor.streams.len(), poor.waiting_requests()), (0, 0));
-    // What is answered counts no longer.
+    // What is answered counts no longer; the room of its answers does.
     while let Some(request) = session.next_request() {
         session.send_fixed_response(request.stream, Bytes::new());
     }
     sent(&mut session);
     session.count_kept(0).unwrap();
-    assert_eq!(account.taken(), 0);
+    assert!(account.taken() < session.output.capacity(), "{}", account.taken());
 }
