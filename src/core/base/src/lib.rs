@@ -24,7 +24,7 @@
 //! | [`rotate`] | log file rotation |
 //! | [`rpc_code`] | names of gRPC status codes |
 //! | [`sample`] | random sampling |
-//! | [`scheduling`] | threads that answer calls, and those that must not hold them up |
+//! | [`scheduling`] | threads that answer calls, and those that give way to them |
 //! | [`secrets`] | masking of secrets |
 //! | [`shard`] | per-worker shards and sharded counters |
 //! | [`shared_map`] | persistent sorted map |

@@ -1,14 +1,7 @@
-//! How the system schedules threads that answer calls, and those that must not hold them up.
+//! How the system schedules threads that answer calls, and those that give way to them.
 
-use std::sync::OnceLock;
-
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinHandle;
-
-/// Most threads of [`spawn_patient`]. Who calls it bounds its work.
-const PATIENT_THREADS: usize = 64;
 /// The time slice of a thread that answers calls.
-const SLICE: std::time::Duration = std::time::Duration::from_micros(500);
+const SLICE: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Asks the system for short time slices of the calling thread, not of those that it starts: when it wakes up, it preempts a thread with long
 /// ones, such as one that builds a configuration or renders a page, instead of waiting until that one's slice is over (1 to 4 ms). Its
@@ -21,40 +14,25 @@ pub fn prefer_short_waits() {
     linux::set_slice(SLICE);
 }
 
-/// Lets the calling thread, and those that it starts, run when threads that answer calls do not: for work that takes milliseconds and that no
-/// call waits for. It keeps 1.5 % of a core for which threads of calls compete.
-///
-/// The system looks which thread is to run when one wakes up, and at its ticks (every 1 to 4 ms). After a thread of calls has run for a
-/// moment, one of the same weight is owed as much, so that a call that arrives right then waits for a tick.
-pub fn be_patient() {
+/// Gives the calling thread, and those that it starts, a tenth of the weight of a thread that answers calls: for work that takes milliseconds, that
+/// no call waits for, and that holds no lock which calls take. The system looks which thread is to run when one wakes up, and at its ticks (every
+/// 1 to 4 ms). After a thread of calls has run for a moment, one of the same weight is owed as much, so that a call that arrives right then
+/// waits for a tick.
+pub fn give_way() {
     #[cfg(target_os = "linux")]
-    linux::set_nice(linux::LEAST);
-}
-
-/// Runs work that takes milliseconds and that no call waits for, such as a page of metrics, on a thread that [is patient](be_patient).
-///
-/// Panics: without a runtime of tokio, if the one of the threads cannot be created.
-pub fn spawn_patient<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
-    let create = || {
-        let mut builder = Builder::new_current_thread();
-        builder.thread_name("patient").max_blocking_threads(PATIENT_THREADS).on_thread_start(be_patient);
-        builder.build().ok()
-    };
-    match RUNTIME.get_or_init(create) {
-        Some(runtime) => runtime.spawn_blocking(work),
-        None => Handle::current().spawn_blocking(work),
-    }
+    linux::set_nice(linux::GIVING_WAY);
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::time::Duration;
 
+    /// The nice value of a tenth of the usual weight. The allocator has locks that all threads take: with less weight, a thread that is interrupted
+    /// while it holds one would not go on for a tenth of a second on a core that others keep busy.
+    pub(super) const GIVING_WAY: libc::c_int = 10;
+
     /// The calling thread.
     const SELF: libc::pid_t = 0;
-    /// The nice value of least weight.
-    pub(super) const LEAST: libc::c_int = 19;
     const NO_FLAGS: libc::c_uint = 0;
 
     /// The attributes of the calling thread.
@@ -118,12 +96,15 @@ mod tests {
         .unwrap();
     }
 
-    #[tokio::test]
-    async fn patient_work_has_the_least_weight_and_returns_what_it_found() {
-        let before = linux::attributes().unwrap().sched_nice;
-        let (found, number) = spawn_patient(|| (linux::attributes().unwrap().sched_nice, 7)).await.unwrap();
-        assert_eq!((found, number), (19, 7));
-        assert_eq!(linux::attributes().unwrap().sched_nice, before);
-        assert!(spawn_patient(|| std::panic::resume_unwind(Box::new(()))).await.unwrap_err().is_panic());
+    #[test]
+    fn the_weight_is_that_of_the_calling_thread_and_of_those_that_it_starts() {
+        let nice = || linux::attributes().unwrap().sched_nice;
+        let before = nice();
+        let given = std::thread::spawn(move || {
+            give_way();
+            [nice(), std::thread::spawn(nice).join().unwrap()]
+        });
+        assert_eq!(given.join().unwrap(), [linux::GIVING_WAY; 2]);
+        assert_eq!(nice(), before);
     }
 }

@@ -177,7 +177,7 @@ impl FsStore {
         let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
         let (offered, mut taken) = (Arc::clone(&start.scanner), None);
         let body = move |fault: &FaultPoint<'_>| {
-            mixer_base::scheduling::be_patient();
+            mixer_base::scheduling::give_way();
             if taken.is_none() {
                 taken = offered.lock().take();
             }
