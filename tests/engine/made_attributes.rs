@@ -10,7 +10,7 @@ use mixer_engine::adapter::{
 use mixer_engine::runtime::OnConfigError;
 use mixer_engine::snapshot::Registry;
 
-use crate::refusal::good;
+use crate::refusal::{REFUSE, good};
 use crate::stage::{Answer, Files, Stage};
 
 mixer_config::message! {
@@ -75,14 +75,6 @@ fn registry() -> Registry {
 const WORDS: &str = "kind: attributemanifest
 metadata: {name: teams, namespace: istio-system}
 spec: {attributes: {source.team: {valueType: STRING}, source.plan: {valueType: STRING}}}
----
-kind: handler
-metadata: {name: refuse, namespace: istio-system}
-spec: {compiledAdapter: denier}
----
-kind: instance
-metadata: {name: any, namespace: istio-system}
-spec: {compiledTemplate: checknothing}
 ";
 
 const USER: &str = "source.user | \"\"";
@@ -143,7 +135,7 @@ type Parts = [String; 4];
 
 fn files(layout: [&str; 4], parts: &Parts) -> Files {
     let mut files = good();
-    files.put("/conf/base.yaml", WORDS);
+    files.put("/conf/base.yaml", format!("{WORDS}---\n{REFUSE}"));
     for file in layout {
         let own = layout.iter().zip(parts).filter(|(of, _)| **of == file);
         let texts: Vec<&str> = own.map(|(_, text)| text.as_str()).collect();
@@ -268,7 +260,7 @@ fn rules_wait_for_the_mapping_of_their_attribute_and_it_for_them() {
     ] {
         let put = |made: &str, rule: &str| {
             let mut files = good();
-            files.put("/conf/base.yaml", WORDS);
+            files.put("/conf/base.yaml", format!("{WORDS}---\n{REFUSE}"));
             files.put("/conf/a.yaml", made);
             files.put("/conf/d.yaml", rule);
             files

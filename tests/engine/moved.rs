@@ -3,18 +3,10 @@
 
 use mixer_engine::runtime::OnConfigError;
 
-use crate::refusal::good;
+use crate::refusal::{REFUSE, good};
 use crate::stage::{Answer, Files, Stage};
 
-const PARTS: &str = "kind: handler
-metadata: {name: refuse, namespace: istio-system}
-spec: {compiledAdapter: denier}
----
-kind: instance
-metadata: {name: any, namespace: istio-system}
-spec: {compiledTemplate: checknothing}
----
-kind: instance
+const PARTS: &str = "kind: instance
 metadata: {name: who, namespace: istio-system}
 spec: {compiledTemplate: listentry, params: {value: 'source.user | \"\"'}}
 ";
@@ -70,7 +62,7 @@ type Texts<'t> = &'t [(&'t str, String)];
 
 fn files(texts: Texts<'_>) -> Files {
     let mut files = good();
-    files.put("/conf/parts.yaml", PARTS);
+    files.put("/conf/parts.yaml", format!("{REFUSE}---\n{PARTS}"));
     for (name, text) in texts {
         files.put(&format!("/conf/{name}.yaml"), text.as_str());
     }

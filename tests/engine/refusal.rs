@@ -25,6 +25,16 @@ metadata: {name: no-bob, namespace: istio-system}
 spec: {match: 'source.user == \"bob\"', actions: [{handler: closed-list, instances: [user]}]}
 ";
 
+/// What refuses everybody whom a rule selects.
+pub(crate) const REFUSE: &str = "kind: handler
+metadata: {name: refuse, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: any, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+";
+
 /// A handler and an instance that only report.
 pub(crate) const REPORTING: &str = "kind: handler
 metadata: {name: log, namespace: istio-system}

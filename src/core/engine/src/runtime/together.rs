@@ -355,14 +355,9 @@ impl<'c> Search<'c> {
         if self.reads_otherwise(key, stage)
             && let Some(good) = self.corrections.last.get(key)
         {
-            let makers = match self.makers.take() {
-                Some(makers) => self.makers.insert(makers),
-                None => {
-                    let makers = self.makers();
-                    self.makers.insert(makers)
-                }
-            };
+            let mut makers = self.makers.take().unwrap_or_else(|| self.makers());
             with.extend(makers.take(read_in(&good.origin.text)));
+            self.makers = Some(makers);
         }
         with
     }
