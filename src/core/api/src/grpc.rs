@@ -2,6 +2,7 @@
 
 mod framing;
 mod received;
+pub(crate) use self::received::MAX_REUSED;
 mod request;
 mod response;
 

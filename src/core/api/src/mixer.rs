@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::call::{CallInfo, Operation};
-use super::grpc::{GrpcError, unframed};
+use super::grpc::{GrpcError, MAX_REUSED, unframed};
 use super::observers::{self, Observation};
 use super::worker::{Engine, MessageLimits, WorkerContext};
 use super::{check, explain, report};
@@ -118,9 +118,14 @@ impl MixerService {
 
 fn complete(observation: Observation<'_>, request: &Bytes, response: &Result<Bytes, GrpcError>) {
     if observation.records_payload() {
-        // Copied, because a request may be a small part of a large buffer, which must not live as long as the record.
+        // Copied, because a message may be a small part of a large buffer, which must not live as long as the record. A long one
+        // has memory of its own, and copying it takes as long as a turn.
+        let own = |message: &Bytes| match message.len() > MAX_REUSED {
+            true => message.clone(),
+            false => Bytes::copy_from_slice(message),
+        };
         let message = |framed: &Bytes| Bytes::copy_from_slice(unframed(framed));
-        observation.record(Bytes::copy_from_slice(request), response.as_ref().map(message));
+        observation.record(own(request), response.as_ref().map(message));
     }
     observation.finish(response.as_ref().map(drop));
 }

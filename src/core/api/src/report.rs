@@ -26,8 +26,8 @@ const MAX_TEXT: usize = 64 << 20;
 /// Bytes of long texts that are collected before they are delivered.
 const TEXT_AT_ONCE: usize = SLICE.bytes;
 
-/// Bytes of a long report that are decoded at once.
-const DECODED_AT_ONCE: usize = 64 << 10;
+/// Bytes of a report that are decoded at once, or the time of so many: some 0.1 ms.
+const DECODED_AT_ONCE: usize = 32 << 10;
 
 /// Answers a ReportRequest.
 pub(super) async fn respond(
@@ -49,10 +49,12 @@ async fn respond_in_scope(
 ) -> Result<Bytes, GrpcError> {
     let mut pace = worker.pace();
     let limits = RecordLimits { records: worker.engine.limits.records, slice: worker.whole() };
-    let request = if body.len() <= SLICE.bytes {
-        ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?
-    } else {
-        Box::pin(decode_in_steps(body, limits, &scope, &mut pace)).await?
+    let mut decoder = ReportDecoder::new(body, limits.slice, &scope.arena);
+    let mut is_last = || decoder.step(DECODED_AT_ONCE, limits.records).map_err(GrpcError::of_request);
+    // The words and the number of records first, then these.
+    let request = match is_last()? || is_last()? {
+        true => decoder.finish(),
+        false => Box::pin(decode_in_steps(decoder, limits, &mut pace)).await?,
     };
     admit(worker, &request, call)?;
     deliver(worker, &scope, request, call, pace).await?;
@@ -66,14 +68,12 @@ fn admit(worker: &WorkerContext, request: &ReportRequest<'_>, call: &CallInfo<'_
         .map_err(|message| GrpcError::new(Code::Unavailable, message))
 }
 
-/// Decodes a request that is longer than a slice.
+/// Decodes the rest of a long request.
 async fn decode_in_steps<'a>(
-    body: &'a [u8],
+    mut decoder: ReportDecoder<'a>,
     limits: RecordLimits,
-    scope: &'a CallScope<'_>,
     pace: &mut Pace<'_>,
 ) -> Result<ReportRequest<'a>, GrpcError> {
-    let mut decoder = ReportDecoder::new(body, limits.slice, &scope.arena);
     loop {
         pace.give_way().await;
         if decoder.step(DECODED_AT_ONCE, limits.records).map_err(GrpcError::of_request)? {

@@ -103,6 +103,8 @@ pub struct Session {
     new_requests: VecDeque<u32>,
     /// Memory of their heads, without those of the cache.
     waiting_heads: usize,
+    /// Whether frames of the last input may be left.
+    has_stopped: bool,
     last_stream: u32,
     recently_reset: VecDeque<u32>,
     violations: u32,
@@ -120,6 +122,8 @@ pub struct Session {
     blocked: VecDeque<u32>,
     /// Whether windows, output space or streams changed since the blocked streams were last tried.
     may_unblock: bool,
+    /// How many of the blocked streams are to be tried since then.
+    untried: usize,
     /// No open stream has a higher [`send_credit`](Stream::send_credit).
     max_send_credit: i64,
     ping_acked: bool,
@@ -161,6 +165,7 @@ impl Session {
             streams: HashMap::default(),
             new_requests: VecDeque::new(),
             waiting_heads: 0,
+            has_stopped: false,
             last_stream: 0,
             recently_reset: VecDeque::new(),
             violations: 0,
@@ -174,6 +179,7 @@ impl Session {
             kept: 0,
             blocked: VecDeque::new(),
             may_unblock: false,
+            untried: 0,
             max_send_credit: 0,
             ping_acked: false,
         }
@@ -287,6 +293,13 @@ impl Session {
         gone.fail_body(code);
         self.may_unblock = true;
         true
+    }
+
+    /// Frees what each stream keeps, one for each step of the iterator, in a session that is used no more: very many take as long as some calls.
+    pub fn close_all(&mut self) -> impl Iterator<Item = ()> + use<> {
+        let flow_control = Arc::clone(&self.flow_control);
+        let streams = std::mem::take(&mut self.streams).into_values();
+        streams.map(move |mut stream| stream.release_all(&flow_control))
     }
 
     /// Queues WINDOW_UPDATEs for bytes that were read.

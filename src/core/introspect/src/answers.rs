@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -21,6 +22,9 @@ use mixer_net::http::{LargeAnswers, LongText, Places, Rendering};
 /// Requests that are answered at a time, each on a thread. Others wait.
 const MAX_RENDERINGS: usize = 2;
 
+/// How long a large text of a snapshot is kept for the next one who asks: whoever asks all the time has it rendered once in this time.
+const KEPT: Duration = Duration::from_secs(5);
+
 /// The requests that are being answered, and the large texts of the published snapshot.
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -30,8 +34,34 @@ pub(super) struct Answers {
     of_snapshot: Mutex<BTreeMap<&'static str, SnapshotText>>,
 }
 
-/// A text, and the snapshot that it shows.
-type SnapshotText = (Weak<Published>, Weak<Rendering>);
+/// A text of a snapshot.
+#[derive(Debug)]
+struct SnapshotText {
+    of: Weak<Published>,
+    /// What answers are sending, if it is large.
+    sent: Weak<Rendering>,
+    /// The text, for [`KEPT`].
+    kept: Option<Text>,
+}
+
+#[derive(Debug, Clone)]
+enum Text {
+    Small(Bytes),
+    Large(Arc<Rendering>),
+}
+
+impl Text {
+    fn answer(self) -> Response {
+        match self {
+            Self::Small(text) => json_text(text),
+            Self::Large(text) => {
+                let mut response = json_text(Bytes::new());
+                response.extensions_mut().insert(text);
+                response
+            }
+        }
+    }
+}
 
 impl Default for Answers {
     fn default() -> Self {
@@ -96,36 +126,43 @@ async fn streamed_if_large(server: &Server, request: &HeaderMap, mut response: R
     }
 }
 
-/// A JSON answer that depends on the published snapshot only. Answers that are being sent share its text.
+/// A JSON answer that depends on the published snapshot only. Answers that are being sent, or asked for soon after, share its text.
 pub(super) fn of_snapshot<T: Serialize>(
-    server: &Server,
+    server: &Shared,
     name: &'static str,
     value: impl FnOnce(&Published) -> T,
 ) -> Response {
     let published = server.runtime.load_full();
     let mut texts = server.answers.of_snapshot.lock();
-    let newest = texts.get(name).filter(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(&published)));
-    if let Some(text) = newest.and_then(|(_, text)| text.upgrade()) {
-        return with_rendering(text);
+    let is_shown = |text: &&SnapshotText| std::ptr::eq(text.of.as_ptr(), Arc::as_ptr(&published));
+    let known = texts.get(name).filter(is_shown);
+    if let Some(text) = known.and_then(|known| known.kept.clone().or(known.sent.upgrade().map(Text::Large))) {
+        return text.answer();
     }
+    // Not kept beside the next one.
+    texts.remove(name);
     let mut text = LongText::default();
     if let Err(error) = serde_json::to_writer_pretty(&mut text, &value(&published)) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
     }
-    if !LargeAnswers::is_large(text.len()) {
-        return json_text(text.into_bytes());
-    }
-    match server.large_answers.keep(text) {
-        Ok(text) => {
-            texts.insert(name, (Arc::downgrade(&published), Arc::downgrade(&text)));
-            with_rendering(text)
+    let text = if LargeAnswers::is_large(text.len()) {
+        match server.large_answers.keep(text) {
+            Ok(text) => Text::Large(text),
+            Err(busy) => return busy.answer(),
         }
-        Err(busy) => busy.answer(),
-    }
-}
-
-fn with_rendering(text: Arc<Rendering>) -> Response {
-    let mut response = json_text(Bytes::new());
-    response.extensions_mut().insert(text);
-    response
+    } else {
+        Text::Small(text.into_bytes().into())
+    };
+    let sent = if let Text::Large(text) = &text { Arc::downgrade(text) } else { Weak::new() };
+    let of = Arc::downgrade(&published);
+    let shown = SnapshotText { of: of.clone(), sent, kept: Some(text.clone()) };
+    texts.insert(name, shown);
+    let server = Arc::downgrade(server);
+    tokio::spawn(async move {
+        tokio::time::sleep(KEPT).await;
+        let Some(server) = server.upgrade() else { return };
+        let mut texts = server.answers.of_snapshot.lock();
+        drop(texts.get_mut(name).filter(|text| text.of.ptr_eq(&of)).and_then(|text| text.kept.take()));
+    });
+    text.answer()
 }

@@ -181,10 +181,8 @@ struct Driver<'c, S: WorkerService> {
     session: Session,
     service: Rc<S>,
     peer: Rc<Peer>,
-    /// Input that the session has not taken: an incomplete frame, or more while the session is full.
+    /// Input that the session has not taken: an incomplete frame, or more while the session has stopped.
     partial: Vec<u8>,
-    /// Whether the session was full when it received that.
-    was_full: bool,
     /// Requests that are not answered yet.
     calls: FuturesUnordered<PendingCall<S>>,
     /// Streamed bodies that wait for their next frame.
@@ -218,7 +216,6 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             service,
             peer,
             partial: Vec::new(),
-            was_full: false,
             calls: FuturesUnordered::new(),
             bodies: FuturesUnordered::new(),
             draining: Vec::new(),
@@ -246,9 +243,10 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         let calls = std::mem::take(&mut self.calls).into_iter().map(drop);
         let bodies = std::mem::take(&mut self.bodies).into_iter().map(drop);
         let draining = std::mem::take(&mut self.draining).into_iter().map(drop);
-        for () in calls.chain(bodies).chain(draining) {
+        let streams = self.session.close_all();
+        for () in calls.chain(bodies).chain(draining).chain(streams) {
             self.place.count_call(0);
-            self.place.count_request(0);
+            self.place.count_request();
             if self.place.is_over() {
                 std::future::poll_fn(|cx| self.place.poll_open(cx)).await;
             }
@@ -308,9 +306,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 && let Some(request) = self.session.next_request()
             {
                 arrived += 1;
-                let bytes = request.body.size_hint().lower();
                 self.counted(|driver| driver.start_call(request, cx));
-                self.place.count_request(usize::try_from(bytes).unwrap_or(usize::MAX));
+                self.place.count_request();
             }
             if arrived > 0 {
                 has_progress = true;
@@ -322,7 +319,11 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             let was_congested = self.session.is_congested();
             if self.poll_write(cx)?.is_ready() {
                 // Output space is available again for blocked streams and for reading.
-                has_progress |= was_congested | self.session.send_blocked();
+                if self.session.send_blocked() {
+                    self.place.count_request();
+                    has_progress = true;
+                }
+                has_progress |= was_congested;
             }
             self.closing = self.session.is_finished();
             // What is left when a turn is over was not asked whether it has progress.
@@ -354,7 +355,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             && self.session.waiting_requests() < MAX_REQUESTS
             && !self.session.is_full()
         {
-            if self.was_full {
+            if self.session.has_stopped() {
                 let input = std::mem::take(&mut self.partial);
                 self.receive(&input)?;
                 self.place.count_input(input.len() - self.partial.len());
@@ -375,7 +376,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     }
 
     fn read_once(&mut self, input: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
-        // INVARIANT: `partial` is shorter than a frame unless the session was full. A frame is about a quarter of the buffer.
+        // INVARIANT: `partial` is shorter than a frame unless the session has stopped. A frame is about a quarter of the buffer.
         let kept = self.partial.len();
         let Some((begin, room)) = input.split_at_mut_checked(kept) else { return Poll::Pending };
         let mut buffer = ReadBuf::new(room);
@@ -390,7 +391,6 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     /// Passes input to the session and keeps what it does not take. INVARIANT: `partial` is empty.
     fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionEnd> {
         let taken = self.session.receive(input)?;
-        self.was_full = self.session.is_full();
         let rest = input.get(taken..).unwrap_or_default();
         // Not more than what is left.
         self.partial.reserve_exact(rest.len());
@@ -445,7 +445,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                     self.counted(|driver| driver.calls.poll_next_unpin(cx))
             {
                 any = true;
-                self.place.count_request(0);
+                self.place.count_request();
                 if let Some(response) = response {
                     self.answer(stream, response);
                 }
@@ -461,7 +461,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 && let Poll::Ready(Some(next)) = self.counted(|driver| driver.bodies.poll_next_unpin(cx))
             {
                 any = true;
-                self.place.count_request(0);
+                self.place.count_request();
                 if let Some((body, frame)) = next {
                     self.send_frame(body, frame);
                 }

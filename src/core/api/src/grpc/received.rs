@@ -7,8 +7,9 @@ use super::{Code, GrpcError};
 use mixer_base::memory::OWN_PAGES;
 use mixer_base::pages::Pages;
 
-/// Longest message after which the buffer is used again. A stream may be open for days: the buffer of a longer one is freed with it.
-const MAX_REUSED: usize = 64 << 10;
+/// Longest message after which the buffer is used again. A stream may be open for days: the buffer of a longer one is freed with it. The
+/// request of a unary call that is longer has memory of its own, and not more than it needs.
+pub(crate) const MAX_REUSED: usize = 64 << 10;
 
 /// How much of a very long message must have arrived before it gets pages of its own, in bytes.
 const GOOD_PART: usize = OWN_PAGES / 8;
@@ -69,6 +70,12 @@ impl Received {
     /// Takes the first `length` bytes, of which all have arrived.
     pub(super) fn take(&mut self, length: usize) -> Bytes {
         match std::mem::replace(self, Self::new()) {
+            Self::Short(bytes) if length > MAX_REUSED && bytes.len() == length => {
+                // In place: nobody else has a part of it.
+                let mut bytes = Vec::from(bytes);
+                bytes.shrink_to_fit();
+                Bytes::from(bytes)
+            }
             Self::Short(mut bytes) => {
                 let message = bytes.split_to(length);
                 // What follows would keep the memory of the whole message.

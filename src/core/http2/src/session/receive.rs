@@ -14,6 +14,9 @@ use super::{
 };
 use http::{HeaderMap, StatusCode};
 
+/// Frames that are processed at once: what a client sends in very many short ones takes as long as some calls.
+const FRAMES_AT_ONCE: usize = 256;
+
 /// Maximum size of an encoded header block.
 const MAX_BLOCK: usize = 128 << 10;
 
@@ -32,8 +35,8 @@ fn frame_size_error<T>(message: &'static str) -> Result<T, ConnectionError> {
 }
 
 impl Session {
-    /// Processes the complete frames of `input` and returns their length in bytes. The rest must be passed again: with more input, or, if
-    /// the session [is full](Self::is_full), once requests were taken from it.
+    /// Processes complete frames of `input` and returns their length in bytes. The rest must be passed again: with more input, or, if
+    /// the session [has stopped](Self::has_stopped), as it is, once requests were taken from a [full](Self::is_full) one.
     ///
     /// Errors: a connection error; [`abort`](Self::abort) the connection.
     pub fn receive(&mut self, input: &[u8]) -> Result<usize, ConnectionError> {
@@ -48,9 +51,12 @@ impl Session {
             self.phase =
                 if count == expected.len() { Phase::Settings } else { Phase::Preface(matched + count) };
         }
+        let mut frames = 0;
         while !self.is_full()
+            && frames < FRAMES_AT_ONCE
             && let Some(head) = FrameHeader::read(rest)
         {
+            frames += 1;
             if head.length > MAX_FRAME {
                 return frame_size_error("frame exceeds SETTINGS_MAX_FRAME_SIZE");
             }
@@ -58,7 +64,13 @@ impl Session {
             self.frame(head, frame.get(FRAME_HEADER_LEN..).unwrap_or_default())?;
             rest = after;
         }
+        self.has_stopped = self.is_full() || frames == FRAMES_AT_ONCE;
         Ok(input.len() - rest.len())
+    }
+
+    /// Whether the last input may have complete frames that were not processed.
+    pub fn has_stopped(&self) -> bool {
+        self.has_stopped
     }
 
     fn frame(&mut self, head: FrameHeader, payload: &[u8]) -> Received {

@@ -8,6 +8,9 @@ use super::super::hpack::Encoder;
 use super::super::stream::Outgoing;
 use super::Session;
 
+/// Blocked streams that are tried at once: what a client makes of very many takes as long as some calls.
+const TRIED_AT_ONCE: usize = 64;
+
 impl Session {
     /// Sends a complete [fixed response](super::super::FixedResponse) with this body. In the common case, where the windows admit the
     /// body, all three frames are encoded at once.
@@ -87,19 +90,21 @@ impl Session {
         }
     }
 
-    /// Encodes queued parts of blocked streams as the windows and the output limit permit. Returns whether anything was encoded.
+    /// Encodes queued parts of some blocked streams as the windows and the output limit permit. Returns whether anything was encoded, or more
+    /// of them are to be tried.
     pub fn send_blocked(&mut self) -> bool {
-        if !std::mem::take(&mut self.may_unblock) {
-            return false;
+        if std::mem::take(&mut self.may_unblock) {
+            self.untried = self.blocked.len();
         }
         let before = self.output.len();
-        for _ in 0..self.blocked.len() {
+        for _ in 0..self.untried.min(TRIED_AT_ONCE) {
+            self.untried -= 1;
             let Some(id) = self.blocked.pop_front() else { break };
             if !self.send_waiting(id) {
                 self.blocked.push_back(id);
             }
         }
-        self.output.len() > before
+        self.untried > 0 || self.output.len() > before
     }
 
     /// Encodes the queued parts of a stream; false if some remain.

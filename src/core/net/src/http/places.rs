@@ -29,7 +29,7 @@ impl Places {
             let _place = place;
             work()
         };
-        tokio::task::spawn_blocking(work).await
+        mixer_base::scheduling::spawn_giving_way(work).await
     }
 }
 

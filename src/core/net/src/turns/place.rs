@@ -139,13 +139,13 @@ impl Place {
 
     /// Counts bytes that arrived.
     pub(crate) fn count_input(&mut self, bytes: usize) {
-        self.length.count_input(bytes, Instant::now);
+        self.length.count_input(Instant::now);
         self.count(bytes);
     }
 
-    /// Counts a request of so many bytes that was polled; its work counts by [`count_call`](Self::count_call).
-    pub(crate) fn count_request(&mut self, bytes: usize) {
-        self.length.count_request(bytes, Instant::now);
+    /// Counts a request that was polled; its work counts by [`count_call`](Self::count_call).
+    pub(crate) fn count_request(&mut self) {
+        self.length.count_request(Instant::now);
     }
 
     /// Counts receiving and answering a call, for which its service did so much work.
@@ -170,7 +170,13 @@ impl Place {
     }
 
     /// Ready when the next turn begins in which the connection serves its client, with the time that it waited.
+    ///
+    /// One that has done little, and only took long over it, waits until the event loop has looked for events, and goes on without a turn.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
+        if self.permit.is_none() && self.left > 0 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.end();
         self.opening.leave();
         let Poll::Ready(permit) = self.serving.poll(cx) else {
@@ -178,7 +184,7 @@ impl Place {
             return Poll::Pending;
         };
         let now = Instant::now();
-        self.begin(permit, now);
+        self.begin(permit, Length::begin(now));
         let since = self.waiting_since.take();
         Poll::Ready(since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)))
     }
@@ -188,14 +194,14 @@ impl Place {
         self.end();
         self.serving.leave();
         let permit = ready!(self.opening.poll(cx));
-        self.begin(permit, Instant::now());
+        self.begin(permit, Length::begin_short(Instant::now()));
         Poll::Ready(())
     }
 
-    fn begin(&mut self, permit: Option<OwnedSemaphorePermit>, now: Instant) {
+    fn begin(&mut self, permit: Option<OwnedSemaphorePermit>, length: Length) {
         self.permit = permit;
         self.left = TURN_WORK;
-        self.length = Length::begin(now);
+        self.length = length;
     }
 
     /// Ends the turn: the connection waits for its client or for handlers.
@@ -310,6 +316,29 @@ mod tests {
             turn.count(1);
             turn.rest();
             assert!(!turn.is_over());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn who_takes_long_over_little_does_not_wait_behind_all_others() {
+        with_turns(async |turns| {
+            let mut quiet = turns.open().await;
+            quiet.count(OPEN_WORK);
+            quiet.rest();
+            next(&mut quiet).await;
+            quiet.count(LITTLE);
+            quiet.rest();
+            let mut busy = turns.open().await;
+            next(&mut busy).await;
+            quiet.looked();
+            // The host of the machine may take the core at any time.
+            quiet.length.count_request(|| Instant::now() + Duration::from_secs(1));
+            assert!(quiet.is_over());
+            assert!(poll!(std::pin::pin!(next(&mut quiet))).is_pending(), "the event loop looks for events");
+            quiet.looked();
+            assert!(!quiet.is_over(), "the other has its turn");
+            drop(busy);
         })
         .await;
     }
