@@ -274,6 +274,64 @@ spec: {actions: [{handler: gate, instances: [who]}]}
     }
 }
 
+/// A policy that takes as long as there is time for a long header, and denies what is not from `10.0.0.0/8`.
+const SLOW_IF_LONG: &str = "---
+kind: handler
+metadata: {name: gate, namespace: istio-system, annotations: {ANNOTATION}}
+spec:
+  compiledAdapter: opa
+  params:
+    evaluationTimeout: 50ms
+    checkMethod: data.gate.allow
+    failClose: CLOSE
+    policy:
+    - |
+      package gate
+      default allow := false
+      n := numbers.range(1, 3000)
+      allow if {
+        count(input.action.path) > 1000
+        count([1 | n[_] * n[_] * n[_] == 17]) > 1000000
+      }
+      allow if input.action.path == \"10.0.0.7\"
+---
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec: {compiledTemplate: authorization, params: {subject: {user: '\"ann\"'}, action: {path: 'request.headers[\"x-real-ip\"] | \"10.0.0.1\"'}}}
+---
+kind: rule
+metadata: {name: gate, namespace: istio-system}
+spec: {actions: [{handler: gate, instances: [who]}]}
+";
+
+/// Callers choose how long a policy takes over what they send. `mixer.dev/on-error: allow` is for every failure, on purpose, and a policy with
+/// `failClose` has none.
+#[test]
+fn a_policy_that_a_caller_makes_slow_opens_nothing() {
+    let allows = "mixer.dev/on-error: allow";
+    for (mode, annotation, closes, late) in [
+        ("open", "", false, INVALID),
+        ("delegate", "", false, INVALID),
+        ("closed", "", false, INVALID),
+        ("open", "", true, DENIED),
+        ("open", allows, true, DENIED),
+        ("closed", allows, false, 0),
+    ] {
+        let policy = SLOW_IF_LONG.replace("ANNOTATION", annotation).replace("CLOSE", &closes.to_string());
+        let bridge = bridge(&format!("{{check: {{errorMode: {mode}}}}}"));
+        let setting = Setting::on(&format!("{MANIFEST}{policy}{bridge}"), &NATIVE);
+        let mut client = setting.client();
+        let mut from = |address: &str| {
+            let asked = Asked::of("GET", "/").headers(&[("x-real-ip", address.as_bytes())]);
+            asked.ask(&mut client)
+        };
+        let row = format!("{mode}, {annotation}, {closes}");
+        assert_eq!((from("10.0.0.7").0, from("11.0.0.1").0), (0, DENIED), "{row}");
+        let (code, message) = from(&"a".repeat(2000));
+        assert_eq!(code, late, "{row}: {message}");
+    }
+}
+
 /// Descriptors have its default.
 const MAPPING: &str = "kind: attributemapping
 metadata: {name: tenant, namespace: istio-system}

@@ -221,6 +221,10 @@ async fn as_istio_mixer_what_is_not_decided_is_allowed() {
     let undefined = params("package gate\nopen { input.action.method == \"GET\" }\n");
     let handler = as_istio(undefined).await.unwrap();
     assert_eq!(check(&*handler, ["", "PUT", "/"]).await, Ok(CheckResult::default()));
+    let timeout = SignedDuration::from_nanos(20_000_000);
+    let slow = as_istio(Params { evaluation_timeout: timeout, ..params(ENDLESS) }).await.unwrap();
+    let late = HandlerError::of_request("opa: the evaluation takes longer than 20ms");
+    assert_eq!(check(&*slow, ["", "GET", "/"]).await, Err(late));
     // A policy that does not compile: its handler is not built, or denies everything.
     let broken = params("package gate\nopen = {{{\n");
     assert!(as_istio(broken.clone()).await.is_err());
@@ -250,8 +254,9 @@ async fn an_evaluation_that_takes_too_long_allows_nothing_and_frees_its_thread()
             panic!("evaluated on this thread")
         };
         match answer.await {
+            // No failure that `errorMode: open` allows: those who call choose how long it takes.
             Err(error) if !fail_close => {
-                assert_eq!(error.message, "opa: the evaluation takes longer than 20ms")
+                assert_eq!(error, HandlerError::of_request("opa: the evaluation takes longer than 20ms"));
             }
             Ok(result) if fail_close => assert_eq!(
                 result.status.message,
@@ -259,6 +264,7 @@ async fn an_evaluation_that_takes_too_long_allows_nothing_and_frees_its_thread()
             ),
             other => panic!("{other:?}"),
         }
+        assert!(handler.callers_choose_duration(), "neither is the deadline of a call");
         // The next does not begin here.
         assert!(matches!(reply(&*handler, ["", "GET", "/"]), Reply::Later(_)));
     }
@@ -673,6 +679,82 @@ async fn what_a_caller_writes_is_read_within_bounds() {
             format!("package gate\ndefault open = false\nopen {{ t := input.action.path; {expression} }}\n");
         let handler = built(params(&policy)).await.unwrap();
         let answer = check(&*handler, ["ann", "GET", graph]).await;
+        assert_eq!(answer.map(|answer| answer.status.code), Ok(0), "{expression}");
+    }
+}
+
+/// Two long texts of a caller, of which a function takes the product of their lengths in the engine, without a look at the clock.
+#[tokio::test]
+async fn what_a_function_does_with_two_texts_takes_no_product_of_their_lengths() {
+    // As long as inputs may be that are evaluated for longer than 2 ms.
+    let half = 230_000;
+    let repeated = format!("{}b", "a".repeat(half - 1));
+    let letters = "a".repeat(half);
+    let cut = format!("{}z", "a".repeat(half - 1));
+    let words = "a/".repeat(half / 2);
+    let another = format!("{}b", "a/".repeat(half / 4));
+    let few = "a/".repeat(10_000);
+    for (expression, user, path) in [
+        ("indexof(t, u) == -1", &*repeated, &*letters),
+        ("indexof_n(t, u) == []", &repeated, &letters),
+        ("trim(t, u) == \"\"", &cut, &"z".repeat(half)),
+        ("trim_left(t, u) == \"\"", &cut, &"z".repeat(half)),
+        ("trim_right(t, u) == \"\"", &cut, &"z".repeat(half)),
+        (
+            "count(object.union_n([{concat(\"\", [x, format_int(i, 10)]): 1} | x := split(t, \"/\")[i]])) > 1000",
+            "",
+            &few,
+        ),
+        ("not object.subset(split(t, \"/\"), split(u, \"/\"))", &another, &words),
+    ] {
+        let policy = format!(
+            "package gate\ndefault open = false\nopen {{ t := input.action.path; u := object.get(input.subject, \"user\", \"\"); {expression} }}\n"
+        );
+        let params = Params { max_input_kilobytes: MAX_INPUT_KILOBYTES, ..params(&policy) };
+        let handler = built(params).await.unwrap();
+        let started = std::time::Instant::now();
+        let answer = check(&*handler, [user, "GET", path]).await;
+        assert_eq!(answer.map(|answer| answer.status.code), Ok(0), "{expression}");
+        assert!(started.elapsed() < Duration::from_secs(8), "{expression}: {:?}", started.elapsed());
+    }
+    for function in ["strings.any_prefix_match", "strings.any_suffix_match"] {
+        let policy = format!(
+            "package gate\ndefault open = false\nopen {{ w := split(input.action.path, \"/\"); not {function}(w, w) }}\n"
+        );
+        let params = Params { max_input_kilobytes: MAX_INPUT_KILOBYTES, ..params(&policy) };
+        let handler = built(params).await.unwrap();
+        let answer = check(&*handler, ["ann", "GET", &words]).await;
+        let is_bounded = |error: &HandlerError| error.is_of_request && error.message.contains("at most");
+        assert!(answer.as_ref().is_err_and(is_bounded), "{function}: {answer:?}");
+    }
+    // As before.
+    for expression in [
+        "indexof(\"häuser\", \"user\") == 2",
+        "indexof(\"abc\", \"d\") == -1",
+        "indexof(\"abc\", \"\") == 0",
+        "indexof(\"\", \"\") == -1",
+        "indexof_n(\"äaäaä\", \"äaä\") == [0, 2]",
+        "indexof_n(\"abc\", \"\") == [0, 1, 2]",
+        "indexof_n(\"abc\", \"x\") == []",
+        "trim(\"--a-b++\", \"+-\") == \"a-b\"",
+        "trim_left(\"--a--\", \"-\") == \"a--\"",
+        "trim_right(\"--a--\", \"-\") == \"--a\"",
+        "trim(\"abc\", \"\") == \"abc\"",
+        "object.union_n([{\"a\": {\"b\": 1}, \"c\": 1}, {\"a\": {\"d\": 2}}, {\"c\": {\"e\": 3}}]) == {\"a\": {\"b\": 1, \"d\": 2}, \"c\": {\"e\": 3}}",
+        "object.union_n([]) == {}",
+        "object.subset({\"a\": [1, 2, 3], \"b\": 1}, {\"a\": [2, 3]})",
+        "not object.subset([1, 2, 3], [1, 3])",
+        "object.subset([1, 2, 3], {3, 1})",
+        "object.subset({1, 2}, {1})",
+        "not object.subset({\"a\": 1}, {\"a\": 1, \"b\": 2})",
+        "strings.any_prefix_match([\"ab\", \"cd\"], {\"c\"})",
+        "strings.any_suffix_match(\"ab\", [\"b\"])",
+    ] {
+        let handler =
+            built(params(&format!("package gate\ndefault open = false\nopen {{ {expression} }}\n")))
+                .await
+                .unwrap();
+        let answer = check(&*handler, ["ann", "GET", "/"]).await;
         assert_eq!(answer.map(|answer| answer.status.code), Ok(0), "{expression}");
     }
 }

@@ -284,6 +284,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Whether callers choose how long its calls take, as a policy takes longer for longer texts. That it has no answer in time, or has too many calls in
+    /// flight, is a failure [of the request](HandlerError::is_of_request) then: nobody gets past it by making it slow. Constant.
+    fn callers_choose_duration(&self) -> bool {
+        false
+    }
+
     /// Stops everything the handler started, within `deadline`. No call is in flight and none follows.
     fn close(
         &self,

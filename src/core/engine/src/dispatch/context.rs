@@ -118,9 +118,10 @@ impl DispatchContext<'_> {
                 None => future.await,
                 Some(deadline) => {
                     tokio::time::timeout_at(deadline.into(), future).await.unwrap_or_else(|_| {
-                        Err(HandlerError::new(format!(
+                        let handler = &destination.handler;
+                        Err(handler.without_answer(format!(
                             "handler `{}` did not answer before the deadline of the call",
-                            destination.handler.name()
+                            handler.name()
                         )))
                     })
                 }

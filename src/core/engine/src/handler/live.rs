@@ -94,11 +94,14 @@ impl LiveHandler {
         std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.degradation())).ok().flatten()
     }
 
+    /// The error of a call that has no answer in time.
+    pub(crate) fn without_answer(&self, message: String) -> HandlerError {
+        HandlerError { message, is_of_request: self.handler.callers_choose_duration() }
+    }
+
     /// Checks an instance.
     pub fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
-        contained(&self.pool, || {
-            self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance))
-        })
+        self.contained(|| self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance)))
     }
 
     /// The version of what its answers to checks follow besides the configuration; 0 if it panics: then its checks fail, too.
@@ -109,7 +112,7 @@ impl LiveHandler {
 
     /// Allocates or releases quota.
     pub fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
-        contained(&self.pool, || {
+        self.contained(|| {
             self.handler.as_quota().map_or_else(|| unsupported("quota"), |h| h.quota(instance, call))
         })
     }
@@ -122,16 +125,41 @@ impl LiveHandler {
 
     /// Reports instances.
     pub fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        contained(&self.pool, || {
+        self.contained(|| {
             self.handler.as_report().map_or_else(|| unsupported("report"), |h| h.report(instances))
         })
     }
 
     /// Generates attributes.
     pub fn generate(&self, instance: &Instance<'_>) -> Reply<Generated> {
-        contained(&self.pool, || {
+        self.contained(|| {
             self.handler.as_generate().map_or_else(|| unsupported("attribute"), |h| h.generate(instance))
         })
+    }
+
+    /// Runs a call. A panic in it or in its future becomes an error. A future acquires a permit of the pool first.
+    fn contained<T: 'static>(&self, call: impl FnOnce() -> Reply<T>) -> Reply<T> {
+        match std::panic::catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Reply::Ready(result)) => Reply::Ready(result),
+            Ok(Reply::Later(future)) => {
+                let pool = Arc::clone(&self.pool);
+                let is_of_request = self.handler.callers_choose_duration();
+                Reply::Later(Box::pin(async move {
+                    // INVARIANT: the caller acquires the API permit before this one. The first poll, which tells the caller that the call is
+                    // asynchronous, must therefore acquire nothing: otherwise two calls could deadlock.
+                    tokio::task::yield_now().await;
+                    let _permit = pool.enter().await.map_err(|full| HandlerError {
+                        message: format!("too many calls of this handler: {full}"),
+                        is_of_request,
+                    })?;
+                    AssertUnwindSafe(future)
+                        .catch_unwind()
+                        .await
+                        .unwrap_or_else(|panic| Err(panicked(&*panic)))
+                }))
+            }
+            Err(panic) => Reply::Ready(Err(panicked(&*panic))),
+        }
     }
 
     /// Closes the handler, then cancels its tasks. Errors: the handler's own error, or the tasks that did not end.
@@ -166,27 +194,6 @@ pub(super) fn supports(handler: &dyn Handler, variety: Variety) -> bool {
 
 fn unsupported<T>(what: &str) -> Reply<T> {
     Reply::Ready(Err(HandlerError::new(format!("this handler does not answer {what} calls"))))
-}
-
-/// Runs a call. A panic in it or in its future becomes an error. A future acquires a permit of `pool` first.
-fn contained<T: 'static>(pool: &Arc<Pool>, call: impl FnOnce() -> Reply<T>) -> Reply<T> {
-    match std::panic::catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Reply::Ready(result)) => Reply::Ready(result),
-        Ok(Reply::Later(future)) => {
-            let pool = Arc::clone(pool);
-            Reply::Later(Box::pin(async move {
-                // INVARIANT: the caller acquires the API permit before this one. The first poll, which tells the caller that the call is
-                // asynchronous, must therefore acquire nothing: otherwise two calls could deadlock.
-                tokio::task::yield_now().await;
-                let _permit = pool
-                    .enter()
-                    .await
-                    .map_err(|full| HandlerError::new(format!("too many calls of this handler: {full}")))?;
-                AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
-            }))
-        }
-        Err(panic) => Reply::Ready(Err(panicked(&*panic))),
-    }
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> HandlerError {
@@ -382,8 +389,8 @@ mod tests {
         assert_eq!(handler.live_tasks(), 0);
     }
 
-    /// Answers when the semaphore has a permit.
-    struct Slow(Arc<tokio::sync::Semaphore>);
+    /// Answers when the semaphore has a permit; whether callers choose when that is.
+    struct Slow(Arc<tokio::sync::Semaphore>, bool);
 
     impl HandleCheck for Slow {
         fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
@@ -399,12 +406,33 @@ mod tests {
         fn as_check(&self) -> Option<&dyn HandleCheck> {
             Some(self)
         }
+
+        fn callers_choose_duration(&self) -> bool {
+            self.1
+        }
+    }
+
+    /// No failure that an error mode may allow.
+    #[tokio::test]
+    async fn a_call_without_answer_is_a_failure_of_the_request_if_callers_choose_how_long_it_takes() {
+        for chosen in [false, true] {
+            let handler = live(Slow(Arc::new(tokio::sync::Semaphore::new(0)), chosen));
+            assert_eq!(handler.without_answer(String::new()).is_of_request, chosen);
+            let call = || match handler.check(&INSTANCE) {
+                Reply::Later(future) => tokio::spawn(future),
+                Reply::Ready(_) => panic!("synchronous"),
+            };
+            let _held = (call(), call());
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            assert_eq!(call().await.unwrap().unwrap_err().is_of_request, chosen);
+        }
     }
 
     #[tokio::test]
     async fn calls_of_a_slow_handler_are_queued_up_to_a_limit() {
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
-        let handler = live(Slow(Arc::clone(&gate)));
+        let handler = live(Slow(Arc::clone(&gate), false));
         let call = || match handler.check(&INSTANCE) {
             Reply::Later(future) => tokio::spawn(future),
             Reply::Ready(_) => panic!("synchronous"),

@@ -2,6 +2,7 @@
 
 mod graph;
 mod json;
+mod texts;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,10 +29,12 @@ const MAX_PREFIX: usize = 64;
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
 
 /// The functions, which replace those of the engine.
-const FUNCTIONS: [(&str, Bounded); 19] = [
+const FUNCTIONS: [(&str, Bounded); 28] = [
     ("bits.lsh", |_, arguments| shifted(arguments)),
     ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
     ("graph.reachable_paths", graph::reachable_paths),
+    ("indexof", texts::index_of),
+    ("indexof_n", texts::indices_of),
     ("json.filter", filtered),
     ("json.is_valid", read),
     ("json.marshal_with_options", indented),
@@ -40,11 +43,18 @@ const FUNCTIONS: [(&str, Bounded); 19] = [
     ("net.cidr_expand", |builtin, arguments| expanded(builtin, arguments)),
     ("numbers.range", |_, arguments| ranged(arguments)),
     ("numbers.range_step", |_, arguments| ranged(arguments)),
+    ("object.subset", texts::subset),
+    ("object.union_n", texts::united),
     ("product", multiplied),
     ("regex.replace", |builtin, arguments| within(builtin, arguments, substituted(arguments))),
     ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
+    ("strings.any_prefix_match", texts::compared),
+    ("strings.any_suffix_match", texts::compared),
     ("strings.replace_n", |builtin, arguments| replaced_by_all(builtin, arguments)),
     ("to_number", read),
+    ("trim", |builtin, arguments| texts::trimmed(builtin, arguments, (true, true))),
+    ("trim_left", |builtin, arguments| texts::trimmed(builtin, arguments, (true, false))),
+    ("trim_right", |builtin, arguments| texts::trimmed(builtin, arguments, (false, true))),
     ("units.parse", |builtin, arguments| parsed(builtin, arguments)),
     ("units.parse_bytes", |builtin, arguments| parsed(builtin, arguments)),
     ("walk", graph::walk),

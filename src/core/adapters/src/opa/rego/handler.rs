@@ -155,7 +155,7 @@ impl Shared {
 
     /// The answer to a call with this outcome.
     fn answer(&self, outcome: Outcome) -> Result<CheckResult, HandlerError> {
-        let (error, is_late) = match outcome {
+        let (error, is_bounded) = match outcome {
             Outcome::Allowed => return Ok(CheckResult::default()),
             Outcome::Denied => return Ok(rejected(None)),
             Outcome::Undecided(why) => {
@@ -178,19 +178,16 @@ impl Shared {
                 (format!("the evaluation takes longer than {:?}", self.timeout), true)
             }
         };
-        self.failed(&error, is_late)
+        self.failed(&error, is_bounded)
     }
 
-    /// The answer to a call whose evaluation has an error, or does not end.
-    fn failed(&self, error: &str, is_late: bool) -> Result<CheckResult, HandlerError> {
+    /// The answer to a call whose evaluation has an error or, with `is_bounded`, takes more time or memory than there is. Callers choose what
+    /// an evaluation takes, by the length of their inputs and by how many they send: never a failure that may allow a call.
+    fn failed(&self, error: &str, is_bounded: bool) -> Result<CheckResult, HandlerError> {
         match self.undecided {
             Undecided::Denied => Ok(rejected(Some(error))),
-            // Istio Mixer waits for as long as it takes, so that there is no answer to repeat.
-            Undecided::Allowed if !is_late => Ok(CheckResult::default()),
-            // How long it takes depends on the server, too.
-            Undecided::Allowed | Undecided::Error if is_late => {
-                Err(HandlerError::new(format!("opa: {error}")))
-            }
+            // Istio Mixer has no such bounds, so that there is no answer to repeat.
+            Undecided::Allowed if !is_bounded => Ok(CheckResult::default()),
             Undecided::Allowed | Undecided::Error => Err(HandlerError::of_request(format!("opa: {error}"))),
         }
     }
@@ -198,10 +195,7 @@ impl Shared {
     /// The answer to a call for which there is no memory.
     fn without_memory(&self) -> Result<CheckResult, HandlerError> {
         self.counters.no_memory.increment();
-        // Callers can bring it about, with long inputs at the same time: no failure that may allow a call. Istio Mixer has no bound, so
-        // that there is no answer to repeat.
-        let is_late = self.undecided == Undecided::Allowed;
-        self.failed("too much input of other calls waits for its evaluation", is_late)
+        self.failed("too much input of other calls waits for its evaluation", true)
     }
 
     /// The answer to a call whose input is too long. `how`: which evaluations the bound is for, after a blank.
@@ -271,6 +265,10 @@ impl Handler for OpaHandler {
 
     fn degradation(&self) -> Option<String> {
         self.shared.trouble.load_full().map(|text| (*text).clone())
+    }
+
+    fn callers_choose_duration(&self) -> bool {
+        true
     }
 }
 
