@@ -108,6 +108,25 @@ fn a_role_with_an_error_keeps_its_last_version() {
     }
 }
 
+/// Restrictions that lost their place in `spec`: the role would permit every path.
+#[test]
+fn what_slipped_into_the_metadata_of_a_role_opens_nothing() {
+    let restricted = ROLE.replace("methods: [GET]", "methods: [GET], paths: [/shelf]");
+    for slipped in ["paths: [/shelf]", "annotations: {paths: /shelf}"] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        let mut files = files();
+        files.put("/conf/role.yaml", &*restricted);
+        stage.start(&files);
+        assert_eq!(stage.check("dave"), Answer::Denied, "the path is another one");
+        files.put("/conf/role.yaml", ROLE.replace("namespace: lib", &format!("namespace: lib, {slipped}")));
+        stage.change(&files);
+        assert_eq!(stage.check("dave"), Answer::Denied, "{slipped}");
+        assert!(codes(&stage).contains(&"document-field"), "{slipped}: {:?}", codes(&stage));
+        stage.start(&files);
+        assert_eq!(stage.check("dave"), Answer::Unavailable, "{slipped}");
+    }
+}
+
 #[test]
 fn a_role_and_its_binding_change_together() {
     // The role permits more, the binding names fewer, and one of them has a mistake.

@@ -282,6 +282,73 @@ async fn a_directory_is_followed_and_its_last_good_version_stays() {
     env.tasks.shut_down().await;
 }
 
+/// Restrictions that lost their place in `spec`, so that a role would permit every path, and a binding name everybody.
+#[tokio::test]
+async fn what_slipped_into_the_metadata_of_a_directory_opens_nothing() {
+    let named = "namespace: lib";
+    for (before, after, field) in [
+        (
+            ROLE,
+            ROLE.replace(", paths: [/books/*]", "").replace(named, "namespace: lib, paths: [/books/*]"),
+            "paths",
+        ),
+        (
+            ROLE,
+            ROLE.replace(", constraints: [{key: tier, values: [gold]}]", "")
+                .replace(named, "namespace: lib, annotations: {constraints: gold}"),
+            "constraints",
+        ),
+        (
+            BINDING,
+            BINDING
+                .replace(", properties: {ns: web}", "")
+                .replace(named, "namespace: lib, properties: {ns: web}"),
+            "properties",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |text: &str| {
+            let name = if text.contains("subjects") { "binding.yaml" } else { "role.yaml" };
+            let new = directory.path().join("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(new, directory.path().join(name)).unwrap();
+        };
+        put(ROLE);
+        put(BINDING);
+        let url = format!("fs://{}", directory.path().display());
+        let env = test_env("h.istio-system");
+        let handler = built(Params { config_store_url: url, ..Params::default() }, env.clone()).await;
+        put(&after);
+        for _ in 0..2000 {
+            if handler.degradation().is_some()
+                || code(&*handler, ["zoe", "staff", "db", "lib", "shelf", "GET", "/", "tin"]) == 0
+            {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let why = handler.degradation().expect(field);
+        assert!(why.contains(&format!("field \"{field}\"")), "{why}");
+        for (name, values, wanted) in [
+            ("ann", ANN, 0),
+            ("another path", ["ann", "", "", "lib", "shelf", "GET", "/", "gold"], 7),
+            ("another tier", ["ann", "", "", "lib", "shelf", "GET", "/books/1", "tin"], 7),
+            ("another namespace", ["bob", "staff", "db", "lib", "shelf", "GET", "/books/1", "gold"], 7),
+        ] {
+            assert_eq!(code(&*handler, values), wanted, "{field}: {name}");
+        }
+        put(before);
+        for _ in 0..2000 {
+            if handler.degradation().is_none() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!((code(&*handler, ANN), handler.degradation()), (0, None), "{field}");
+        env.tasks.shut_down().await;
+    }
+}
+
 /// A role that permits more waits for the binding that is to name fewer, and has an error; what they have nothing to do with does not.
 #[tokio::test]
 async fn a_role_and_its_binding_in_a_directory_change_together() {

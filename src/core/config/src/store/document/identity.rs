@@ -86,7 +86,7 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         // The fields of a `spec` that lost its indentation stand beside it.
         let is_like_ours = likeness::has_our_annotation(&annotations)
             || spec.into_iter().chain([root]).any(likeness::is_our_spec);
-        let envelope = Envelope { is_like_ours, ..envelope(root, metadata) };
+        let envelope = Envelope { is_like_ours, ..envelope(root, metadata, &key.kind) };
         return Ok(Identity { key, annotations, envelope });
     }
     if missing.len() == 3
@@ -128,14 +128,47 @@ const SPEC_FIELDS: [&str; 21] = [
     "descriptors",
 ];
 
-/// Whether an entry has the name of a field of a `spec`, in either spelling of Protobuf.
-fn is_of_spec(entry: &MappingEntry) -> bool {
+/// Fields anywhere in the `spec` of a kind, whose names are too common to be looked for in the metadata of others.
+const FIELDS_OF_KINDS: [(&str, &[&str]); 5] = [
+    ("ServiceRole", &["rules", "services", "paths", "methods", "constraints", "key", "values"]),
+    ("ServiceRoleBinding", &["subjects", "user", "group", "properties", "roleRef", "mode"]),
+    (
+        "envoybridge",
+        &[
+            "defaultNamespace",
+            "enabled",
+            "mode",
+            "errorMode",
+            "staticAttributes",
+            "trustForwardedAttributes",
+            "includeBody",
+            "principal",
+            "originIp",
+            "quotaSpec",
+            "quotas",
+            "rules",
+            "quota",
+            "charge",
+            "clause",
+            "domain",
+            "entries",
+            "unmatched",
+            "shadow",
+        ],
+    ),
+    ("attributemapping", &["attribute", "from", "default", "overwrite"]),
+    ("ratelimit", &["domain", "key", "value", "rateLimit", "shadowMode"]),
+];
+
+/// Whether an entry has the name of a field of a `spec` of a kind, in either spelling of Protobuf.
+fn is_of_spec(entry: &MappingEntry, kind: &str) -> bool {
     let name = entry.key.replace('_', "");
-    SPEC_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
+    let of_kind = FIELDS_OF_KINDS.iter().filter(|(of, _)| *of == kind).flat_map(|(_, fields)| *fields);
+    SPEC_FIELDS.iter().chain(of_kind).any(|field| name.eq_ignore_ascii_case(field))
 }
 
 /// What a document has beside its identity. Kubernetes keeps much in the metadata: only settings that are lost there count.
-fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
+fn envelope(root: &Node, metadata: Option<&Node>, kind: &str) -> Envelope {
     let is_known = |entry: &&MappingEntry| FIELDS.iter().any(|name| entry.key.eq_ignore_ascii_case(name));
     let unknown = |place| {
         move |entry: &MappingEntry| UnknownField { name: entry.key.clone(), place, span: entry.key_span }
@@ -145,7 +178,10 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         const ANNOTATIONS: &str = "annotations";
         let is_misspelt =
             || !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && resembles(&entry.key, ANNOTATIONS);
-        entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_of_spec(entry) || is_misspelt()
+        entry.key.contains('/')
+            || likeness::has_our_prefix(&entry.key)
+            || is_of_spec(entry, kind)
+            || is_misspelt()
     };
     let labels = metadata.and_then(|metadata| metadata.member("labels")).map_or(&[][..], Node::entries);
     let labels =
@@ -158,8 +194,9 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         .chain(labels);
     let annotations = metadata.and_then(|metadata| metadata.member("annotations"));
     let annotations = annotations.map_or(&[][..], Node::entries).iter();
-    let lost = lost
-        .chain(annotations.clone().filter(|entry| is_of_spec(entry)).map(unknown(FieldPlace::Annotations)));
+    let lost = lost.chain(
+        annotations.clone().filter(|entry| is_of_spec(entry, kind)).map(unknown(FieldPlace::Annotations)),
+    );
     let api_version = root.member("apiVersion").and_then(Node::as_str).unwrap_or_default();
     let unknown = beside.chain(lost).collect();
     let is_untyped =

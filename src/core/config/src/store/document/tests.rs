@@ -207,6 +207,21 @@ fn fields_beside_the_spec_are_noted() {
     let metadata = "kind: rule\nmetadata:\n  name: a\n  namespace: x\n  uid: u\n";
     assert_eq!(shown(&format!("{metadata}  annotations: {{a/b: c}}\n")), [] as [&str; 0]);
     assert_eq!(shown(&format!("{metadata}  anotations: {{a/b: c}}\n")), ["anotations Metadata 6"]);
+    // Common names are fields of their kind only.
+    assert_eq!(shown(&format!("{metadata}  paths: [a]\n  annotations: {{mode: a}}\n")), [] as [&str; 0]);
+    for (kind, name) in [
+        ("ServiceRole", "paths"),
+        ("ServiceRoleBinding", "role_ref"),
+        ("ServiceRoleBinding", "group"),
+        ("envoybridge", "errorMode"),
+        ("attributemapping", "default"),
+        ("ratelimit", "shadow_mode"),
+    ] {
+        let metadata = metadata.replace("rule", kind);
+        assert_eq!(shown(&format!("{metadata}  {name}: a\n")), [format!("{name} Metadata 6")], "{kind}");
+        let annotated = format!("{metadata}  annotations: {{{name}: a}}\n");
+        assert_eq!(shown(&annotated), [format!("{name} Annotations 6")], "{kind}");
+    }
     assert_eq!(shown(&format!("{metadata}  mixer.dev/default: deny\n")), ["mixer.dev/default Metadata 6"]);
     assert_eq!(shown(&format!("{metadata}  mixer.dev.default: deny\n")), ["mixer.dev.default Metadata 6"]);
     assert_eq!(
