@@ -257,7 +257,12 @@ pub(crate) struct QuotaSelector {
 pub(crate) enum EnvoyResource {
     Settings(Box<BridgeSettings>),
     Mapping(AttributeMapping),
-    Domain { name: String, descriptors: DescriptorTree },
+    /// Limits, and warnings about them.
+    Domain {
+        name: String,
+        descriptors: DescriptorTree,
+        pitfalls: Diagnostics,
+    },
 }
 
 /// The configuration of Envoy's services in a snapshot; the defaults if it has none.
@@ -384,7 +389,8 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
             decode::<descriptors::DomainConfig>(root.as_ref(), base.clone(), &mut report, failure).map(
                 |config| {
                     let descriptors = descriptors::tree(&config, &base, &mut report);
-                    EnvoyResource::Domain { name: config.domain, descriptors }
+                    let pitfalls = pitfall::expressions(&config.descriptors, &base.field("descriptors"));
+                    EnvoyResource::Domain { name: config.domain, descriptors, pitfalls }
                 },
             )
         }

@@ -84,7 +84,8 @@ impl Assembly {
         for (resource, state) in others {
             match state {
                 EnvoyResource::Mapping(mapping) => assembler.mapping(resource, mapping),
-                EnvoyResource::Domain { name, descriptors } => {
+                EnvoyResource::Domain { name, descriptors, pitfalls } => {
+                    pitfalls.iter().for_each(|problem| assembler.problem(Some(resource), problem.clone()));
                     let domain = Domain {
                         name: name.clone(),
                         descriptors: descriptors.clone(),
@@ -224,6 +225,11 @@ impl Assembler<'_> {
             self.quota_name((&quota.quota, selector), namespaces, field.field("quota"), resource);
             if let Some(problem) = pitfall::domain(&quota.domain, field.field("domain")) {
                 self.problem(resource, problem);
+            }
+            for (key, value) in &quota.entries {
+                if let Some(problem) = pitfall::expression(value, field.field("entries").key(key)) {
+                    self.problem(resource, problem);
+                }
             }
             let line = resource.map_or(0, |r| self.positions.span(&r.origin, &field).start.line);
             let selector = QuotaSelector {

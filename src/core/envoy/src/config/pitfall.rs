@@ -1,5 +1,6 @@
 //! Mistakes between the settings of Envoy's services and the quotas that they name.
 
+use super::descriptors::DescriptorConfig;
 use super::settings::{QuotaRule, StringMatch};
 use super::written::each_field;
 use super::{CompiledMapping, EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
@@ -133,6 +134,56 @@ pub(super) fn domain(name: &str, field: FieldPath) -> Option<Diagnostic> {
     Some(Diagnostic::error("envoy-setting", field, text).with_hint(hint))
 }
 
+/// Most values of one file of limits that are reported.
+const MAX_EXPRESSIONS: usize = 16;
+
+/// The warnings about values of a file of limits that are written as regular expressions.
+pub(super) fn expressions(configs: &[DescriptorConfig], path: &FieldPath) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<(&DescriptorConfig, FieldPath)> =
+        configs.iter().enumerate().rev().map(|(index, config)| (config, path.index(index))).collect();
+    while let Some((config, path)) = waiting.pop() {
+        found.extend(expression(&config.value, path.field("value")));
+        if found.len() >= MAX_EXPRESSIONS {
+            break;
+        }
+        let below = path.field("descriptors");
+        let nested = config.descriptors.iter().enumerate().rev();
+        waiting.extend(nested.map(|(index, config)| (config, below.index(index))));
+    }
+    found
+}
+
+/// The warning about the value of an entry of descriptors that is written as a regular expression: only `*` stands for others, so that hardly
+/// any descriptor has it.
+pub(super) fn expression(value: &str, field: FieldPath) -> Option<Diagnostic> {
+    if !is_expression(value) {
+        return None;
+    }
+    let text = format!(
+        "`{value}` is taken literally but for `*`, which stands for any text: it is no regular expression"
+    );
+    let meant = value.trim_start_matches('^').trim_end_matches('$').replace(".*", "*").replace(".+", "*");
+    let hint = match meant.contains(['^', '$', '\\', '[', ']', '(', ')', '{', '}', '+', '?', '|']) {
+        false => format!("write `\"{meant}\"`"),
+        true => "write each value, with `*` for any text".to_owned(),
+    };
+    Some(Diagnostic::warning("entry-expression", field, text).with_hint(hint))
+}
+
+/// Whether a text is probably meant as a regular expression. `v1.*` and `*.example.com` are not.
+fn is_expression(text: &str) -> bool {
+    let is_escaped = |escape: &str| text.contains(escape);
+    let repeats = |(at, _): (usize, &str)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        before.is_none_or(|before| !before.is_alphanumeric() && !matches!(before, '*' | '-' | '_'))
+    };
+    text.starts_with('^')
+        || text.ends_with('$')
+        || ["\\d", "\\w", "\\s", "\\b", "\\.", "\\/", "(?", "[^", "]+", "]*"].into_iter().any(is_escaped)
+        || text.match_indices(".*").chain(text.match_indices(".+")).any(repeats)
+}
+
 /// The warning about a selector that never counts, because an earlier one takes all of its descriptors.
 pub(super) fn shadowed(
     selector: &QuotaSelector,
@@ -232,4 +283,44 @@ fn is_set(config: &EnvoyConfig, selector: &QuotaSelector, name: &str) -> bool {
         || CONVERTED.iter().any(|(entry, prefixes)| {
             may_have(entry) && prefixes.iter().any(|prefix| name.starts_with(prefix))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_written_as_expressions_are_told_with_a_cure() {
+        let found =
+            |value: &str| expression(value, FieldPath::root()).map(|found| found.hint.unwrap_or_default());
+        let each = "write each value, with `*` for any text";
+        for (value, hint) in [
+            (".*", "write `\"*\"`"),
+            (".+", "write `\"*\"`"),
+            ("^.*$", "write `\"*\"`"),
+            ("^shop", "write `\"shop\"`"),
+            ("/api/.*", "write `\"/api/*\"`"),
+            ("^a|b$", each),
+            ("[a-z]+", each),
+            ("user-\\d+", each),
+            ("(?i)bot", each),
+        ] {
+            assert_eq!(found(value).as_deref(), Some(hint), "{value}");
+        }
+        for value in [
+            "",
+            "*",
+            "a*",
+            "*.example.com",
+            "v1.*",
+            "a.b.*",
+            "1.2.3.4",
+            "*.*",
+            "[::1]",
+            "a b",
+            "/.well-known/*",
+        ] {
+            assert_eq!(found(value), None, "{value}");
+        }
+    }
 }
