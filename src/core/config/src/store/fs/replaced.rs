@@ -1,5 +1,5 @@
-//! Directories in whose place something else stands: a link, a file, a FIFO, or another directory without configuration, as behind a
-//! volume that is unmounted.
+//! Directories in whose place something else stands: a link, a file, a FIFO, another directory without configuration, or one on another file
+//! system, as behind a volume that is unmounted, or in front of which one is mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
@@ -16,6 +16,16 @@ pub(super) struct Directories {
     pub(super) have_mount_points: bool,
     /// Those below the root that were empty whenever they were read.
     pub(super) always_empty: BTreeSet<PathBuf>,
+    /// Where the root was when it was read last: it may be a link.
+    root: Option<PathBuf>,
+}
+
+/// A directory that is on another file system than before.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Remounted {
+    pub(super) path: PathBuf,
+    /// Whether a volume is gone: what is there now lay behind it. Else another volume is there.
+    pub(super) is_unmounted: bool,
 }
 
 impl Directories {
@@ -37,11 +47,49 @@ impl Directories {
         exchanged.filter(is_exchanged).map(|directory| (directory.path.clone(), Error::other(why))).collect()
     }
 
+    /// The directories of a walk that are on other file systems than before, without those below them. `device_above`: that of the directory
+    /// in which the root is; `real`: where the root is. A root that is a link which leads elsewhere was replaced on purpose.
+    pub(super) fn remounted(
+        &self,
+        root: &Path,
+        real: Option<&Path>,
+        device_above: Option<u64>,
+        read: &[ReadDirectory],
+    ) -> Vec<Remounted> {
+        if self.root.is_some() && self.root.as_deref() != real {
+            return Vec::new();
+        }
+        let devices: BTreeMap<&Path, u64> =
+            read.iter().map(|directory| (&*directory.path, directory.identity.device)).collect();
+        let has_moved = |path: &Path| {
+            let before = self.known.get(path).map(|known| known.device);
+            before.is_some_and(|before| devices.get(path).is_some_and(|device| *device != before))
+        };
+        let topmost = devices.iter().filter(|(path, _)| {
+            let mut above = path.ancestors().skip(1).take_while(|path| path.starts_with(root));
+            has_moved(path) && !above.any(has_moved)
+        });
+        let found = topmost.map(|(path, device)| {
+            let above = match *path == root {
+                true => device_above,
+                false => path.parent().and_then(|parent| devices.get(parent)).copied(),
+            };
+            Remounted { path: path.to_path_buf(), is_unmounted: above == Some(*device) }
+        });
+        found.collect()
+    }
+
+    /// Makes a directory one that was on another file system.
+    #[cfg(test)]
+    pub(super) fn pretend_device(&mut self, path: &Path, device: u64) {
+        self.known.get_mut(path).expect("it was read").device = device;
+    }
+
     /// Notes the directories of a walk, except for those whose files stay in effect: `keeps` tells whether those below a path that is gone
-    /// do, `lost` are the paths that cannot be read.
+    /// do, `lost` are the paths that cannot be read. `real`: where the root is.
     pub(super) fn note(
         &mut self,
-        root: &Path,
+        (root, real): (&Path, Option<PathBuf>),
         read: Vec<ReadDirectory>,
         lost: &[PathBuf],
         keeps: impl Fn(&Path) -> bool,
@@ -57,10 +105,11 @@ impl Directories {
         };
         let mut noted = BTreeMap::new();
         for ReadDirectory { path, identity, .. } in read {
-            if !lost.contains(&path) {
+            if !lost.iter().any(|lost| path.starts_with(lost)) {
                 noted.insert(path, identity);
             }
         }
+        self.root = real;
         for (path, identity) in std::mem::take(&mut self.known) {
             if !noted.contains_key(&path) && keeps(&path) {
                 noted.insert(path, identity);
@@ -101,4 +150,40 @@ fn why_not_read(path: &Path) -> Option<Error> {
         Ok(_) => ErrorKind::NotADirectory.into(),
         Err(error) => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(devices: &[(&str, u64)]) -> Vec<ReadDirectory> {
+        let one = |(path, device): &(&str, u64)| ReadDirectory {
+            path: path.into(),
+            identity: Identity { device: *device, inode: 1 },
+            is_bare: false,
+            is_empty: false,
+        };
+        devices.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_topmost_directories_on_other_file_systems_are_found() {
+        let (root, mut directories) = (Path::new("/c"), Directories::default());
+        let before = read(&[("/c", 1), ("/c/a", 1), ("/c/a/b", 1), ("/c/v", 2)]);
+        directories.note((root, Some(root.into())), before, &[], |_| false);
+        let found = |real: &str, above, devices: &[(&str, u64)]| {
+            let found = directories.remounted(root, Some(Path::new(real)), Some(above), &read(devices));
+            let shown = |found: Remounted| (found.path.display().to_string(), found.is_unmounted);
+            found.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let of = |path: &str, is_unmounted| (path.to_owned(), is_unmounted);
+        assert_eq!(found("/c", 0, &[("/c/a/b", 1), ("/c/a", 1), ("/c/v", 2), ("/c", 1)]), []);
+        let mounted = [("/c/a/b", 3), ("/c/a", 3), ("/c/v", 1), ("/c", 1)];
+        assert_eq!(found("/c", 0, &mounted), [of("/c/a", false), of("/c/v", true)]);
+        let all = [("/c/a/b", 5), ("/c/a", 5), ("/c/v", 2), ("/c", 5)];
+        assert_eq!(found("/c", 5, &all), [of("/c", true)]);
+        assert_eq!(found("/c", 4, &all), [of("/c", false)]);
+        // A link that leads elsewhere.
+        assert_eq!(found("/d", 4, &all), []);
+    }
 }

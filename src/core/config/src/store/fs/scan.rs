@@ -90,6 +90,9 @@ pub(super) struct Scanner {
     settling: bool,
     /// Whether the system is asked for the writers of files.
     leases: bool,
+    /// The file system of the directory in which the root is.
+    #[cfg(test)]
+    device_above: Option<u64>,
 }
 
 impl Scanner {
@@ -112,6 +115,8 @@ impl Scanner {
             coverage: Coverage::None,
             settling: false,
             leases: true,
+            #[cfg(test)]
+            device_above: None,
         }
     }
 
@@ -283,17 +288,20 @@ impl Scanner {
         for (path, error) in std::mem::take(&mut found.errors) {
             problems.lost(&path, &path, &error, self.keeps_below(&path));
         }
-        let root_is_lost = problems.lost.contains(&self.root);
         for walk::Volume { directory, link, error } in std::mem::take(&mut found.volumes) {
             problems.lost(&link, &directory, &error, self.keeps_gone(&directory, &found.files));
         }
+        let real = self.root.canonicalize().ok();
         if self.lost == WhenLost::Keep {
+            self.keep_remounted(&mut found, real.as_deref(), &mut problems);
             let files: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
             let gone = self.files.keys().map(PathBuf::as_path).filter(|path| !files.contains(path));
             let exchanged = self.directories.exchanged(&self.root, gone.clone(), &found.read);
             for (path, error) in replaced::directories(&self.root, gone).into_iter().chain(exchanged) {
-                problems.lost(&path, &path, &error, true);
-                self.replaced.push(path);
+                if !problems.lost.contains(&path) {
+                    problems.lost(&path, &path, &error, true);
+                    self.replaced.push(path);
+                }
             }
         }
         // Containers mount an empty directory where a file is missing.
@@ -303,12 +311,14 @@ impl Scanner {
                 problems.replaced(path, known);
             }
         }
+        let root_is_lost = problems.lost.contains(&self.root) && found.files.is_empty();
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
         let files = &self.files;
         let read = std::mem::take(&mut found.read);
-        self.directories.note(&self.root, read, &problems.lost, |path| is_above(files, path));
+        let root = (&*self.root, real);
+        self.directories.note(root, read, &problems.lost, |path| is_above(files, path));
         let mut contents = self.assemble(now);
         let empty = self.directories.always_empty.iter();
         contents.always_empty = empty.map(|path| path.display().to_string().into()).collect();
@@ -325,6 +335,50 @@ impl Scanner {
             // The error may end outside the tree, for example at the target of a broken link.
             self.coverage = Coverage::Partial;
         }
+    }
+
+    /// Keeps what directories lack, or have behind a volume that is gone, because they are on another file system than before: nobody deleted or
+    /// wrote it.
+    fn keep_remounted(&mut self, found: &mut Walk, real: Option<&Path>, problems: &mut Problems) {
+        let above = walk::Identity::at(&self.root.join("..")).map(|above| above.device);
+        #[cfg(test)]
+        let above = self.device_above.or(above);
+        for remounted in self.directories.remounted(&self.root, real, above, &found.read) {
+            let replaced::Remounted { path, is_unmounted } = remounted;
+            if is_unmounted && is_above(&self.files, &path) {
+                let error = std::io::Error::other(
+                    "its volume is gone, and what lay behind it is not read: mount it again, or start the server anew",
+                );
+                found.files.retain(|file| !file.path.starts_with(&path));
+                problems.lost(&path, &path, &error, true);
+                self.replaced.push(path);
+                continue;
+            }
+            let files: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
+            let known = self.files.range(path.clone()..).map(|(file, _)| file);
+            let known = known.take_while(|file| file.starts_with(&path));
+            let gone: Vec<PathBuf> = known.filter(|file| !files.contains(file.as_path())).cloned().collect();
+            if let Some(first) = gone.first() {
+                let text = format!(
+                    "another volume is in its place, which lacks {}: what it lacks is not deleted before the server starts anew",
+                    first.display()
+                );
+                problems.lost(&path, &path, &std::io::Error::other(text), true);
+                self.replaced.extend(gone);
+            }
+        }
+    }
+
+    /// Makes a directory one that was on another file system when it was read.
+    #[cfg(test)]
+    pub(super) fn pretend_device(&mut self, path: &Path, device: u64) {
+        self.directories.pretend_device(path, device);
+    }
+
+    /// Makes the root the directory of a volume.
+    #[cfg(test)]
+    pub(super) fn pretend_device_above(&mut self, device: u64) {
+        self.device_above = Some(device);
     }
 
     /// Reads the files of a walk, and forgets those that are gone.

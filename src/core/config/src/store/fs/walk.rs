@@ -72,7 +72,7 @@ pub(in crate::store) struct Identity {
 
 impl Identity {
     /// That of the directory at a path.
-    fn at(path: &Path) -> Option<Self> {
+    pub(in crate::store) fn at(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self { device: metadata.dev(), inode: metadata.ino() })
     }

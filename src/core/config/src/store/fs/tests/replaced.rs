@@ -115,6 +115,70 @@ fn an_empty_directory_in_the_place_of_another_one_deletes_nothing() {
     }
 }
 
+/// As in front of older files that appear again when their volume is unmounted: nobody wrote them.
+#[test]
+fn what_lay_behind_a_volume_is_not_read() {
+    for below in ["", "policies"] {
+        let mut tree = Tree::new();
+        let root = tree.directory.path().to_owned();
+        let directory = root.join(below);
+        write(&directory, "c.yaml", &resource("c", "old"));
+        write(&directory, "deep/d.yaml", &resource("d", "old"));
+        let all = ["a=old", "b=old", "c=old", "d=old"];
+        assert_eq!(tree.seen(), all);
+        tree.scanner.pretend_device(&directory, u64::MAX);
+        tree.scanner.pretend_device(&directory.join("deep"), u64::MAX);
+        fs::remove_dir_all(directory.join("deep")).unwrap();
+        write(&directory, "c.yaml", &resource("c", "older"));
+        write(&directory, "e.yaml", &resource("e", "older"));
+        for milliseconds in [0, 300, 5000, 60_000] {
+            assert_eq!(tree.after(milliseconds), all, "{below}");
+            assert_eq!(tree.problems(), [("store-unreadable", Severity::Error)], "{below}");
+        }
+        let message = tree.scanner.contents().diagnostics[0].message.clone();
+        assert!(message.contains("its volume is gone"), "{message}");
+        // What is beside it changes.
+        if !below.is_empty() {
+            tree.write(&rules(&["a", "b"], "new"));
+            assert_eq!(tree.after(1), ["a=new", "b=new", "c=old", "d=old"]);
+        }
+        // A start reads what is there.
+        let mut scanner = Scanner::new(root, WhenLost::Keep);
+        scanner.scan(Scope::Everything, Noted::default(), tree.now);
+        assert_eq!(held(scanner.contents())[2..], ["c=older", "e=older"], "{below}");
+    }
+}
+
+/// As after a mount over a directory with files: what is behind the volume was not deleted, and what the volume has is read.
+#[test]
+fn what_a_volume_hides_is_not_deleted() {
+    let mut tree = Tree::new();
+    let directory = tree.directory.path().to_owned();
+    write(&directory, "c.yaml", &resource("c", "old"));
+    write(&directory, "d.yaml", &resource("d", "old"));
+    assert_eq!(tree.seen(), ["a=old", "b=old", "c=old", "d=old"]);
+    tree.scanner.pretend_device(&directory, u64::MAX);
+    tree.scanner.pretend_device_above(u64::MAX);
+    fs::remove_file(directory.join("d.yaml")).unwrap();
+    write(&directory, "c.yaml", &resource("c", "new"));
+    for milliseconds in [0, 300, 5000, 60_000] {
+        assert_eq!(tree.after(milliseconds), ["a=old", "b=old", "c=new", "d=old"]);
+        assert_eq!(tree.problems(), [("store-unreadable", Severity::Error)]);
+    }
+    // It may be defined elsewhere.
+    write(&directory, "z.yaml", &resource("d", "new"));
+    assert_eq!(tree.after(1), ["a=old", "b=old", "c=new", "d=new"]);
+    // All of it is there.
+    write(&directory, "d.yaml", &resource("d", "new"));
+    assert_eq!(tree.after(1500), ["a=old", "b=old", "c=new", "d=new"]);
+    assert_eq!(tree.problems(), []);
+    for name in ["d.yaml", "z.yaml"] {
+        fs::remove_file(directory.join(name)).unwrap();
+    }
+    tree.after(1);
+    assert_eq!(tree.after(1500), ["a=old", "b=old", "c=new"], "the volume is as any directory now");
+}
+
 #[test]
 fn another_directory_with_configuration_replaces_what_was_there() {
     let mut tree = Tree::new();
