@@ -18,7 +18,7 @@ use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};
-use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
+use crate::snapshot::{SnapshotBuilder, SnapshotCounts, rejected_trials};
 use crate::template::Variety;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
@@ -268,7 +268,9 @@ impl Configurator {
                     return Outcome::Interrupted;
                 }
             };
-            failures.extend(built.2.iter().map(|(key, _)| key.clone()));
+            // One that rejects a trial alone rejects it again, and serves without it.
+            let is_own = |key: &&ResourceKey| rejected_trials(resolution.snapshot(), key).is_empty();
+            failures.extend(built.2.iter().map(|(key, _)| key).filter(is_own).cloned());
             if !resolution.handlers_failed(&built.2, &mut self.builder) {
                 break built;
             }

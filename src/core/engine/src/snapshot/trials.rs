@@ -51,7 +51,8 @@ pub(super) fn instances<'u>(uses: impl Iterator<Item = &'u Use<'u>>) -> Vec<Boun
     instances.into_values().map(|instance| instance.bound.clone()).collect()
 }
 
-/// The rules in dry run with which a handler rejects its instances, if it takes those of the enforced rules.
+/// The rules in dry run with which a handler rejects its instances, if it takes those of the enforced rules: each is tried with those before it that the
+/// handler takes, because it may take either of two and not both.
 ///
 /// Cost: a validation by the adapter for each rule in dry run among `uses`, and two more.
 pub(super) fn rejected(handler: &HandlerConfig, uses: &[Use<'_>]) -> Vec<Trial> {
@@ -60,8 +61,12 @@ pub(super) fn rejected(handler: &HandlerConfig, uses: &[Use<'_>]) -> Vec<Trial> 
     if tried.is_empty() || rejection(handler, &instances(enforced())).is_some() {
         return Vec::new();
     }
+    let mut taken: Vec<&Use<'_>> = enforced().collect();
     let at_fault = tried.into_iter().filter_map(|trial| {
-        let why = rejection(handler, &instances(enforced().chain([trial])))?;
+        let Some(why) = rejection(handler, &instances(taken.iter().copied().chain([trial]))) else {
+            taken.push(trial);
+            return None;
+        };
         let message = format!(
             "{} does not take what this rule in dry run gives it, and serves without it: {why}",
             handler.key
