@@ -3,6 +3,8 @@
 mod excerpt;
 mod location;
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -135,25 +137,30 @@ fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &Validate
     forecast.withheld.filter(|_| forecast.is_empty)
 }
 
-/// File, line and column.
-fn place(diagnostic: &Diagnostic) -> (Option<Arc<str>>, u32, u32) {
-    let start = diagnostic.span.map(|span| span.start).unwrap_or_default();
-    (diagnostic.file.clone(), start.line, start.column)
-}
-
-/// Sorted by position, but consequences after the last other problem of their resource.
+/// Sorted by position, but consequences after the last other problem of their resource. Cost: linear.
 fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
-    let mut sorted: Vec<&Diagnostic> = Vec::with_capacity(diagnostics.len());
     let tells_less =
         |d: &Diagnostic| (is_consequence(d.code) || d.code == "rule-skipped") && !d.resource.is_empty();
-    sorted.extend(diagnostics.iter().filter(|d| !tells_less(d)));
-    for consequence in diagnostics.iter().filter(|d| tells_less(d)) {
-        let of_the_same = |d: &&Diagnostic| d.resource == consequence.resource && d.file == consequence.file;
-        let after_causes = sorted.iter().rposition(of_the_same).map(|at| at + 1);
-        let by_position = || sorted.partition_point(|d| place(d) <= place(consequence));
-        sorted.insert(after_causes.unwrap_or_else(by_position), consequence);
+    let place = |d: &'_ Diagnostic| (d.resource.clone(), d.file.clone());
+    let (consequences, causes): (Vec<_>, Vec<_>) =
+        diagnostics.iter().enumerate().partition(|(_, d)| tells_less(d));
+    let mut last: HashMap<_, usize> = causes.into_iter().map(|(at, cause)| (place(cause), at)).collect();
+    // What follows each problem; of consequences without a cause those behind the first one.
+    let mut followers: HashMap<usize, Vec<&Diagnostic>> = HashMap::new();
+    let mut follows = HashSet::new();
+    for (at, consequence) in consequences {
+        match last.entry(place(consequence)) {
+            Entry::Occupied(cause) => {
+                followers.entry(*cause.get()).or_default().push(consequence);
+                follows.insert(at);
+            }
+            Entry::Vacant(first) => drop(first.insert(at)),
+        }
     }
-    sorted
+    let leaders = diagnostics.iter().enumerate().filter(|(at, _)| !follows.contains(at));
+    leaders
+        .flat_map(|(at, leader)| std::iter::once(leader).chain(followers.remove(&at).unwrap_or_default()))
+        .collect()
 }
 
 /// `file:line:column: severity[code]: resource: message`, a format that programs read.
@@ -218,4 +225,45 @@ fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
         "legacy": diagnostic.legacy,
         "hint": diagnostic.hint,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_config::{FieldPath, Location, Span};
+
+    fn problem(code: &'static str, resource: &str, line: u32) -> Diagnostic {
+        let start = Location { line, ..Location::default() };
+        let mut problem = Diagnostic::error(code, FieldPath::root(), String::new());
+        (problem.resource, problem.file) = (resource.to_owned(), Some("a.yaml".into()));
+        problem.span = Some(Span { start, end: start });
+        problem
+    }
+
+    #[test]
+    fn consequences_follow_their_causes_and_all_else_is_in_order() {
+        let (cause, consequence) = ("match-empty", "rule-empty");
+        let problems = [
+            problem(cause, "x", 1),
+            problem(consequence, "y", 2),
+            problem(cause, "y", 50),
+            problem(consequence, "z", 60),
+            problem(consequence, "z", 61),
+            problem(cause, "w", 70),
+            problem(consequence, "x", 100),
+            problem(consequence, "x", 101),
+        ];
+        let found: Vec<u32> =
+            causes_first(&problems).iter().filter_map(|found| Some(found.span?.start.line)).collect();
+        assert_eq!(found, [1, 100, 101, 50, 2, 60, 61, 70]);
+    }
+
+    /// As many as a large configuration has after one mistake in what all of it needs.
+    #[test]
+    fn many_consequences_are_ordered_in_linear_time() {
+        let problems: Vec<_> = (0..200_000).map(|n| problem("rule-empty", &format!("r{n}"), n)).collect();
+        let started = std::time::Instant::now();
+        assert_eq!(causes_first(&problems).len(), problems.len());
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+    }
 }

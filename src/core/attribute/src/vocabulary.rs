@@ -89,6 +89,14 @@ impl Vocabulary {
         self.caller_principal
     }
 
+    /// Whether an attribute with a type, declared or built in, has a name that begins with `name` and a dot. Cost: a binary search.
+    pub fn has_below(&self, name: &str) -> bool {
+        let prefix = format!("{name}.");
+        let first = self.names.partition_point(|known| **known < *prefix);
+        let below = self.names.iter().zip(&self.types).skip(first);
+        below.take_while(|(known, _)| known.starts_with(&prefix)).any(|(_, value_type)| value_type.is_some())
+    }
+
     /// All declared attributes with their types, in name order, without built-in attributes.
     pub fn declared(&self) -> impl Iterator<Item = (&str, ValueType)> {
         let all = self.names.iter().zip(&self.types).zip(&self.built_in);

@@ -71,7 +71,9 @@ impl Language {
 pub trait Scope {
     /// Slot and type of an attribute, if it is declared.
     fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)>;
-    /// All names, for CEL's nested objects and for suggestions.
+    /// Whether there are attributes below a name, of which CEL makes an object.
+    fn has_below(&self, name: &str) -> bool;
+    /// The declared names, for suggestions.
     fn names(&self) -> Vec<&str>;
 }
 
@@ -79,6 +81,10 @@ impl Scope for Vocabulary {
     fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)> {
         let slot = self.slot(name.as_bytes())?;
         Some((slot, self.value_type(slot)?))
+    }
+
+    fn has_below(&self, name: &str) -> bool {
+        Vocabulary::has_below(self, name)
     }
 
     fn names(&self) -> Vec<&str> {

@@ -249,6 +249,41 @@ fn rules_that_another_makes_superfluous_are_reported() {
     }
 }
 
+/// A rule that refuses where its condition fails refuses more than one without an operand that may fail: without it a door would be open.
+#[test]
+fn a_rule_that_denies_what_fails_is_not_superfluous_beside_a_weaker_one() {
+    let spec = |condition: &str| {
+        format!("{{match: '{condition}', actions: [{{handler: deny.shop, instances: [one.shop]}}]}}")
+    };
+    let denies = "mixer.dev/on-error: deny";
+    let both = r#"source.user == "a" && source.name == "b""#;
+    let weaker = r#"source.name == "b""#;
+    let turned = r#"source.name == "b" && source.user == "a""#;
+    for (first, second, annotations, expected) in [
+        (weaker, both, denies, 0),
+        ("", both, denies, 0),
+        (turned, both, denies, 0),
+        (both, both, denies, 1),
+        (weaker, both, "mixer.dev/on-error: allow", 1),
+        (turned, both, "", 1),
+    ] {
+        let (first, second) = (spec(first), spec(second));
+        let found = lint_of(&[("a", "shop", annotations, &first), ("b", "shop", annotations, &second)]);
+        assert_eq!(found.len(), expected, "{first}, {second}, {annotations}: {found:?}");
+    }
+}
+
+/// Removing the rule that allows everywhere would close a namespace.
+#[test]
+fn a_rule_that_allows_more_is_not_superfluous() {
+    let spec = r#"{match: 'source.user == "a"', actions: [{handler: deny.shop, instances: [one.shop]}]}"#;
+    let of = |first, second| {
+        lint_of(&[("a", "istio-system", first, spec), ("b", "istio-system", second, spec)]).len()
+    };
+    let everywhere = "mixer.dev/allows: everywhere";
+    assert_eq!([of("", everywhere), of(everywhere, everywhere), of("", "")], [0, 1, 1]);
+}
+
 /// Codes of the warnings about one rule, with its adapter, instance, annotations and condition.
 fn warnings(adapter: &str, instance: &str, annotations: &str, condition: &str) -> Vec<&'static str> {
     warnings_on(adapter, "", instance, annotations, condition)

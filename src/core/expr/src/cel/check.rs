@@ -42,12 +42,11 @@ pub(super) fn check(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<Type, 
 /// The attributes of a scope as nested objects.
 pub(super) struct Attributes<'s> {
     scope: &'s dyn Scope,
-    names: Vec<&'s str>,
 }
 
 impl<'s> Attributes<'s> {
     pub(super) fn new(scope: &'s dyn Scope) -> Attributes<'s> {
-        Attributes { scope, names: scope.names() }
+        Attributes { scope }
     }
 
     /// The type of the attribute or object at a dotted path.
@@ -55,14 +54,12 @@ impl<'s> Attributes<'s> {
         if let Some((_, value_type)) = self.scope.attribute(path) {
             return Some(Type::of_attribute(value_type));
         }
-        let is_object =
-            self.names.iter().any(|name| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')));
-        is_object.then(|| Type::Object(format!(".{path}").into()))
+        self.scope.has_below(path).then(|| Type::Object(format!(".{path}").into()))
     }
 
     /// The hint with the declared name nearest to `name`.
     fn similar(&self, name: &str) -> Option<&'s str> {
-        let near = near(name, self.names.iter().copied(), Case::Distinguished, |_| name.len() / 3);
+        let near = near(name, self.scope.names(), Case::Distinguished, |_| name.len() / 3);
         near.into_iter().min().map(|(_, known)| known)
     }
 }
@@ -175,7 +172,9 @@ impl Checker<'_> {
     fn undeclared(&mut self, id: NodeId, name: &str, attribute: &str) -> Type {
         let text = format!("undeclared reference to '{name}' (in container '')");
         let mut problem = Problem::new(self.ast.at(id), text).with_unknown(attribute);
-        if let Some(similar) = self.attributes.similar(attribute) {
+        if self.problems.len() < MAX_PROBLEMS
+            && let Some(similar) = self.attributes.similar(attribute)
+        {
             problem = problem.with_hint(format!("did you mean `{similar}`?"));
         }
         self.problem(problem);
@@ -259,7 +258,9 @@ impl Checker<'_> {
         let mut problem = Problem::new(self.ast.at(id), format!("undefined field '{field}'"));
         if let Some(path) = object.strip_prefix('.') {
             let name = format!("{path}.{field}");
-            if let Some(similar) = self.attributes.similar(&name) {
+            if self.problems.len() < MAX_PROBLEMS
+                && let Some(similar) = self.attributes.similar(&name)
+            {
                 problem = problem.with_hint(format!("did you mean `{similar}`?"));
             }
             problem = problem.with_unknown(name);

@@ -24,7 +24,24 @@ fn vocabulary() -> Vocabulary {
     ] {
         builder.declare(name, value_type);
     }
+    for name in ["request.body.text", "ratelimit.key"] {
+        builder.declare_built_in(name, ValueType::String);
+    }
     builder.build()
+}
+
+/// They need no manifest, in no language.
+#[test]
+fn built_in_attributes_are_parts_of_objects() {
+    for text in ["request.body.text == \"a\"", "ratelimit.key.startsWith(\"a\") || has(request.body)"] {
+        let compiled = CelProgram::compile(text, &vocabulary(), Language::Cel);
+        assert!(compiled.is_ok(), "{text}: {:?}", compiled.err());
+    }
+    for text in
+        ["request.body == \"a\"", "request.bod.text == \"a\"", "ratelimi.key == \"a\"", "reques == \"\""]
+    {
+        assert!(CelProgram::compile(text, &vocabulary(), Language::Cel).is_err(), "{text}");
+    }
 }
 
 fn with_result<T>(

@@ -46,6 +46,11 @@ impl Scope for OutputScope<'_> {
         }
     }
 
+    fn has_below(&self, name: &str) -> bool {
+        let is_below = |output: &str| output.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        self.outputs.iter().any(|(output, _)| is_below(output)) || self.vocabulary.has_below(name)
+    }
+
     fn names(&self) -> Vec<&str> {
         let outputs = self.outputs.iter().map(|(name, _)| name.as_str());
         outputs.chain(self.vocabulary.names()).collect()

@@ -18,11 +18,13 @@ const MAX_OPERANDS: usize = 16;
 /// A handler and an instance that it receives.
 type Effect<'s> = (&'s ResourceKey, &'s ResourceKey);
 
-/// Where rules are alike: namespace, language, failure policies of rule and condition, operands of the condition, and one effect.
-type Likeness<'s> = (&'s str, &'static str, (Option<OnError>, bool), BTreeSet<&'s str>, Effect<'s>);
+/// Where rules are alike: namespace, language, failure policies of rule and condition, whether they allow everywhere, operands of the condition, and
+/// one effect.
+type Likeness<'s> = (&'s str, &'static str, (Option<OnError>, bool, bool), BTreeSet<&'s str>, Effect<'s>);
 
 /// Reports rules whose effects are a subset of those of another rule of the same namespace that applies whenever they do: with the same
-/// condition, with one operand of the top-level `&&` less, or with none or one of their operands. Cost: linear in the rules.
+/// condition, with one operand of the top-level `&&` less, or with none or one of their operands. A rule that denies where its condition fails applies
+/// whenever another one does only on the same operands in the same order: each of them may fail. Cost: linear in the rules.
 pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
     let rules: Vec<_> = snapshot.rules.iter().filter(|rule| is_comparable(rule)).collect();
     let mut known: HashMap<Likeness<'_>, Vec<usize>> = HashMap::default();
@@ -38,8 +40,12 @@ pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
         let own = operands(rule);
         let effects: BTreeSet<_> = effects(rule).collect();
         let Some(first) = effects.first() else { continue };
+        let denies = rule.denies_failed_condition(is_enforced);
+        let is_as_often = |other: &RuleConfig| !denies || texts(other) == texts(rule);
         let covers = |&other: &usize| {
-            rules.get(other).is_some_and(|other| effects.is_subset(&self::effects(other).collect()))
+            rules
+                .get(other)
+                .is_some_and(|other| is_as_often(other) && effects.is_subset(&self::effects(other).collect()))
         };
         let find = |operands: BTreeSet<&str>, earlier: bool| {
             let alike = known.get(&likeness(rule, operands, *first))?;
@@ -56,7 +62,7 @@ pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
             Some(first) => rules
                 .get(first)
                 .map(|first| format!("the rule only repeats what {} does on the same condition", first.key)),
-            None if own.len() <= MAX_OPERANDS => wider()
+            None if own.len() <= MAX_OPERANDS && !denies => wider()
                 .and_then(|other| rules.get(other))
                 .map(|other| format!("the rule only repeats what {} does on a weaker condition", other.key)),
             None => None,
@@ -83,13 +89,22 @@ fn effects(rule: &RuleConfig) -> impl Iterator<Item = Effect<'_>> {
 
 /// The operands of the condition; none if it is always true.
 fn operands(rule: &RuleConfig) -> BTreeSet<&str> {
+    texts(rule).into_iter().collect()
+}
+
+/// The same in their order.
+fn texts(rule: &RuleConfig) -> Vec<&str> {
     match &rule.condition {
-        Condition::When(program) => program.conjunct_texts().into_iter().collect(),
-        _ => BTreeSet::new(),
+        Condition::When(program) => program.conjunct_texts(),
+        _ => Vec::new(),
     }
 }
 
+fn is_enforced(variety: Variety) -> bool {
+    variety != Variety::Report
+}
+
 fn likeness<'s>(rule: &'s Arc<RuleConfig>, operands: BTreeSet<&'s str>, effect: Effect<'s>) -> Likeness<'s> {
-    let policies = (rule.on_error, rule.denies_failed_condition(|variety| variety != Variety::Report));
+    let policies = (rule.on_error, rule.denies_failed_condition(is_enforced), rule.allows_everywhere);
     (&rule.key.namespace, rule.language.name(), policies, operands, effect)
 }
