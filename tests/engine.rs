@@ -21,6 +21,8 @@ mod default_deny;
 mod dry_run;
 #[path = "engine/dry_run_retirement.rs"]
 mod dry_run_retirement;
+#[path = "engine/external.rs"]
+mod external;
 #[path = "engine/first_start.rs"]
 mod first_start;
 #[path = "engine/fixture.rs"]
@@ -33,6 +35,8 @@ mod kept;
 mod last_known;
 #[path = "engine/made_attributes.rs"]
 mod made_attributes;
+#[path = "engine/mapped_attributes.rs"]
+mod mapped_attributes;
 #[path = "engine/mistaken_kind.rs"]
 mod mistaken_kind;
 #[path = "engine/moved.rs"]

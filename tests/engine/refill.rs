@@ -101,6 +101,72 @@ fn a_restart_with_a_cache_while_the_directory_is_filled_opens_nothing() {
     }
 }
 
+/// A rule was deleted while the server was down for long, and the directory is being filled when it starts: nobody can tell the two apart, so that all of it
+/// stays until the directory is quiet, and what was deleted goes then.
+#[test]
+fn after_a_long_downtime_a_slow_directory_loses_only_what_was_deleted() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        // Also in a server that runs, whose directory was emptied: the same state.
+        for is_down in [true, false] {
+            let mut stage = Stage::new(policy, true);
+            let mut all = good();
+            all.put("/conf/beside.yaml", BESIDE);
+            stage.start(&all);
+            assert_eq!(
+                ["ann", "bob", "carol"].map(|user| stage.check(user)),
+                [Answer::Allowed, Answer::Denied, Answer::Denied]
+            );
+            let gone = || format!("{policy:?}, down: {is_down}");
+            match is_down {
+                true => {
+                    stage.stop();
+                    stage.advance(90 * 24 * 3600);
+                    stage.start(&first());
+                }
+                false => {
+                    stage.change(&Files::default());
+                    stage.pass(QUIET * 1000);
+                    stage.change(&first());
+                }
+            }
+            // A file every four seconds; what denies carol was deleted.
+            let mut files = first();
+            for number in 0..5 {
+                stage.pass(Duration::from_secs(4));
+                let answers = ["ann", "bob", "carol"].map(|user| stage.check(user));
+                assert_eq!(answers, [Answer::Allowed, Answer::Denied, Answer::Denied], "{} {number}", gone());
+                files.put(
+                    &format!("/conf/{number}.yaml"),
+                    format!("# {number}\n---\n{}", BESIDE.replace("carol", &format!("user-{number}"))),
+                );
+                stage.change(&files);
+                assert_eq!(stage.check(&format!("user-{number}")), Answer::Denied, "{} {number}", gone());
+            }
+            files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]));
+            stage.change(&files);
+            stage.pass(Duration::from_secs(4));
+            assert_eq!(
+                (stage.check("bob"), stage.check("carol")),
+                (Answer::Denied, Answer::Denied),
+                "{}",
+                gone()
+            );
+            stage.pass(Duration::from_secs(2));
+            assert_eq!(
+                (stage.check("bob"), stage.check("carol")),
+                (Answer::Denied, Answer::Allowed),
+                "{}",
+                gone()
+            );
+            assert_eq!(stage.kept(), Vec::<String>::new(), "{}", gone());
+            // What was deleted does not come back with the next start.
+            stage.stop();
+            stage.start(&files);
+            assert_eq!((stage.check("carol"), stage.kept()), (Answer::Allowed, Vec::new()), "{}", gone());
+        }
+    }
+}
+
 #[test]
 fn a_restart_whose_directory_is_complete_deletes_at_once() {
     let mut stage = Stage::new(OnConfigError::KeepLast, true);
