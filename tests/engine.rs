@@ -17,12 +17,16 @@ mod compatibility;
 mod contained;
 #[path = "engine/default_deny.rs"]
 mod default_deny;
+#[path = "engine/draft.rs"]
+mod draft;
 #[path = "engine/dry_run.rs"]
 mod dry_run;
 #[path = "engine/dry_run_retirement.rs"]
 mod dry_run_retirement;
 #[path = "engine/external.rs"]
 mod external;
+#[path = "engine/edits.rs"]
+mod edits;
 #[path = "engine/first_start.rs"]
 mod first_start;
 #[path = "engine/fixture.rs"]
@@ -31,6 +35,8 @@ mod fixture;
 mod generators;
 #[path = "engine/kept.rs"]
 mod kept;
+#[path = "engine/large.rs"]
+mod large;
 #[path = "engine/last_known.rs"]
 mod last_known;
 #[path = "engine/made_attributes.rs"]
@@ -63,6 +69,8 @@ mod retry;
 mod roles;
 #[path = "engine/routing.rs"]
 mod routing;
+#[path = "engine/schedules.rs"]
+mod schedules;
 #[path = "engine/slices.rs"]
 mod slices;
 #[path = "engine/stage.rs"]

@@ -4,19 +4,17 @@
 //! that can be read. After every event, the answer to each user is what the last good configuration answers or what the text of the
 //! user's rule says; a rule counts as deleted only while every file and document is read. With `refuse` nothing changes while there is
 //! an error. When everything is valid, the answer is what the text says, and nothing is kept.
-//!
-//! `MIXER_SCHEDULES` sets the number of schedules, `MIXER_SEED` the first seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use mixer_config::Severity;
 use mixer_engine::runtime::OnConfigError;
 
 use crate::refill::QUIET;
+use crate::schedules::{self, Random};
 use crate::stage::{Answer, Files, Stage};
-use crate::world::{Consequence, Random, USERS, World};
+use crate::world::{Consequence, USERS, World};
 
 /// Schedules without `MIXER_SCHEDULES`: as many as reach every state.
 const SCHEDULES: u64 = 300;
@@ -274,31 +272,9 @@ fn run(seed: u64, tally: &mut Tally) {
 
 #[test]
 fn no_schedule_of_mistakes_opens_a_door_or_closes_one() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (schedules, first) =
-        (number("MIXER_SCHEDULES").unwrap_or(SCHEDULES), number("MIXER_SEED").unwrap_or(0));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicU64::new(first);
+    let schedules = schedules::count(SCHEDULES);
     let mut tally = Tally::default();
-    std::thread::scope(|scope| {
-        let worker = || {
-            let mut tally = Tally::default();
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= first.saturating_add(schedules) {
-                    return tally;
-                }
-                run(seed, &mut tally);
-            }
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(counted) => tally.add(counted),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
+    schedules::run(schedules, run).into_iter().for_each(|counted| tally.add(counted));
     println!("{schedules} schedules, {} events", tally.events.values().sum::<u64>());
     for (name, count) in tally.events.iter().chain(&tally.states) {
         println!("{count:>9} {name}");

@@ -11,6 +11,12 @@ metadata: {name: who, namespace: istio-system}
 spec: {compiledTemplate: listentry, params: {value: 'source.user | \"\"'}}
 ";
 
+/// A handler that refuses nobody.
+const PASS: &str = "kind: handler
+metadata: {name: pass, namespace: istio-system}
+spec: {compiledAdapter: noop}
+";
+
 fn rule(name: &str, condition: &str) -> String {
     in_namespace("istio-system", name, condition)
 }
@@ -62,7 +68,7 @@ type Texts<'t> = &'t [(&'t str, String)];
 
 fn files(texts: Texts<'_>) -> Files {
     let mut files = good();
-    files.put("/conf/parts.yaml", format!("{REFUSE}---\n{PARTS}"));
+    files.put("/conf/parts.yaml", format!("{REFUSE}---\n{PARTS}---\n{PASS}"));
     for (name, text) in texts {
         files.put(&format!("/conf/{name}.yaml"), text.as_str());
     }
@@ -157,6 +163,158 @@ fn a_rule_stays_until_the_list_that_is_to_have_its_caller_has_no_error() {
     );
 }
 
+/// The condition of the other one is to have more, or fewer, constants, or none.
+#[test]
+fn a_rule_waits_for_another_one_whose_condition_selects_what_it_no_longer_does() {
+    let (dan, eve) = (is("dan"), is("eve"));
+    let not = |user: &str| is(user).replace("==", "!=");
+    let nothing = || ("b", "# Nothing yet.\n".to_owned());
+    let both = format!("{dan} || {eve}");
+    for (what, before, after) in [
+        (
+            "everybody",
+            [("a", rule("r1", &both)), nothing()],
+            [("a", rule("r1", &is("carl"))), ("b", rule("r2", "true"))],
+        ),
+        (
+            "everybody but one",
+            [("a", rule("r1", &both)), nothing()],
+            [("a", rule("r1", &is("carl"))), ("b", rule("r2", &not("ann")))],
+        ),
+        (
+            "the name of a rule",
+            [("a", rule("eve", &both)), nothing()],
+            [("a", rule("eve", &dan)), ("b", rule("r2", &eve))],
+        ),
+        (
+            "fewer exceptions",
+            [("a", rule("r1", &both)), ("b", rule("r2", &format!("({both}) && {}", not("eve"))))],
+            [("a", rule("r1", &dan)), ("b", rule("r2", &both))],
+        ),
+        (
+            "an exception",
+            [("a", rule("r1", &not("ann"))), nothing()],
+            [("a", rule("r1", &format!("{} && {}", not("ann"), not("eve")))), ("b", rule("r2", &eve))],
+        ),
+        (
+            "a narrower condition",
+            [("a", rule("r1", &both)), nothing()],
+            [("a", rule("r1", &format!("({both}) && {}", is("zoe")))), ("b", rule("r2", &both))],
+        ),
+        (
+            "no condition any more",
+            [("a", rule("r1", "true")), nothing()],
+            [("a", rule("r1", &is("zoe"))), ("b", rule("r2", &both))],
+        ),
+        (
+            "another handler",
+            [("a", rule("r1", &both).replace("refuse.", "pass.")), ("b", rule("r2", &both))],
+            [("a", rule("r1", &both)), ("b", rule("r2", &both).replace("refuse.", "pass."))],
+        ),
+    ] {
+        for mistaken in ["a", "b"] {
+            holds(what, &before, &after, mistaken);
+        }
+    }
+}
+
+/// Whoever is let into a list is refused by a rule from now on, which has a mistake.
+#[test]
+fn a_list_of_who_may_pass_waits_for_the_rule_about_its_new_entry() {
+    let white = |entries: &str| list("l1", entries).replace("blacklist: true", "blacklist: false");
+    let rules = ("c", asks("r1", "l1"));
+    holds(
+        "white",
+        &[("a", white("ann")), ("b", "# Nothing yet.\n".to_owned()), rules.clone()],
+        &[
+            ("a", white("ann, eve, dan")),
+            ("b", rule("r2", &format!("{} || {}", is("dan"), is("eve")))),
+            rules,
+        ],
+        "b",
+    );
+}
+
+/// A handler that refused refuses no longer, and a rule for its callers has a mistake; or the other way round.
+#[test]
+fn a_handler_waits_for_the_rule_that_is_to_refuse_in_its_place() {
+    let own = |adapter: &str| {
+        format!(
+            "kind: handler\nmetadata: {{name: own, namespace: istio-system}}\nspec: {{compiledAdapter: {adapter}}}\n"
+        )
+    };
+    let both = format!("{} || {}", is("dan"), is("eve"));
+    let with_own = ("c", rule("r1", &both).replace("refuse.", "own."));
+    let other = [("b", rule("r2", &both)), ("b", "# Nothing.\n".to_owned())];
+    let [with, without] = other;
+    for mistaken in ["a", "b"] {
+        let (refuses, passes) = (("a", own("denier")), ("a", own("noop")));
+        holds(
+            "passes",
+            &[refuses.clone(), without.clone(), with_own.clone()],
+            &[passes.clone(), with.clone(), with_own.clone()],
+            mistaken,
+        );
+        holds(
+            "refuses",
+            &[passes, with.clone(), with_own.clone()],
+            &[refuses, without.clone(), with_own.clone()],
+            mistaken,
+        );
+    }
+}
+
+/// What was deleted, or changed, has nothing to do with a mistake elsewhere.
+#[test]
+fn what_concerns_others_than_a_mistake_applies() {
+    let typo = |rule: String| rule.replace("source.user", "sorce.user");
+    let carl = |stage: &Stage| {
+        stage.published().routes.snapshot().rules.iter().any(|rule| rule.match_text.contains("carl"))
+    };
+    let lists = [list("l1", "frank, dan"), asks("r3", "l1")].join("---\n");
+    let headers = (
+        "m",
+        "kind: attributemanifest\nmetadata: {name: m, namespace: istio-system}\nspec: {attributes: {request.headers: {valueType: STRING_MAP}}}\n"
+            .to_owned(),
+    );
+    for (what, before, after) in [
+        (
+            "the only misspelt word is a handler",
+            vec![("a", rule("r1", &is("carl"))), ("b", rule("r9", "true"))],
+            vec![("a", "# Gone.\n".to_owned()), ("b", rule("r9", "true").replace("refuse", "refues"))],
+        ),
+        (
+            "beside a list",
+            vec![("a", rule("r1", &is("carl"))), ("b", lists.clone())],
+            vec![
+                ("a", rule("r1", &is("dave"))),
+                ("b", lists.replace("blacklist", "blackist").replace("dan", "dan, eve")),
+            ],
+        ),
+        (
+            "of another header",
+            vec![headers.clone(), ("a", rule("r1", "(request.headers[\"x-user\"] | \"\") == \"carl\""))],
+            vec![
+                headers,
+                ("a", rule("r1", "(request.headers[\"x-user\"] | \"\") == \"dave\"")),
+                (
+                    "b",
+                    typo(rule(
+                        "r9",
+                        "(request.headers[\"x-user\"] | \"\") == \"eve\" && source.user == \"eve\"",
+                    )),
+                ),
+            ],
+        ),
+    ] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&files(&before));
+        assert!(carl(&stage), "{what}: {:#?}", stage.published().diagnostics);
+        stage.change(&files(&after));
+        assert!(!carl(&stage), "{what}: {:#?}", stage.kept());
+    }
+}
+
 /// What is valid and refuses in place of nothing that changed applies, and so does what other namespaces have.
 #[test]
 fn other_edits_beside_a_mistake_apply() {
@@ -187,6 +345,6 @@ fn what_waits_says_for_what() {
     let both = format!("{} || {}", is("eve"), is("dan").replace("source", "sorce"));
     stage.change(&files(&[("b", rule("r2", &both))]));
     let kept = stage.kept();
-    let why = "r1.rule.istio-system: what it had, `dan`, is now in r2.rule.istio-system, which has an error";
+    let why = "r1.rule.istio-system: `dan`, about which it decides otherwise now, is in r2.rule.istio-system, which has an error";
     assert!(kept.iter().any(|kept| kept == why), "{kept:#?}");
 }

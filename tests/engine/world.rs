@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::schedules::Random;
 use crate::stage::{Answer, Files};
 
 /// Users, each with a rule.
@@ -10,18 +11,6 @@ pub(crate) const USERS: usize = 3;
 const PARTS: usize = 2;
 /// Files at the beginning.
 const FILES: usize = 3;
-
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % end as u64) as usize
-    }
-}
 
 /// The state of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

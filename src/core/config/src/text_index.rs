@@ -1,6 +1,6 @@
-//! Which resources name which others, and what moved from one to another, as far as their texts tell.
+//! Which resources name which others, as far as their texts tell.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{Node, RawResource, ResourceKey};
 
@@ -66,45 +66,6 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.contains(char::is_alphanumeric))
 }
 
-/// Resources that changed or are gone, by the words that they no longer have: what has such a word now is perhaps to do their work.
-#[derive(Debug, Default)]
-pub struct MovedWords {
-    by_word: HashMap<Box<str>, BTreeMap<Box<str>, Vec<ResourceKey>>>,
-}
-
-impl MovedWords {
-    /// Notes a resource that had the text `good` and has the text `new`.
-    pub fn add(&mut self, key: &ResourceKey, good: &str, new: Option<&str>) {
-        let kept: HashSet<&str> = new.into_iter().flat_map(words).collect();
-        let lost: BTreeSet<&str> = words(good).filter(|word| !kept.contains(word)).collect();
-        for word in lost {
-            let of_word = self.by_word.entry(word.into()).or_default();
-            of_word.entry(key.namespace.as_ref().into()).or_default().push(key.clone());
-        }
-    }
-
-    /// Takes out the resources that lost a word of the text `now` that is not known from its version before, each with the first such word.
-    /// `namespaces`: of which they are; of any if there are none. Cost: in proportion to the text and to what is found.
-    pub fn take<'t>(
-        &mut self,
-        now: &'t str,
-        is_known: impl Fn(&str) -> bool,
-        namespaces: &[&str],
-    ) -> Vec<(ResourceKey, &'t str)> {
-        let mut found = Vec::new();
-        for word in words(now).filter(|word| !is_known(word)) {
-            let Some(of_word) = self.by_word.get_mut(word) else { continue };
-            let of_namespaces = namespaces.iter().filter_map(|namespace| of_word.remove(*namespace));
-            let mut moved: Vec<ResourceKey> = of_namespaces.flatten().collect();
-            if namespaces.is_empty() {
-                moved.extend(std::mem::take(of_word).into_values().flatten());
-            }
-            found.extend(moved.into_iter().map(|key| (key, word)));
-        }
-        found
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,24 +75,5 @@ mod tests {
         let text = "match: '(source.user | \"\") == \"eve\" && path != \"/a*\"'\nspec: {list: [10.0.0.1, -]}";
         let found: Vec<&str> = words(text).collect();
         assert_eq!(found, ["match", "source.user", "eve", "path", "/a*", "spec", "list", "10.0.0.1"]);
-    }
-
-    #[test]
-    fn what_has_a_word_that_another_lost_takes_it_once() {
-        let key = |name: &str, namespace: &str| ResourceKey {
-            kind: "rule".into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        };
-        let mut moved = MovedWords::default();
-        moved.add(&key("a", "x"), "user == bob || user == eve", Some("user == bob"));
-        moved.add(&key("b", "y"), "user == eve", None);
-        let mut take =
-            |text: &'static str, namespaces: &[&str]| moved.take(text, |word| word == "user", namespaces);
-        assert_eq!(take("user == mallory", &[]), []);
-        assert_eq!(take("user == eve", &["z"]), []);
-        assert_eq!(take("user == eve", &["x", "z"]), [(key("a", "x"), "eve")]);
-        assert_eq!(take("user == eve", &[]), [(key("b", "y"), "eve")]);
-        assert_eq!(take("user eve", &[]), []);
     }
 }

@@ -7,6 +7,7 @@
 mod absences;
 mod config_cache;
 mod configurator;
+mod constants;
 mod corrections;
 mod decisions;
 mod differences;
@@ -18,6 +19,7 @@ mod history;
 mod kept;
 mod last_good;
 mod made_attributes;
+mod moved;
 mod problem_log;
 mod refill;
 mod resolution;

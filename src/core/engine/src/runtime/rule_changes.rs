@@ -18,7 +18,8 @@ impl RuleText {
         Self::in_document(&rule.document())
     }
 
-    fn in_document(document: &Node) -> Self {
+    /// Of a document that is parsed.
+    pub(super) fn in_document(document: &Node) -> Self {
         let names = |action: &Node| names_of(action).map(Box::from).collect();
         Self { actions: actions_of(document).iter().map(names).collect() }
     }

@@ -7,13 +7,16 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
+use super::constants::Constants;
 use super::corrections::Corrections;
 use super::extension_changes::ExtensionChanges;
 use super::kept::Reason;
 use super::made_attributes::{Attributes, ByAttribute, made_by, read_in};
+use super::moved::{FileWords, Moved, Refused};
 use super::rule_changes::{RuleChange, RuleText, prefixes};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
@@ -21,7 +24,6 @@ use crate::snapshot::{
 use crate::template::Variety;
 use mixer_config::message::suggested;
 use mixer_config::store::Unread;
-use mixer_config::text_index::{MovedWords, words};
 use mixer_config::{RawResource, ResourceKey};
 
 /// The number of misspelt names that are compared with the names of all parts. Each of the others counts as another name.
@@ -37,8 +39,8 @@ const MAX_COMPARED: usize = 64;
 ///   adapter reads it, and the rules that no longer have a quota that it names;
 /// - with what makes an attribute, such as an instance of a generator, the rules and instances that read it, and the other way round, unless only
 ///   actions of the rule changed;
-/// - with each of these, with a new one that is left out, and with a document that cannot be read, what no longer has a word that it has now: the
-///   rule that is split, the rule that is deleted because another one has its condition, the list of which an entry moves to another one.
+/// - with each of these, with a new one that is left out, and with a document that cannot be read, what perhaps allows now what they are meant to
+///   refuse, as [their constants](super::moved) tell: the rule that is split, the list of which an entry moves to another one.
 ///
 /// And so on for each of them. A rule with an error that uses the same parts as before takes nothing with it: a list may change although a
 /// condition is misspelt. `unread`: what of the store is not read; `is_partial`: something is not, so that a name that nothing has may be one
@@ -60,9 +62,7 @@ pub(super) fn changed_together(
     let mut search =
         Search::new(snapshot, corrections, Changed { keys: changed, unknown, is_partial }, builder);
     let mut found = Vec::new();
-    for (other, word, unread) in search.moved_to_unread(unread) {
-        let why =
-            format!("what it had, `{word}`, is perhaps now in a document that is not read: {}", unread.why);
+    for (other, why) in search.moved_to_unread(unread) {
         if seen.insert(other.clone()) {
             let reason = Reason::new(why, None);
             waiting.push((other.clone(), reason.clone()));
@@ -86,10 +86,8 @@ pub(super) fn changed_together(
         let used = format!("it is used together with {key}, {why}");
         let used = with.into_iter().chain(made).map(|other| (other, used.clone()));
         let why = if is_own { "has an error" } else { "does not serve as written" };
-        let moved = search
-            .moved_to(&key)
-            .into_iter()
-            .map(|(other, word)| (other, format!("what it had, `{word}`, is now in {key}, which {why}")));
+        let moved =
+            search.moved_to(&key).into_iter().map(|(other, what)| (other, format!("{what}, which {why}")));
         for (other, why) in used.chain(moved) {
             if seen.insert(other.clone()) {
                 let reason = Reason::new(why, reason.problem.clone());
@@ -136,8 +134,9 @@ struct Search<'c> {
     /// How changed rules differ.
     rules: RefCell<HashMap<&'c ResourceKey, Rc<RuleChange>>>,
     extensions: OnceCell<ExtensionChanges>,
-    /// What changed by the words that it lost.
-    moved: Option<MovedWords>,
+    moved: Option<Moved>,
+    /// The parts of which the constants were looked for in `moved`, with the namespace for which.
+    looked_for: HashSet<(Arc<str>, ResourceKey)>,
     /// What rules name that do not serve as written.
     named: OnceCell<HashSet<Box<str>>>,
     /// What changed and makes attributes, by these.
@@ -184,6 +183,7 @@ impl<'c> Search<'c> {
             rules: RefCell::default(),
             extensions: OnceCell::new(),
             moved: None,
+            looked_for: HashSet::default(),
             named: OnceCell::new(),
             makers: None,
             attribute_readers: None,
@@ -423,33 +423,64 @@ impl<'c> Search<'c> {
         makers
     }
 
-    /// What changed, or is gone, and lost a word that a resource has in its new version only.
-    fn moved_to(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, &'c str)> {
-        let Some(new) = self.corrections.read.resources.get(key) else { return Vec::new() };
-        if !self.may_refuse(new) {
+    /// What perhaps allows what a resource is to refuse, of which the new version does not serve.
+    fn moved_to(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
+        let Some(new) = self.corrections.read.resources.get(key).filter(|new| self.may_refuse(new)) else {
             return Vec::new();
-        }
-        let good = self.corrections.last.get(key).map_or("", |good| &*good.origin.text);
-        let good: HashSet<&str> = words(good).collect();
+        };
+        let good = self.corrections.last.get(key).map(|good| &**good);
+        let stage = self.builder.stage_of(&key.kind);
+        let refused = if stage == BuildStage::Rules {
+            let others = self.other_parts(new, good);
+            Refused::by_rule(new, good, others)
+        } else {
+            // A new part is used by a rule that does not serve yet.
+            let reach = self.reach(key).or_else(|| good.is_none().then(Constants::default));
+            let reach = reach.or_else(|| (stage == BuildStage::Extensions).then(Constants::default));
+            reach.and_then(|reach| Refused::by(new, good, reach))
+        };
+        let Some(refused) = refused else { return Vec::new() };
         let mesh = &*self.builder.options().default_namespace;
         let both = [&*key.namespace, mesh];
         // What is for the mesh may do the work of any namespace.
         let namespaces = if *key.namespace == *mesh { &[][..] } else { &both[..] };
-        self.moved().take(&new.origin.text, |word| good.contains(word), namespaces)
+        let (found, name) = (self.moved().take(&refused, namespaces), key.to_string());
+        found.into_iter().map(|(other, word)| (other, moved_into(word, &name))).collect()
     }
 
-    /// The same of documents that are not read, each with the document.
-    fn moved_to_unread<'u>(&mut self, unread: &'u [Unread]) -> Vec<(ResourceKey, &'u str, &'u Unread)> {
+    /// The constants of the parts that a rule is to use instead of those of its last good version, if it does; broad if one of them is unknown.
+    fn other_parts(&mut self, new: &RawResource, good: Option<&RawResource>) -> Option<Constants> {
+        let (namespace, text) = (&new.key.namespace, RuleText::of(new));
+        let good = good.map(|good| RuleText::of(good));
+        if good.as_ref().is_some_and(|good| !self.uses_others(good, &text, namespace)) {
+            return None;
+        }
+        let before = good.iter().flat_map(|good| self.parts_named_by(good, namespace));
+        let before: HashSet<ResourceKey> = before.flatten().flatten().collect();
+        let mut all = Constants::default();
+        for part in self.parts_named_by(&text, namespace).into_iter().flatten() {
+            let Some(part) = part else {
+                all.is_broad = true;
+                continue;
+            };
+            let read = self.corrections.read.resources.get(&part).filter(|_| !before.contains(&part));
+            // What they refuse is looked for once for each namespace.
+            if let Some(read) = read
+                && self.looked_for.insert((Arc::clone(namespace), part))
+            {
+                all.words.extend(Constants::of(&read.document()).words);
+            }
+        }
+        Some(all)
+    }
+
+    /// The same of documents that are not read.
+    fn moved_to_unread(&mut self, unread: &[Unread]) -> Vec<(ResourceKey, String)> {
         let documents: Vec<&Unread> = unread.iter().filter(|unread| !unread.text.is_empty()).collect();
         if documents.is_empty() {
             return Vec::new();
         }
         let corrections = self.corrections;
-        // What a file had and has no more may be in any of its documents.
-        let mut missing: HashMap<&str, HashSet<&str>> = HashMap::default();
-        for resource in corrections.missing() {
-            missing.entry(&resource.origin.file).or_default().extend(words(&resource.origin.text));
-        }
         // A document may be read all the same, as one with a key twice.
         let lines: HashSet<(&str, u32)> = documents.iter().filter_map(|unread| place_of(unread)).collect();
         let read = corrections
@@ -459,41 +490,55 @@ impl<'c> Search<'c> {
             .map(|read| ((&*read.origin.file, read.origin.first_line), read));
         let read = read.filter(|(place, _)| lines.contains(place));
         let read: HashMap<(&str, u32), &ResourceKey> = read.map(|(place, read)| (place, &read.key)).collect();
+        // What a file had and has no more may be in any of its documents.
+        let mut files: HashMap<&str, FileWords<'_>> = HashMap::default();
+        for resource in corrections.missing() {
+            files.entry(&resource.origin.file).or_default().add_known(&resource.origin.text);
+        }
+        for unread in &documents {
+            let words = files.entry(&unread.path).or_default();
+            words.add_now(&unread.text);
+            let key = place_of(unread).and_then(|place| read.get(&place));
+            if let Some(good) = key.and_then(|key| corrections.last.get(key)) {
+                words.add_known(&good.origin.text);
+            }
+        }
+        files.values_mut().for_each(FileWords::compare);
         let mut found = Vec::new();
         for unread in documents {
             if self.builder.ends_early() {
                 break;
             }
-            let key = place_of(unread).and_then(|place| read.get(&place));
-            let good = key.and_then(|key| corrections.last.get(key)).map_or("", |good| &*good.origin.text);
-            let good: HashSet<&str> = words(good).collect();
-            let missing = missing.get(&*unread.path);
-            let is_known =
-                |word: &str| good.contains(word) || missing.is_some_and(|missing| missing.contains(word));
-            let moved = self.moved().take(&unread.text, is_known, &[]);
-            found.extend(moved.into_iter().map(|(key, word)| (key, word, unread)));
+            let Some(words) = files.get(&*unread.path) else { continue };
+            let refused = Refused::by_text(&unread.text, words);
+            let moved = self.moved().take(&refused, &[]);
+            found.extend(moved.into_iter().map(|(key, word)| {
+                let what = moved_into(word, "a document that is not read");
+                (key, format!("{what}: {}", unread.why))
+            }));
         }
         found
     }
 
-    fn moved(&mut self) -> &mut MovedWords {
-        let (corrections, changed, builder) = (self.corrections, &self.changed, self.builder);
-        self.moved.get_or_insert_with(|| {
-            let mut moved = MovedWords::default();
-            for key in &changed.keys {
-                if builder.ends_early() {
-                    break;
-                }
-                let (good, new) = (corrections.last.get(key), corrections.read.resources.get(key));
-                let is_part = builder.stage_of(&key.kind) == BuildStage::Parts;
-                if let Some(good) =
-                    good.filter(|_| corrections.get(key).is_none() && (new.is_some() || !is_part))
-                {
-                    moved.add(key, &good.origin.text, new.map(|new| &*new.origin.text));
-                }
-            }
-            moved
-        })
+    fn moved(&mut self) -> &mut Moved {
+        let moved = self.moved.take().unwrap_or_else(|| {
+            Moved::new(&self.changed.keys, self.corrections, self.builder, |part| self.reach(part))
+        });
+        self.moved.insert(moved)
+    }
+
+    /// The constants of the conditions under which rules use a part; `None` if they only report with it.
+    fn reach(&self, part: &ResourceKey) -> Option<Constants> {
+        let uses = self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
+        let mut refusing = uses.filter(|(_, action)| !only_reports(action)).peekable();
+        refusing.peek()?;
+        let mut reach = Constants::default();
+        for (rule, _) in refusing {
+            let of_rule = Constants::of_condition(&rule.match_text);
+            reach.is_broad |= of_rule.is_broad;
+            reach.words.extend(of_rule.words);
+        }
+        Some(reach)
     }
 
     /// Whether a resource may be meant to refuse. A new part only if a rule that does not serve as written names it.
@@ -528,9 +573,22 @@ fn parts_of(action: &ActionConfig) -> impl Iterator<Item = &ResourceKey> {
     std::iter::once(&action.handler.key).chain(instances).chain(adapter).chain(templates)
 }
 
+/// Why something waits for `name`, which has a constant, or may be meant to refuse anything.
+fn moved_into(constant: Option<&str>, name: &str) -> String {
+    match constant {
+        Some(constant) => format!("`{constant}`, about which it decides otherwise now, is in {name}"),
+        None => format!("it refused what may be meant to be refused by {name}"),
+    }
+}
+
 /// The file of a document that is not read, and its first line.
 fn place_of(unread: &Unread) -> Option<(&str, u32)> {
     Some((&*unread.path, unread.problem.chunk?.line))
+}
+
+/// Whether an action decides nothing.
+fn only_reports(action: &ActionConfig) -> bool {
+    action.instances.iter().all(|instance| instance.template().variety == Variety::Report)
 }
 
 /// The instances of an action whose handler generates attributes of them.
