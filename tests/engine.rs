@@ -35,8 +35,6 @@ mod fixture;
 mod generators;
 #[path = "engine/kept.rs"]
 mod kept;
-#[path = "engine/large.rs"]
-mod large;
 #[path = "engine/last_known.rs"]
 mod last_known;
 #[path = "engine/made_attributes.rs"]

@@ -425,9 +425,10 @@ impl<'c> Search<'c> {
 
     /// What perhaps allows what a resource is to refuse, of which the new version does not serve.
     fn moved_to(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
-        let Some(new) = self.corrections.read.resources.get(key).filter(|new| self.may_refuse(new)) else {
-            return Vec::new();
-        };
+        // What was read of a file that is not read any more serves: what it is to be is unknown.
+        let is_read = !self.changed.unknown.contains(key) || self.corrections.get(key).is_some();
+        let new = self.corrections.read.resources.get(key).filter(|new| is_read && self.may_refuse(new));
+        let Some(new) = new else { return Vec::new() };
         let good = self.corrections.last.get(key).map(|good| &**good);
         let stage = self.builder.stage_of(&key.kind);
         let refused = if stage == BuildStage::Rules {
