@@ -452,7 +452,7 @@ impl<'c> Search<'c> {
     /// The constants of the parts that a rule is to use instead of those of its last good version, if it does; broad if one of them is unknown.
     fn other_parts(&mut self, new: &RawResource, good: Option<&RawResource>) -> Option<Constants> {
         let (namespace, text) = (&new.key.namespace, RuleText::of(new));
-        let good = good.map(|good| RuleText::of(good));
+        let good = good.map(RuleText::of);
         if good.as_ref().is_some_and(|good| !self.uses_others(good, &text, namespace)) {
             return None;
         }
