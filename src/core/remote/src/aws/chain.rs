@@ -1,5 +1,5 @@
-//! Where access keys come from: environment, shared files, the token of an identity provider, the endpoint of a container, the metadata of
-//! an instance, in this order.
+//! Where access keys come from: what the configuration names; else the environment, the token of an identity provider, shared files, the
+//! endpoint of a container, the metadata of an instance, in this order.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ const INSTANCE: &str = "http://169.254.169.254";
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a token of the instance metadata service is valid, in seconds.
 const TOKEN_SECONDS: &str = "21600";
+/// How long the last key is used on before the next one is asked for again.
+const PAUSE: Duration = Duration::from_secs(15);
 /// The role of the instance.
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
@@ -33,6 +35,9 @@ const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 pub(super) struct Chain {
     of_environment: Option<AccessKey>,
     profiles: Profiles,
+    /// Whether the configuration names the profile or its file, and the endpoint: the environment is that of others then.
+    is_profile_named: bool,
+    is_endpoint_named: bool,
     /// The role of the environment.
     web_identity: Option<Plan>,
     endpoint: Endpoint,
@@ -100,6 +105,9 @@ impl Chain {
         Ok(Self {
             of_environment,
             profiles: Profiles::new(options, environment),
+            is_profile_named: !options.profile.is_empty() || !options.credentials_file.as_os_str().is_empty(),
+            is_endpoint_named: !options.container_endpoint.is_empty()
+                || !options.instance_endpoint.is_empty(),
             web_identity: role::of_environment(environment),
             endpoint,
             sts: Sts::new(region, tls.clone(), environment),
@@ -107,18 +115,33 @@ impl Chain {
         })
     }
 
+    /// How the key is found. Errors: it cannot be, and why.
+    fn plan(&mut self) -> Result<Plan, String> {
+        let endpoint = Plan { base: Base::Endpoint, roles: Vec::new() };
+        if self.is_profile_named {
+            return match self.profiles.plan()? {
+                Some(plan) => Ok(plan),
+                None if self.is_endpoint_named => Ok(endpoint),
+                None => Err(format!("no access key: {} has none", self.profiles.place())),
+            };
+        }
+        if self.is_endpoint_named {
+            return Ok(endpoint);
+        }
+        if let Some(key) = &self.of_environment {
+            return Ok(Plan { base: Base::Key(key.clone()), roles: Vec::new() });
+        }
+        if let Some(plan) = &self.web_identity {
+            return Ok(plan.clone());
+        }
+        Ok(self.profiles.plan()?.unwrap_or(endpoint))
+    }
+
     /// The key. Errors: no source has one.
     pub(super) async fn key(&mut self) -> Result<AccessKey, String> {
-        if let Some(key) = &self.of_environment {
-            return Ok(key.clone());
-        }
-        let plan = match self.profiles.plan()? {
-            Some(Plan { base: Base::Key(key), roles }) if roles.is_empty() => return Ok(key),
-            Some(plan) => plan,
-            None => match &self.web_identity {
-                Some(plan) => plan.clone(),
-                None => Plan { base: Base::Endpoint, roles: Vec::new() },
-            },
+        let plan = match self.plan()? {
+            Plan { base: Base::Key(key), roles } if roles.is_empty() => return Ok(key),
+            plan => plan,
         };
         let now = Instant::now();
         if self.fetched.as_ref().is_some_and(|(how, _)| *how != plan) {
@@ -133,9 +156,13 @@ impl Chain {
                 self.fetched = Some((plan, fetched));
                 Ok(key)
             }
-            Err(why) => match &self.fetched {
-                Some((_, fetched)) if now < fetched.ends => Ok(fetched.key.clone()),
-                _ if plan.base != Base::Endpoint || !plan.roles.is_empty() => {
+            Err(why) => match &mut self.fetched {
+                Some((_, fetched)) if now < fetched.ends => {
+                    // Requests do not wait for an attempt each.
+                    fetched.replaced = Instant::now() + PAUSE;
+                    Ok(fetched.key.clone())
+                }
+                _ if plan.base != Base::Endpoint || !plan.roles.is_empty() || self.is_endpoint_named => {
                     Err(format!("no access key: {why}"))
                 }
                 _ => {

@@ -104,6 +104,62 @@ async fn an_instance_gets_the_key_of_its_role() {
     );
 }
 
+/// The environment of a server is that of everything in it.
+#[tokio::test]
+async fn what_the_configuration_names_precedes_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("credentials");
+    std::fs::write(&file, "[mesh]\naws_access_key_id=MESH\naws_secret_access_key=s\n").unwrap();
+    let keys = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "s")];
+    let options =
+        AwsOptions { credentials_file: file.clone(), profile: "mesh".to_owned(), ..AwsOptions::default() };
+    assert_eq!(chain(&options, &keys).key().await.unwrap().id, "MESH");
+    // No other identity takes its place.
+    let options = AwsOptions { profile: "other".to_owned(), ..options };
+    let why = chain(&options, &keys).key().await.unwrap_err();
+    assert_eq!(why, format!("no access key: profile `other` in `{}` has none", file.display()));
+    let server = TestServer::start(&[&expiring("container", "")], None).await;
+    let container_endpoint = format!("http://127.0.0.1:{}/", server.port);
+    let options = AwsOptions { container_endpoint, ..AwsOptions::default() };
+    assert_eq!(chain(&options, &keys).key().await.unwrap().id, "container");
+}
+
+/// As AWS's own tools: pods of EKS have both when an image brings a file.
+#[tokio::test]
+async fn the_role_of_the_environment_precedes_the_default_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, token) = (directory.path().join("credentials"), directory.path().join("token"));
+    std::fs::write(&file, "[default]\naws_access_key_id=FILE\naws_secret_access_key=s\n").unwrap();
+    std::fs::write(&token, "jwt").unwrap();
+    let server = TestServer::start(&[&assumed("role")], None).await;
+    let (url, file, token) = (
+        format!("http://127.0.0.1:{}", server.port),
+        file.display().to_string(),
+        token.display().to_string(),
+    );
+    let variables = [
+        ("AWS_SHARED_CREDENTIALS_FILE", file.as_str()),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.as_str()),
+        ("AWS_ROLE_ARN", "arn"),
+        ("AWS_ENDPOINT_URL_STS", url.as_str()),
+    ];
+    assert_eq!(chain(&AwsOptions::default(), &variables).key().await.unwrap().id, "role");
+}
+
+#[tokio::test]
+async fn a_key_that_is_valid_serves_while_the_next_cannot_be_had_and_no_request_waits_for_an_attempt() {
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
+    // Every attempt after the first one takes its time limit.
+    let server = TestServer::start(&[&expiring("one", &end.to_string()), ""], None).await;
+    let container_endpoint = format!("http://127.0.0.1:{}/", server.port);
+    let mut chain = chain(&AwsOptions { container_endpoint, ..AwsOptions::default() }, &[]);
+    assert_eq!(chain.key().await.unwrap().id, "one");
+    tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+    assert_eq!(chain.key().await.unwrap().id, "one");
+    let next = tokio::time::timeout(std::time::Duration::from_millis(200), chain.key()).await;
+    assert_eq!(next.expect("it does not wait").unwrap().id, "one");
+}
+
 /// An answer of the Security Token Service.
 fn assumed(id: &str) -> String {
     json(&format!(
