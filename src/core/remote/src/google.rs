@@ -22,14 +22,13 @@ use crate::RemoteError;
 use crate::answer::{Answer, foreign};
 use crate::credential::Secret;
 use crate::http::{HttpOptions, HttpTarget};
+use crate::renewal::{Lasting, Renewal};
 use key::Key;
 
 /// Tokens are replaced so long before they end.
 const MARGIN: Duration = Duration::from_secs(300);
 /// For how long a token is used whose end is not said.
 const UNBOUNDED: Duration = Duration::from_secs(600);
-/// After a failure, no other attempt for so long.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How often the key file is looked at.
 const LOOKS: Duration = Duration::from_secs(5);
 /// The limit of a request for a token.
@@ -63,9 +62,8 @@ fn environment(name: &str) -> Option<String> {
 pub struct GoogleTokens {
     source: Source,
     options: GoogleOptions,
-    held: Mutex<Held>,
-    /// Held while a token is fetched.
-    turn: tokio::sync::Mutex<()>,
+    tokens: Renewal<HeaderValue>,
+    looks: Mutex<Looks>,
 }
 
 #[derive(Debug)]
@@ -74,20 +72,11 @@ enum Source {
     Metadata(Box<GoogleMetadata>),
 }
 
+/// How the key file was when it was looked at last.
 #[derive(Debug, Default)]
-struct Held {
-    token: Option<Token>,
-    failed: Option<(Instant, String)>,
-    /// The key file that the token is of, and when it was looked at.
+struct Looks {
     stamp: Option<FileStamp>,
-    looked: Option<Instant>,
-}
-
-#[derive(Debug, Clone)]
-struct Token {
-    authorization: HeaderValue,
-    replaced: Instant,
-    ends: Instant,
+    at: Option<Instant>,
 }
 
 impl GoogleTokens {
@@ -108,77 +97,42 @@ impl GoogleTokens {
                 Source::Metadata(Box::new(metadata))
             }
         };
-        Ok(Self { source, options, held: Mutex::default(), turn: tokio::sync::Mutex::default() })
+        Ok(Self { source, options, tokens: Renewal::default(), looks: Mutex::default() })
     }
 
     /// The header `authorization` of a call. Errors: there is no token, for operators and without credentials.
     pub async fn authorization(&self) -> Result<HeaderValue, String> {
-        let now = Instant::now();
-        let usable = |token: &Token| token.authorization.clone();
-        if let Some(token) = self.token(now).filter(|token| now < token.replaced) {
-            return Ok(usable(&token));
-        }
-        let last = self.token(now).filter(|token| now < token.ends);
-        let _turn = match (&last, self.turn.try_lock()) {
-            (_, Ok(turn)) => turn,
-            (Some(last), Err(_)) => return Ok(usable(last)),
-            (None, Err(_)) => self.turn.lock().await,
-        };
-        // Another call may have fetched it, or failed to, meanwhile.
-        let now = Instant::now();
-        if let Some(token) = self.token(now).filter(|token| now < token.replaced) {
-            return Ok(usable(&token));
-        }
-        let recent = |failed: &(Instant, String)| now.saturating_duration_since(failed.0) < PAUSE;
-        let failed = self.held.lock().failed.clone().filter(recent);
-        let why = match failed {
-            Some((_, why)) => why,
-            None => match self.fetch().await {
-                Ok(token) => {
-                    let mut held = self.held.lock();
-                    held.failed = None;
-                    held.token = Some(token.clone());
-                    return Ok(usable(&token));
-                }
-                Err(why) => {
-                    // When it failed: those who waited for a slow answer do not wait for one each.
-                    self.held.lock().failed = Some((Instant::now(), why.clone()));
-                    why
-                }
-            },
-        };
-        last.map(|token| usable(&token)).ok_or(why)
+        self.look();
+        self.tokens.token(self.fetch()).await
     }
 
-    /// The service did not accept a token, whose header this is: the next call fetches another one, unless there is one already.
-    pub fn refused(&self, authorization: &HeaderValue) {
-        let mut held = self.held.lock();
-        if held.token.as_ref().is_some_and(|token| token.authorization == *authorization) {
-            held.token = None;
-        }
+    /// The service did not accept a token, whose header this is: the next call fetches another one, unless there is one already, or the one
+    /// before was refused a moment ago. Returns whether the next call has another one.
+    pub fn refused(&self, authorization: &HeaderValue) -> bool {
+        self.tokens.refused(authorization)
     }
 
-    /// The token, if it is of the key that the file has now.
-    fn token(&self, now: Instant) -> Option<Token> {
-        let Source::File(file) = &self.source else { return self.held.lock().token.clone() };
+    /// Forgets the token of a key file that was replaced.
+    fn look(&self) {
+        let Source::File(file) = &self.source else { return };
+        let now = Instant::now();
         {
-            let mut held = self.held.lock();
-            if held.looked.is_some_and(|looked| now.saturating_duration_since(looked) < LOOKS) {
-                return held.token.clone();
+            let mut looks = self.looks.lock();
+            if looks.at.is_some_and(|at| now.saturating_duration_since(at) < LOOKS) {
+                return;
             }
-            held.looked = Some(now);
+            looks.at = Some(now);
         }
         // Without the lock. A file that is away for a moment is being replaced.
         let stamp = stamp(file);
-        let mut held = self.held.lock();
-        if stamp.is_some() && stamp != held.stamp {
-            held.stamp = stamp;
-            held.token = None;
+        let mut looks = self.looks.lock();
+        if stamp.is_some() && stamp != looks.stamp {
+            looks.stamp = stamp;
+            self.tokens.forget();
         }
-        held.token.clone()
     }
 
-    async fn fetch(&self) -> Result<Token, String> {
+    async fn fetch(&self) -> Result<Lasting<HeaderValue>, String> {
         match &self.source {
             Source::Metadata(metadata) => {
                 let scopes: String =
@@ -241,7 +195,7 @@ fn token_target(key: &Key, options: &GoogleOptions) -> Result<HttpTarget, Remote
 }
 
 /// The token in an answer.
-fn token(body: &str) -> Result<Token, String> {
+fn token(body: &str) -> Result<Lasting<HeaderValue>, String> {
     let document: Value =
         serde_json::from_str(body).map_err(|_| "no access token: the answer is no JSON".to_owned())?;
     let text = document.get("access_token").and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -252,8 +206,7 @@ fn token(body: &str) -> Result<Token, String> {
     let left = document.get("expires_in").and_then(Value::as_u64).map_or(UNBOUNDED, Duration::from_secs);
     // Longer than any token is valid.
     let left = left.min(Duration::from_secs(24 * 3600));
-    let now = Instant::now();
-    Ok(Token { authorization, replaced: now + left.saturating_sub(MARGIN).max(left / 2), ends: now + left })
+    Ok(Lasting::of(authorization, left, MARGIN))
 }
 
 #[cfg(test)]

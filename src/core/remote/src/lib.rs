@@ -32,6 +32,7 @@ mod google;
 mod grpc;
 mod http;
 mod oauth;
+mod renewal;
 mod stream;
 #[cfg(test)]
 mod tests;

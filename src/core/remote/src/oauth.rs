@@ -1,6 +1,6 @@
 //! Access tokens of OAuth 2, by the grant of client credentials.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
@@ -8,12 +8,11 @@ use serde_json::Value;
 
 use crate::answer::{Answer, foreign};
 use crate::http::{Authentication, HttpOptions, HttpTarget};
+use crate::renewal::{Lasting, Renewal};
 use crate::{Credential, RemoteError, Secret};
 
 /// The limit of a request for a token.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a failure is remembered, so that callers who wait for one token do not ask one after another.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How long before its end a token is replaced.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -31,18 +30,12 @@ pub struct OAuthOptions {
     pub parameters: Vec<(String, String)>,
 }
 
-/// Access tokens, fetched when one is needed and kept until they end.
+/// Access tokens, fetched when one is needed and kept until they end. Shared by all calls: one of them fetches the next token, and meanwhile
+/// the others use the last one.
 pub struct OAuthTokens {
     target: HttpTarget,
     body: Bytes,
-    /// Held while a token is fetched.
-    held: tokio::sync::Mutex<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    token: Option<(Secret, Option<Instant>)>,
-    failed: Option<(Instant, String)>,
+    tokens: Renewal<Secret>,
 }
 
 impl std::fmt::Debug for OAuthTokens {
@@ -65,37 +58,21 @@ impl OAuthTokens {
         (http.timeout, http.connect_timeout) = (TIMEOUT, TIMEOUT);
         http.authentication =
             Authentication::Basic { user: options.client_id, password: options.client_secret };
-        Ok(Self { target: HttpTarget::new(http)?, body, held: tokio::sync::Mutex::default() })
+        Ok(Self { target: HttpTarget::new(http)?, body, tokens: Renewal::default() })
     }
 
     /// A token that is valid now. Errors: there is none, for operators and without credentials.
     pub async fn token(&self) -> Result<Secret, String> {
-        let mut held = self.held.lock().await;
-        let now = Instant::now();
-        if let Some((token, ends)) = &held.token
-            && ends.is_none_or(|ends| now < ends)
-        {
-            return Ok(token.clone());
-        }
-        if let Some((at, why)) = &held.failed
-            && now.saturating_duration_since(*at) < PAUSE
-        {
-            return Err(why.clone());
-        }
-        match self.fetch().await {
-            Ok((token, left)) => {
-                let ends = left.map(|left| now + left.saturating_sub(MARGIN).max(left / 2));
-                *held = Held { token: Some((token.clone(), ends)), failed: None };
-                Ok(token)
-            }
-            Err(why) => {
-                held.failed = Some((Instant::now(), why.clone()));
-                Err(why)
-            }
-        }
+        self.tokens.token(self.fetch()).await
     }
 
-    async fn fetch(&self) -> Result<(Secret, Option<Duration>), String> {
+    /// A server did not accept a token: the next call fetches another one, unless there is one already, or the one before was refused a moment
+    /// ago. Returns whether the next call has another one.
+    pub fn refused(&self, token: &Secret) -> bool {
+        self.tokens.refused(token)
+    }
+
+    async fn fetch(&self) -> Result<Lasting<Secret>, String> {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
         let reply = self.target.post(&headers, self.body.clone()).await;
@@ -111,7 +88,71 @@ impl OAuthTokens {
         let token = token.ok_or_else(|| "no access token: the answer has none".to_owned())?;
         // Longer than any token is valid.
         let left = field("expires_in").and_then(Value::as_u64);
-        let left = left.map(|seconds| Duration::from_secs(seconds.min(24 * 3600)));
-        Ok((Secret::new(token), left))
+        Ok(match left {
+            None => Lasting::endless(Secret::new(token)),
+            Some(seconds) => {
+                Lasting::of(Secret::new(token), Duration::from_secs(seconds.min(24 * 3600)), MARGIN)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TestServer;
+
+    fn json(body: &str) -> String {
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    }
+
+    fn tokens(port: u16) -> OAuthTokens {
+        OAuthTokens::new(OAuthOptions {
+            token_url: format!("http://127.0.0.1:{port}/"),
+            client_id: "c".to_owned(),
+            client_secret: Credential::from_configuration("s"),
+            scopes: Vec::new(),
+            parameters: Vec::new(),
+        })
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_token_that_is_valid_serves_while_the_next_cannot_be_fetched() {
+        let token = json(r#"{"access_token": "one", "expires_in": 2}"#);
+        let server = TestServer::start(&[&token, ""], None).await;
+        let tokens = tokens(server.port);
+        assert_eq!(tokens.token().await.unwrap().expose(), "one");
+        // It is to be replaced by now.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        for _ in 0..3 {
+            assert_eq!(tokens.token().await.unwrap().expose(), "one");
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_use_a_valid_token_while_another_one_fetches_the_next() {
+        let token = json(r#"{"access_token": "one", "expires_in": 2}"#);
+        // The second request is never answered.
+        let server = TestServer::start(&[&token], None).await;
+        let tokens = tokens(server.port);
+        assert_eq!(tokens.token().await.unwrap().expose(), "one");
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let mut fetches = std::pin::pin!(tokens.token());
+        let waits = tokio::time::timeout(Duration::from_millis(50), fetches.as_mut()).await;
+        assert!(waits.is_err(), "one call fetches the next token");
+        let other = tokio::time::timeout(Duration::from_millis(200), tokens.token()).await;
+        assert_eq!(other.expect("it does not wait").unwrap().expose(), "one");
+    }
+
+    #[tokio::test]
+    async fn a_token_without_an_end_is_replaced_when_it_was_refused() {
+        let answers = ["one", "two"].map(|token| json(&format!(r#"{{"access_token": "{token}"}}"#)));
+        let server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+        let tokens = tokens(server.port);
+        let one = tokens.token().await.unwrap();
+        assert_eq!(one, tokens.token().await.unwrap());
+        assert!(tokens.refused(&one));
+        assert_eq!(tokens.token().await.unwrap().expose(), "two");
     }
 }

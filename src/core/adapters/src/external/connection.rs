@@ -13,7 +13,7 @@ use mixer_engine::snapshot::decode::{
     AuthHeader, Authentication, Connection as Settings, Mutual, OAuth, Tls,
 };
 use mixer_remote::{
-    ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, OAuthOptions, OAuthTokens, Secret,
+    ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, GrpcCode, OAuthOptions, OAuthTokens, Secret,
     ServerIdentity, grpc_error_text,
 };
 
@@ -116,12 +116,18 @@ impl Connection {
         request: Vec<u8>,
         timeout: Option<Duration>,
     ) -> Result<Bytes, String> {
-        let header = match &self.credentials {
-            None => None,
-            Some(credentials) => Some(credentials.header().await?),
+        let Some(credentials) = &self.credentials else {
+            let answer = self.channel.call(path, request, None, timeout).await;
+            return answer.map_err(|status| grpc_error_text(&status));
         };
-        let answer = self.channel.call(path, request, header, timeout).await;
-        answer.map_err(|status| grpc_error_text(&status))
+        let token = credentials.token().await?;
+        let answer = self.channel.call(path, request, Some(credentials.header(&token)?), timeout).await;
+        answer.map_err(|status| {
+            if status.code() == GrpcCode::Unauthenticated {
+                credentials.refused(&token);
+            }
+            grpc_error_text(&status)
+        })
     }
 }
 
@@ -131,18 +137,31 @@ pub(super) fn is_unimplemented(text: &str) -> bool {
 }
 
 impl Credentials {
-    async fn header(&self) -> Result<(MetadataKey<Ascii>, AsciiMetadataValue), String> {
-        let failed = |why: &str| format!("rpc error: code = Unauthenticated desc = transport: {why}");
-        let token: Secret = match &self.token {
-            Token::File(token) => token.secret(),
-            Token::OAuth(tokens) => tokens.token().await.map_err(|why| failed(&why))?,
-        };
-        let text = format!("{}{}", self.prefix, token.expose());
-        let mut value = AsciiMetadataValue::try_from(text)
-            .map_err(|_| failed("the token has a character that no header can have"))?;
+    /// Errors: there is no token.
+    async fn token(&self) -> Result<Secret, String> {
+        match &self.token {
+            Token::File(token) => Ok(token.secret()),
+            Token::OAuth(tokens) => tokens.token().await.map_err(|why| unauthenticated(&why)),
+        }
+    }
+
+    /// The server did not accept a token: one of OAuth is replaced.
+    fn refused(&self, token: &Secret) {
+        if let Token::OAuth(tokens) = &self.token {
+            tokens.refused(token);
+        }
+    }
+
+    fn header(&self, token: &Secret) -> Result<(MetadataKey<Ascii>, AsciiMetadataValue), String> {
+        let mut value = AsciiMetadataValue::try_from(format!("{}{}", self.prefix, token.expose()))
+            .map_err(|_| unauthenticated("the token has a character that no header can have"))?;
         value.set_sensitive(true);
         Ok((self.header.clone(), value))
     }
+}
+
+fn unauthenticated(why: &str) -> String {
+    format!("rpc error: code = Unauthenticated desc = transport: {why}")
 }
 
 /// TLS with a token: the roots of the system and those of a file.

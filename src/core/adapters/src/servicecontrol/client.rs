@@ -57,7 +57,8 @@ impl Client {
         Ok(Self { http, tokens, path })
     }
 
-    /// Calls a method of a service: `check`, `report` or `allocateQuota`. A call whose token was not accepted is repeated once, with another.
+    /// Calls a method of a service: `check`, `report` or `allocateQuota`. A call whose token was not accepted is repeated once, if there
+    /// is another one.
     pub(super) async fn call(&self, service: &str, method: &str, body: &Value) -> Result<Value, Failure> {
         let path = format!("{}/v1/services/{}:{method}?alt=json", self.path, escaped(service));
         let body = Bytes::from(body.to_string());
@@ -70,11 +71,9 @@ impl Client {
             ]);
             let reply = self.http.send_to(Method::POST, &path, &headers, body.clone()).await;
             let is_unauthorized = reply.status == Some(StatusCode::UNAUTHORIZED);
-            if is_unauthorized {
-                self.tokens.refused(&authorization);
-                if attempt == 0 {
-                    continue;
-                }
+            let has_other = is_unauthorized && self.tokens.refused(&authorization);
+            if has_other && attempt == 0 {
+                continue;
             }
             let document: Option<Value> = serde_json::from_slice(&reply.body).ok();
             let said = || {

@@ -48,6 +48,48 @@ async fn a_token_is_fetched_once_and_again_when_it_was_refused_or_ends() {
     assert!(request.starts_with("POST /token HTTP/1.1") && request.contains("refresh_token=r"), "{request}");
 }
 
+/// A service that accepts no token would have one fetched for every call.
+#[tokio::test]
+async fn a_service_that_accepts_no_token_costs_one_more_and_no_storm() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers = ["one", "two", "three"]
+        .map(|token| json(&format!(r#"{{"access_token": "{token}", "expires_in": 3600}}"#)));
+    let server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+    let options = GoogleOptions {
+        key_file: user_file(directory.path()),
+        token_endpoint: format!("http://127.0.0.1:{}/", server.port),
+        ..GoogleOptions::default()
+    };
+    let tokens = GoogleTokens::with(options, &none).unwrap();
+    let one = tokens.authorization().await.unwrap();
+    assert!(tokens.refused(&one), "there will be another one");
+    for _ in 0..3 {
+        let two = tokens.authorization().await.unwrap();
+        assert_eq!(two, "Bearer two");
+        assert!(!tokens.refused(&two), "it was fetched a moment ago");
+    }
+    assert!(tokens.refused(&one), "there is another one already");
+}
+
+#[tokio::test]
+async fn a_token_that_is_valid_serves_while_the_next_cannot_be_fetched() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = json(r#"{"access_token": "one", "expires_in": 2}"#);
+    let server = TestServer::start(&[&token, ""], None).await;
+    let options = GoogleOptions {
+        key_file: user_file(directory.path()),
+        token_endpoint: format!("http://127.0.0.1:{}/", server.port),
+        ..GoogleOptions::default()
+    };
+    let tokens = GoogleTokens::with(options, &none).unwrap();
+    assert_eq!(tokens.authorization().await.unwrap(), "Bearer one");
+    // It is to be replaced by now.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    for _ in 0..3 {
+        assert_eq!(tokens.authorization().await.unwrap(), "Bearer one");
+    }
+}
+
 #[tokio::test]
 async fn a_failure_is_told_to_all_who_ask_soon_after() {
     let directory = tempfile::tempdir().unwrap();
@@ -79,7 +121,7 @@ async fn calls_that_wait_for_an_attempt_share_its_failure() {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             // Longer than a failure is remembered.
             tokio::spawn(async move {
-                tokio::time::sleep(PAUSE + Duration::from_millis(300)).await;
+                tokio::time::sleep(crate::renewal::PAUSE + Duration::from_millis(300)).await;
                 drop(stream);
             });
         }
