@@ -183,7 +183,7 @@ spec:
     pushInterval: 50ms
     graphInterval: 50ms
     metricInfo: {calls.instance.istio-system: {kind: DELTA, value: INT64}}
-    logInfo: {sent.instance.istio-system: {}}
+    logInfo: {sent.instance.istio-system: {sinkInfo: {id: archive, destination: storage.googleapis.com/b}}}
     trace: {sampleProbability: 1}
 ---
 apiVersion: config.istio.io/v1alpha2

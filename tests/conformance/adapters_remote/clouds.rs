@@ -26,6 +26,16 @@ fn deviate(id: &str, requests: &mut Vec<Value>, steps: &mut [Value]) -> Result<b
             requests[0]["request"]["time_series"][3]["points"][0]["value"]["int64_value"] = json!("5000");
             Ok(true)
         }
+        // An id of each entry, and no entry that costs others; Istio Mixer has neither.
+        "stackdriver/log-entries" => {
+            for request in requests.iter_mut() {
+                request["request"]["partial_success"] = json!(true);
+                for entry in request["request"]["entries"].as_array_mut().into_iter().flatten() {
+                    entry["insert_id"] = json!("$uuid");
+                }
+            }
+            Ok(false)
+        }
         "stackdriver/double-value-panics" => {
             steps[0] = json!({ "op": "report", "attributes": [{}], "expect": "OK" });
             requests.push(json!({

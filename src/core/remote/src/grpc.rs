@@ -30,7 +30,18 @@ pub enum GrpcFailure {
         message: String,
         /// The pause of a `RetryInfo` in its details.
         retry_after: Option<Duration>,
+        /// Its other details.
+        details: Vec<GrpcDetail>,
     },
+}
+
+/// A detail of a status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcDetail {
+    /// The full name of its type, such as `google.rpc.BadRequest`.
+    pub kind: String,
+    /// Its message, encoded.
+    pub message: Vec<u8>,
 }
 
 /// A backend that takes calls of one method. Connections are HTTP/2 and kept between calls. A proxy is used for `https` only: plain text
@@ -99,13 +110,15 @@ fn answer(reply: Reply) -> Result<Bytes, GrpcFailure> {
     let Some(told) = Status::from_header_map(&reply.headers) else {
         if status != StatusCode::OK {
             let message = format!("HTTP status {status}");
-            return Err(GrpcFailure::Status { code: of_http(status), message, retry_after: None });
+            let details = Vec::new();
+            return Err(GrpcFailure::Status { code: of_http(status), message, retry_after: None, details });
         }
         return Err(GrpcFailure::NoAnswer("the answer is none of gRPC: it has no `grpc-status`".to_owned()));
     };
     if told.code() != Code::Ok {
-        let retry_after = retry_info(&reply.headers);
-        return Err(GrpcFailure::Status { code: told.code(), message: foreign(told.message()), retry_after });
+        let (retry_after, details) = details(&reply.headers);
+        let message = foreign(told.message());
+        return Err(GrpcFailure::Status { code: told.code(), message, retry_after, details });
     }
     match reply.body.split_at_checked(5) {
         None => Ok(Bytes::new()),
@@ -132,14 +145,25 @@ fn of_http(status: StatusCode) -> Code {
     }
 }
 
-/// The pause in the details of a status.
-fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+/// The pause in the details of a status, and its other details.
+fn details(headers: &HeaderMap) -> (Option<Duration>, Vec<GrpcDetail>) {
+    let all = encoded_details(headers).unwrap_or_default();
+    let is_pause = |detail: &&prost_types::Any| detail.type_url == RETRY_INFO;
+    let pause = all.iter().find(is_pause).and_then(|info| RetryInfo::decode(&*info.value).ok());
+    let pause =
+        pause.map(|info| Duration::try_from(info.retry_delay.unwrap_or_default()).unwrap_or_default());
+    let others = all.into_iter().filter(|detail| !is_pause(&detail)).map(|detail| GrpcDetail {
+        kind: detail.type_url.rsplit('/').next().unwrap_or_default().to_owned(),
+        message: detail.value,
+    });
+    (pause, others.collect())
+}
+
+fn encoded_details(headers: &HeaderMap) -> Option<Vec<prost_types::Any>> {
     let encoded = headers.get(DETAILS)?.to_str().ok()?;
     let engine = &base64::engine::general_purpose::STANDARD_NO_PAD;
     let details = Details::decode(&*engine.decode(encoded.trim_end_matches('=')).ok()?).ok()?;
-    let info = details.details.iter().find(|detail| detail.type_url == RETRY_INFO)?;
-    let delay = RetryInfo::decode(&*info.value).ok()?.retry_delay.unwrap_or_default();
-    Some(Duration::try_from(delay).unwrap_or_default())
+    Some(details.details)
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ use crate::tls::ReloadedTls;
 /// Most bytes of an answer that are read.
 const MAX_REPLY: usize = 64 << 10;
 
+/// Most bytes of the headers, or of the trailers, of an answer of gRPC.
+const MAX_HEADERS: u32 = 64 << 10;
+
 /// How to reach a backend over HTTP.
 pub struct HttpOptions {
     /// `http://…` or `https://…`, with the path.
@@ -197,7 +200,8 @@ impl Recipe {
             builder = builder.no_proxy();
         }
         if self.http2_only {
-            builder = builder.http2_prior_knowledge();
+            // Details of a status are trailers.
+            builder = builder.http2_prior_knowledge().http2_max_header_list_size(MAX_HEADERS);
         }
         if let Some(socket) = &self.unix_socket {
             builder = builder.unix_socket(socket.as_path());

@@ -44,7 +44,7 @@ pub use channel::{ChannelOptions, GrpcChannel, grpc_error_text};
 pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
 pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};
-pub use grpc::{GrpcFailure, GrpcTarget};
+pub use grpc::{GrpcDetail, GrpcFailure, GrpcTarget};
 pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
 pub use mixer_net::tls::{ClientTlsOptions, ServerIdentity, TlsError};
 pub use oauth::{OAuthOptions, OAuthTokens};

@@ -249,7 +249,7 @@ fn of_call(called: Result<Bytes, GrpcFailure>) -> Outcome {
             Err(_) => Outcome::Again { why: NOT_OTLP.to_owned(), after: Duration::ZERO },
         },
         Err(GrpcFailure::NoAnswer(why)) => Outcome::Again { why, after: Duration::ZERO },
-        Err(GrpcFailure::Status { code, message, retry_after }) => {
+        Err(GrpcFailure::Status { code, message, retry_after, .. }) => {
             let name = code_name(code);
             let why = format!("{name}: {message}");
             let is_transient = match code {

@@ -36,6 +36,13 @@ pub(super) struct Logged {
     size: usize,
 }
 
+impl Logged {
+    pub(super) fn of(log: impl Into<Arc<str>>, entry: LogEntry) -> Self {
+        let size = size_of::<Self>() + 2 * entry.encoded_len();
+        Self { log: log.into(), entry, size }
+    }
+}
+
 impl Item for Logged {
     fn size(&self) -> usize {
         self.size
@@ -102,14 +109,14 @@ impl LogTemplate {
         };
         let entry = LogEntry {
             text_payload: Some(text),
+            insert_id: crate::uuid::random(),
             http_request: self.mapping.as_ref().map(|mapping| request(mapping, &value)),
             resource: self.resource.resource(instance, place),
             timestamp: Some(timestamp(now)),
             severity,
             labels: self.labels.iter().map(of_label).collect(),
         };
-        let size = size_of::<Logged>() + 2 * entry.encoded_len();
-        (Logged { log: Arc::clone(&self.log), entry, size }, failure)
+        (Logged::of(Arc::clone(&self.log), entry), failure)
     }
 }
 

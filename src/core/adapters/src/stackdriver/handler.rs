@@ -15,6 +15,7 @@ use mixer_engine::adapter::{
 };
 use mixer_remote::{GoogleMetadata, GoogleOptions, GoogleTokens, RemoteError};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::entry::{LogTemplate, Logged};
 use super::graph::{Assertion, EdgeTemplate, Graph, Names};
@@ -48,8 +49,8 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 const PUSH_INTERVAL: Duration = Duration::from_secs(60);
 /// A shorter interval would send points faster than Google takes them.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// How long a build waits for sinks.
-const SINKS_TIME: Duration = Duration::from_secs(5);
+/// Longer than any server runs.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A built stackdriver adapter.
 pub(super) struct StackdriverHandler {
@@ -81,28 +82,40 @@ enum Feed {
 /// Series, and their delivery.
 struct Metrics {
     table: SeriesTable,
-    delivery: Delivery<List<Pushed>>,
+    delivery: Arc<Delivery<List<Pushed>>>,
 }
 
 impl Metrics {
-    fn push(&self) {
-        // The oldest points are dropped for those that have no room, and counted.
-        self.delivery.accept_each(self.table.take());
+    /// Hands over all series, within a limit. Points that find no room by then are dropped and counted.
+    async fn push(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        for part in self.table.take() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.delivery.accept_each_when_room(part, left).await;
+        }
+    }
+
+    /// The same at an interval, if Google has taken those before: values go on adding up otherwise.
+    async fn push_next(&self) {
+        if self.delivery.status().waiting() == 0 {
+            self.push(FOREVER).await;
+        }
     }
 }
 
 /// The graph, and its delivery.
 struct Edges {
     graph: Mutex<Graph>,
-    delivery: Delivery<List<Assertion>>,
+    delivery: Arc<Delivery<List<Assertion>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Edges {
-    fn push(&self) {
+    /// Hands over what is new, within a limit. What finds no room by then is dropped and counted.
+    async fn push(&self, limit: Duration) {
         let seconds = self.clock.now().seconds;
         let assertions = self.graph.lock().tick(seconds, self.clock.monotonic());
-        self.delivery.accept_each(assertions);
+        self.delivery.accept_each_when_room(assertions, limit).await;
     }
 }
 
@@ -132,8 +145,11 @@ impl Sending<'_> {
         Ok(Delivery::in_task(task, &*self.env.handler_name, settings, sender))
     }
 
-    /// Calls a function at every interval.
-    fn every(&self, task: &'static str, interval: Duration, work: impl Fn() + Send + Sync + 'static) {
+    /// Does some work at every interval.
+    fn every<W>(&self, task: &'static str, interval: Duration, work: impl Fn() -> W + Send + Sync + 'static)
+    where
+        W: Future<Output = ()> + Send,
+    {
         let work = Arc::new(work);
         self.env.tasks.spawn(Task::restarted(task).of(&*self.env.handler_name), move || {
             let work = Arc::clone(&work);
@@ -144,7 +160,7 @@ impl Sending<'_> {
                 ticks.tick().await;
                 loop {
                     ticks.tick().await;
-                    work();
+                    work().await;
                 }
             }
         });
@@ -213,11 +229,14 @@ impl StackdriverHandler {
                 let name = sending.project.clone();
                 let delivery = sending.deliver("stackdriver metric sender", METRICS, true, name, batching)?;
                 let table = SeriesTable::new(Arc::clone(&account));
-                let metrics = Arc::new(Metrics { table, delivery });
+                let metrics = Arc::new(Metrics { table, delivery: Arc::new(delivery) });
                 let interval = Some(params.push_interval.to_std_or_zero()).filter(|of| !of.is_zero());
                 let interval = interval.unwrap_or(PUSH_INTERVAL).max(MIN_INTERVAL);
                 let pushed = Arc::clone(&metrics);
-                sending.every("stackdriver series", interval, move || pushed.push());
+                sending.every("stackdriver series", interval, move || {
+                    let pushed = Arc::clone(&pushed);
+                    async move { pushed.push_next().await }
+                });
                 Some(metrics)
             }
         };
@@ -243,23 +262,26 @@ impl StackdriverHandler {
                 let batching = batching(usize::MAX, EDGE_BYTES, SHORT_WAIT);
                 let delivery = sending.deliver("stackdriver edge sender", EDGES, false, (), batching)?;
                 let graph = Mutex::new(Graph::new(Arc::clone(&account)));
-                let edges = Arc::new(Edges { graph, delivery, clock: Arc::clone(&env.clock) });
+                let (delivery, clock) = (Arc::new(delivery), Arc::clone(&env.clock));
+                let edges = Arc::new(Edges { graph, delivery, clock });
                 let interval = params.graph_interval.to_std_or_zero().max(MIN_INTERVAL);
                 let pushed = Arc::clone(&edges);
-                sending.every("stackdriver graph", interval, move || pushed.push());
+                sending.every("stackdriver graph", interval, move || {
+                    let pushed = Arc::clone(&pushed);
+                    async move { pushed.push(FOREVER).await }
+                });
                 Some(edges)
             }
         };
         let sinks = params.log_info.values().filter_map(|info| info.sink_info.clone()).collect();
         let sinks = Sinks::new(&params, &sending.tokens, &project, sinks).map_err(refused)?;
-        if let Some(sinks) = sinks
-            && tokio::time::timeout(SINKS_TIME, sinks.put(&env.handler_name)).await.is_err()
-        {
-            let handler = &*env.handler_name;
-            tracing::warn!(
-                handler,
-                "failed to create/update stackdriver logging sinks within {SINKS_TIME:?}"
-            );
+        if let Some(sinks) = sinks.map(Arc::new) {
+            // Neither this handler nor the rest of a configuration waits for them.
+            let handler = Arc::clone(&env.handler_name);
+            env.tasks.spawn(Task::restarted("stackdriver sinks").of(&*handler), move || {
+                let (sinks, handler) = (Arc::clone(&sinks), Arc::clone(&handler));
+                async move { sinks.put(&handler).await }
+            });
         }
         Ok(Self {
             name: Arc::clone(&env.handler_name),
@@ -352,17 +374,26 @@ impl Handler for StackdriverHandler {
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
-            let metrics = self.metrics.as_ref().map(|metrics| {
-                metrics.push();
-                &metrics.delivery
-            });
-            let edges = self.edges.as_ref().map(|edges| {
-                edges.push();
-                &edges.delivery
-            });
-            let (logs, spans) =
-                (closing(self.logs.as_ref(), deadline), closing(self.spans.as_ref(), deadline));
-            close_all([closing(metrics, deadline), logs, spans, closing(edges, deadline)]).await
+            let end = Instant::now() + deadline;
+            // Some time is left for sending them.
+            let (half, metrics, edges) = (deadline / 2, self.metrics.as_ref(), self.edges.as_ref());
+            tokio::join!(
+                async {
+                    if let Some(metrics) = metrics {
+                        metrics.push(half).await;
+                    }
+                },
+                async {
+                    if let Some(edges) = edges {
+                        edges.push(half).await;
+                    }
+                }
+            );
+            let left = end.saturating_duration_since(Instant::now());
+            let metrics = closing(metrics.map(|metrics| &*metrics.delivery), left);
+            let edges = closing(edges.map(|edges| &*edges.delivery), left);
+            let (logs, spans) = (closing(self.logs.as_ref(), left), closing(self.spans.as_ref(), left));
+            close_all([metrics, logs, spans, edges]).await
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Where a server runs, labels, and monitored resources.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mixer_attribute::text::push_text;
 use mixer_attribute::{Timestamp, Value};
@@ -9,6 +10,9 @@ use mixer_remote::{GoogleMetadata, MetadataFact};
 
 use super::wire::Resource;
 use crate::cut::cut;
+
+/// How long a build waits for the metadata server, which is near, or not there at all.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// What the metadata server knows; empty without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,16 +25,21 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Asks the metadata server. One that does not answer the first question is not asked any other.
+    /// Asks the metadata server, in one second at most: a build waits for it. One that does not answer the first question knows nothing.
     pub(super) async fn find(metadata: &GoogleMetadata) -> Self {
-        let Ok(project) = metadata.fact(MetadataFact::Project).await else { return Self::default() };
-        let fact = |fact| async move { metadata.fact(fact).await.unwrap_or_default() };
-        Self {
-            project,
-            location: fact(MetadataFact::Location).await,
-            cluster: fact(MetadataFact::Cluster).await,
-            machine: fact(MetadataFact::Instance).await,
-        }
+        let fact = async |fact| {
+            let known = tokio::time::timeout(LIMIT, metadata.fact(fact)).await;
+            known.map_err(|_| "no answer in time".to_owned()).flatten()
+        };
+        let (project, location, cluster, machine) = tokio::join!(
+            fact(MetadataFact::Project),
+            fact(MetadataFact::Location),
+            fact(MetadataFact::Cluster),
+            fact(MetadataFact::Instance)
+        );
+        let Ok(project) = project else { return Self::default() };
+        let or_none = |fact: Result<String, String>| fact.unwrap_or_default();
+        Self { project, location: or_none(location), cluster: or_none(cluster), machine: or_none(machine) }
     }
 
     /// Fills empty labels with what is known.

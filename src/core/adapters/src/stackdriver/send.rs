@@ -1,5 +1,6 @@
 //! Calls of Google's services.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use prost::Message as _;
 
 use mixer_delivery::{AsyncSink, Item, Items as _, List, Tally};
 use mixer_remote::{
-    ClientTlsOptions, GoogleTokens, GrpcCode, GrpcFailure, GrpcTarget, HttpOptions, RemoteError,
+    ClientTlsOptions, GoogleTokens, GrpcCode, GrpcDetail, GrpcFailure, GrpcTarget, HttpOptions, RemoteError,
 };
 
 use super::entry::Logged;
@@ -18,8 +19,18 @@ use super::graph::Assertion;
 use super::params::Params;
 use super::series::Pushed;
 use super::span::SpanItem;
-use super::wire::{AssertBatch, BatchWriteSpans, CreateTimeSeries, Resource, WriteLogEntries};
+use super::wire::{
+    AssertBatch, BatchWriteSpans, CreateTimeSeries, LogErrors, Metric, Resource, SeriesError, SeriesSummary,
+    TimeSeries, WriteLogEntries,
+};
 use crate::outage::Outage;
+
+/// How often a series is sent that Google does not take although it takes others of the request, as by Istio Mixer.
+const SENDS: u32 = 4;
+/// Details of failures that are about a part of a request.
+const SERIES_ERROR: &str = "google.monitoring.v3.CreateTimeSeriesError";
+const SERIES_SUMMARY: &str = "google.monitoring.v3.CreateTimeSeriesSummary";
+const LOG_ERRORS: &str = "google.logging.v2.WriteLogEntriesPartialErrors";
 
 /// A method of a service.
 pub(super) struct Method {
@@ -36,6 +47,20 @@ pub(super) struct Failure {
     pub(super) why: String,
     /// Whether the same request can succeed later, and the pause that Google asked for.
     pub(super) again: Option<Duration>,
+    details: Vec<GrpcDetail>,
+}
+
+impl Failure {
+    /// Without an answer of the service.
+    fn of(why: String) -> Self {
+        Self { code: None, why, again: Some(Duration::ZERO), details: Vec::new() }
+    }
+
+    /// The details of a type, as far as they can be read.
+    fn details<M: prost::Message + Default>(&self, kind: &str) -> impl Iterator<Item = M> {
+        let of_kind = self.details.iter().filter(move |detail| detail.kind == kind);
+        of_kind.filter_map(|detail| M::decode(&*detail.message).ok())
+    }
 }
 
 impl Method {
@@ -70,8 +95,7 @@ impl Method {
     /// Sends a request.
     pub(super) async fn call(&self, request: &[u8]) -> Result<Bytes, Failure> {
         let authorization = self.tokens.authorization().await;
-        let authorization =
-            authorization.map_err(|why| Failure { code: None, why, again: Some(Duration::ZERO) })?;
+        let authorization = authorization.map_err(Failure::of)?;
         let mut metadata = HeaderMap::from_iter([(header::AUTHORIZATION, authorization.clone())]);
         if let Some(routing) = &self.routing {
             metadata.insert(HeaderName::from_static("x-goog-request-params"), routing.clone());
@@ -90,24 +114,35 @@ impl Method {
 
 fn understood(failure: GrpcFailure) -> Failure {
     match failure {
-        GrpcFailure::NoAnswer(why) => Failure { code: None, why, again: Some(Duration::ZERO) },
-        GrpcFailure::Status { code, message, retry_after } => {
-            let is_transient = match code {
-                GrpcCode::Cancelled
-                | GrpcCode::DeadlineExceeded
-                | GrpcCode::ResourceExhausted
-                | GrpcCode::Aborted
-                | GrpcCode::Internal
-                | GrpcCode::Unavailable
-                // Credentials and rights may be mended.
-                | GrpcCode::Unauthenticated
-                | GrpcCode::PermissionDenied => true,
-                _ => false,
-            };
-            let why = format!("{code:?}: {message}");
-            Failure { code: Some(code), why, again: is_transient.then(|| retry_after.unwrap_or_default()) }
+        GrpcFailure::NoAnswer(why) => Failure::of(why),
+        GrpcFailure::Status { code, message, retry_after, details } => {
+            // Credentials and rights may be mended.
+            let may_be_mended = matches!(code, GrpcCode::Unauthenticated | GrpcCode::PermissionDenied);
+            let again = (may_be_mended || is_transient(code)).then(|| retry_after.unwrap_or_default());
+            Failure { code: Some(code), why: format!("{code:?}: {message}"), again, details }
         }
     }
+}
+
+fn is_transient(code: GrpcCode) -> bool {
+    matches!(
+        code,
+        GrpcCode::Cancelled
+            | GrpcCode::DeadlineExceeded
+            | GrpcCode::ResourceExhausted
+            | GrpcCode::Aborted
+            | GrpcCode::Internal
+            | GrpcCode::Unavailable
+    )
+}
+
+/// What became of an item of a request that failed in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Taken,
+    /// Google may take it later.
+    Again,
+    Refused,
 }
 
 /// What is sent in batches.
@@ -120,6 +155,16 @@ pub(super) trait Sent: Item + Sized + Sync {
 
     /// What a failed request is called.
     const FAILED: &'static str;
+
+    /// What a failure says about each item of its request; `None`: it is about all of them.
+    fn fates(_: &[Self], _: &Failure) -> Option<Vec<Fate>> {
+        None
+    }
+
+    /// Google did not take the item although it took others. Returns whether it is sent again.
+    fn is_sent_again(&mut self) -> bool {
+        false
+    }
 }
 
 impl Sent for Pushed {
@@ -127,11 +172,47 @@ impl Sent for Pushed {
     type Context = String;
 
     fn request(items: &[Self], project: &String) -> (Vec<u8>, usize) {
-        let time_series = items.iter().map(|pushed| pushed.0.clone()).collect();
-        (CreateTimeSeries { name: project.clone(), time_series }.encode_to_vec(), items.len())
+        // A request has one point of a series: Google refuses all of one with more.
+        let mut known = HashSet::new();
+        let is_new = |pushed: &&Self| {
+            let TimeSeries { metric, resource, .. } = &pushed.series;
+            let key =
+                (metric.as_ref().map(Metric::encode_to_vec), resource.as_ref().map(Resource::encode_to_vec));
+            known.insert(key)
+        };
+        let time_series: Vec<_> =
+            items.iter().take_while(is_new).map(|pushed| pushed.series.clone()).collect();
+        let taken = time_series.len();
+        (CreateTimeSeries { name: project.clone(), time_series }.encode_to_vec(), taken)
     }
 
     const FAILED: &'static str = "time series were sent and Stackdriver returned";
+
+    fn fates(items: &[Self], failure: &Failure) -> Option<Vec<Fate>> {
+        let errors: Vec<SeriesError> = failure.details(SERIES_ERROR).collect();
+        let of = |pushed: &Self| {
+            let of_series = |error: &&SeriesError| error.series.as_ref().is_some_and(|of| pushed.is_of(of));
+            let code = errors.iter().find(of_series)?.status.as_ref().map_or(0, |status| status.code);
+            Some(if is_transient(code.into()) { Fate::Again } else { Fate::Refused })
+        };
+        let found: Vec<Option<Fate>> = items.iter().map(of).collect();
+        if found.iter().flatten().count() == errors.len() && !errors.is_empty() {
+            return Some(found.into_iter().map(|fate| fate.unwrap_or(Fate::Taken)).collect());
+        }
+        // Not which ones were written, but how many.
+        let summary = failure.details::<SeriesSummary>(SERIES_SUMMARY).next()?;
+        let written = usize::try_from(summary.written).unwrap_or(0).min(items.len());
+        if written == 0 {
+            return None;
+        }
+        let fate = |index| if index < written { Fate::Taken } else { Fate::Refused };
+        Some((0..items.len()).map(fate).collect())
+    }
+
+    fn is_sent_again(&mut self) -> bool {
+        self.refusals += 1;
+        self.refusals < SENDS
+    }
 }
 
 impl Sent for Logged {
@@ -146,11 +227,20 @@ impl Sent for Logged {
             log_name: log.to_string(),
             resource: Some(resource.clone()),
             entries: of_log.iter().map(|item| item.entry.clone()).collect(),
+            // One entry that Google does not take costs no others.
+            partial_success: true,
         };
         (request.encode_to_vec(), of_log.len())
     }
 
     const FAILED: &'static str = "Stackdriver logger failed with";
+
+    fn fates(items: &[Self], failure: &Failure) -> Option<Vec<Fate>> {
+        let LogErrors { errors } = failure.details(LOG_ERRORS).next()?;
+        let is_refused = |index: usize| i32::try_from(index).is_ok_and(|index| errors.contains_key(&index));
+        let fate = |index| if is_refused(index) { Fate::Refused } else { Fate::Taken };
+        (!errors.is_empty()).then(|| (0..items.len()).map(fate).collect())
+    }
 }
 
 impl Sent for SpanItem {
@@ -198,27 +288,63 @@ impl<T: Sent> Sender<T> {
 impl<T: Sent> AsyncSink<List<T>> for Sender<T> {
     async fn deliver(&mut self, batch: &mut List<T>, tally: &mut Tally) {
         let mut lost = None;
+        // Items that Google did not take although it took others.
+        let mut again = Vec::new();
+        let mut retry: Option<(String, Duration)> = None;
         while !batch.is_empty() {
             let (request, items) = T::request(batch.as_slice(), &self.context);
-            match self.method.call(&request).await {
-                Ok(_) => tally.delivered(items),
-                Err(Failure { why, again, .. }) => {
-                    let why = format!("{}: {why}", T::FAILED);
-                    self.outage.failed(&why);
-                    if let Some(after) = again {
-                        tally.try_again_after(why, after);
-                        return;
+            let items = items.clamp(1, batch.len());
+            let failure = match self.method.call(&request).await {
+                Ok(_) => {
+                    tally.delivered(items);
+                    remove(batch, items);
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            let why = format!("{}: {}", T::FAILED, failure.why);
+            self.outage.failed(&why);
+            let fates = T::fates(batch.as_slice().get(..items).unwrap_or_default(), &failure);
+            match (fates, failure.again) {
+                (Some(fates), _) => {
+                    for fate in fates {
+                        let Some(mut item) = batch.pop() else { break };
+                        match fate {
+                            Fate::Taken => tally.delivered(1),
+                            Fate::Again if item.is_sent_again() => again.push(item),
+                            Fate::Again | Fate::Refused => {}
+                        }
                     }
+                    match again.is_empty() {
+                        true => lost = Some(why),
+                        false => retry = Some((why, failure.again.unwrap_or_default())),
+                    }
+                }
+                (None, Some(after)) => {
+                    retry = Some((why, after));
+                    break;
+                }
+                (None, None) => {
+                    remove(batch, items);
                     lost = Some(why);
                 }
             }
-            for _ in 0..items.max(1) {
-                batch.pop();
-            }
         }
-        match lost {
-            Some(why) => tally.give_up(why),
-            None => self.outage.ended(),
+        again.into_iter().for_each(|item| batch.push(item));
+        match (retry, lost) {
+            (Some((why, after)), _) => tally.try_again_after(why, after),
+            (None, Some(why)) => tally.give_up(why),
+            (None, None) => self.outage.ended(),
         }
     }
 }
+
+/// Removes the first items.
+fn remove<T: Item>(batch: &mut List<T>, items: usize) {
+    for _ in 0..items {
+        batch.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

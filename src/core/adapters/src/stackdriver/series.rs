@@ -17,6 +17,7 @@ use super::wire::{
     Bounds, BucketOptions, Distribution, ExplicitBounds, ExponentialBounds, Interval, LinearBounds, Metric,
     Number, Point, Resource, TimeSeries, TypedValue,
 };
+use crate::cut::MAX_BYTES;
 
 /// Parts of the table, each with a lock of its own.
 const PARTS: usize = 16;
@@ -24,18 +25,28 @@ const PARTS: usize = 16;
 const MAX_SERIES: usize = 100_000;
 
 /// A series on its way, with one point.
-pub(super) struct Pushed(pub(super) TimeSeries, usize);
+pub(super) struct Pushed {
+    pub(super) series: TimeSeries,
+    size: usize,
+    /// How often it was sent in a request of which Google took other series.
+    pub(super) refusals: u32,
+}
 
 impl Pushed {
     pub(super) fn new(series: TimeSeries) -> Self {
         let size = size_of::<Self>() + 2 * series.encoded_len();
-        Self(series, size)
+        Self { series, size, refusals: 0 }
+    }
+
+    /// Whether both are of the same series.
+    pub(super) fn is_of(&self, other: &TimeSeries) -> bool {
+        self.series.metric == other.metric && self.series.resource == other.resource
     }
 }
 
 impl Item for Pushed {
     fn size(&self) -> usize {
-        self.1
+        self.size
     }
 }
 
@@ -45,7 +56,7 @@ pub(super) struct MetricTemplate {
     value_type: MetricValue,
     /// At Google.
     name: String,
-    buckets: Option<Bounds>,
+    buckets: Option<Arc<Bounds>>,
     value: Option<usize>,
     labels: Labels,
     resource: ResourceTemplate,
@@ -64,7 +75,7 @@ struct Series {
     resource: Resource,
     kind: MetricKind,
     value_type: MetricValue,
-    buckets: Option<Bounds>,
+    buckets: Option<Arc<Bounds>>,
     start: Timestamp,
     end: Timestamp,
     value: Merged,
@@ -88,7 +99,7 @@ impl MetricTemplate {
             kind: info.kind,
             value_type: info.value,
             name,
-            buckets: info.buckets.as_ref().filter(|_| is_distribution).and_then(bounds),
+            buckets: info.buckets.as_ref().filter(|_| is_distribution).and_then(bounds).map(Arc::new),
             value: instance.position("value"),
             labels: Labels::new(instance, "dimensions"),
             resource: ResourceTemplate::new(instance),
@@ -101,6 +112,7 @@ impl MetricTemplate {
         if let Some(bounds) = &self.buckets {
             let number = match value {
                 Value::Int64(number) => number as f64,
+                Value::Double(number) if number.is_nan() => return Err("its value is not finite"),
                 Value::Double(number) => number,
                 Value::Duration(duration) => duration.nanos as f64 / 1e6,
                 _ => return Err("its value is no number"),
@@ -115,6 +127,8 @@ impl MetricTemplate {
             Value::Bool(value) => Number::Bool(value),
             Value::Int64(number) if self.value_type == MetricValue::Double => Number::Double(number as f64),
             Value::Int64(number) => Number::Int(number),
+            // It would be the sum of its series, which Google does not take.
+            Value::Double(number) if !number.is_finite() => return Err("its value is not finite"),
             Value::Double(number) => Number::Double(number),
             Value::Duration(duration) => Number::Int(duration.nanos / 1000),
             Value::Timestamp(time) => {
@@ -156,7 +170,7 @@ impl SeriesTable {
         match part.entry(key.into()) {
             Entry::Occupied(mut found) => found.get_mut().merge(value, now, end),
             Entry::Vacant(vacant) => {
-                let bytes = 3 * vacant.key().len() + size_of::<Series>();
+                let bytes = 3 * vacant.key().len() + size_of::<Series>() + value.bytes();
                 let memory = self.memory.charge(bytes).filter(|_| count < MAX_SERIES / PARTS);
                 let memory = memory.ok_or("there is no room for a new series before the next push")?;
                 vacant.insert(Series {
@@ -180,10 +194,12 @@ impl SeriesTable {
         self.parts.iter().map(|part| part.lock().len()).sum()
     }
 
-    /// All series since the last time.
-    pub(super) fn take(&self) -> Vec<Pushed> {
-        let parts = self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock()).into_values());
-        parts.map(|series| Pushed::new(series.message())).collect()
+    /// Takes all series since the last time, a part of the table at a time.
+    pub(super) fn take(&self) -> impl Iterator<Item = Vec<Pushed>> {
+        self.parts.iter().map(|part| {
+            let part = std::mem::take(&mut *part.lock());
+            part.into_values().map(|series| Pushed::new(series.message())).collect()
+        })
     }
 }
 
@@ -191,6 +207,17 @@ fn later(time: Timestamp) -> Timestamp {
     match time.nanos + 1000 {
         nanos if nanos < 1_000_000_000 => Timestamp { nanos, ..time },
         nanos => Timestamp { seconds: time.seconds + 1, nanos: nanos - 1_000_000_000 },
+    }
+}
+
+impl Merged {
+    /// What it takes besides its place in a series, whatever follows.
+    fn bytes(&self) -> usize {
+        match self {
+            Merged::Counts(counts) => size_of_val(&counts[..]),
+            Merged::Number(Number::Text(_)) => MAX_BYTES,
+            Merged::Number(_) => 0,
+        }
     }
 }
 
@@ -228,7 +255,7 @@ impl Series {
             Merged::Number(number) => number,
             Merged::Counts(counts) => Number::Distribution(Distribution {
                 count: counts.iter().sum(),
-                buckets: Some(BucketOptions { bounds: self.buckets }),
+                buckets: Some(BucketOptions { bounds: self.buckets.as_deref().cloned() }),
                 counts,
             }),
         };
@@ -294,7 +321,57 @@ fn bucket(bounds: &Bounds, value: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use mixer_attribute::ValueType;
+    use mixer_base::budget::Share;
+    use mixer_engine::adapter::Leaf;
+
+    use super::super::params::ExplicitBuckets;
     use super::*;
+    use crate::testing::{bound, instance};
+
+    fn template(value: MetricValue, bounds: usize) -> MetricTemplate {
+        let mut instance = bound("m.instance.ns", "metric", "dimensions", &[]);
+        instance.leaves = [Leaf::new("value", None, ValueType::Double)].into();
+        let explicit_buckets =
+            Some(ExplicitBuckets { bounds: (0..bounds).map(|bound| bound as f64).collect() });
+        let buckets = Some(BucketsDefinition { explicit_buckets, ..BucketsDefinition::default() });
+        MetricTemplate::new(
+            &MetricInfo { kind: MetricKind::Delta, value, buckets, ..MetricInfo::default() },
+            &instance,
+        )
+    }
+
+    #[test]
+    fn the_buckets_of_a_series_take_memory() {
+        let share = Arc::new(Share::new(1 << 20));
+        let table = SeriesTable::new(Arc::new(share.open()));
+        let values = [Some(Value::Double(1.0))];
+        let add = |template: &MetricTemplate| {
+            table.add(
+                template,
+                &instance("m.instance.ns", &values),
+                &Place::default(),
+                Timestamp { seconds: 1, nanos: 0 },
+            )
+        };
+        add(&template(MetricValue::Distribution, 200)).unwrap();
+        assert!(share.used() > 201 * size_of::<i64>(), "{}", share.used());
+        assert_eq!(table.take().map(|part| part.len()).sum::<usize>(), 1);
+        assert_eq!(share.used(), 0);
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_does_not_spoil_its_series() {
+        let table = SeriesTable::new(Arc::new(Arc::new(Share::new(1 << 20)).open()));
+        for value in [MetricValue::Double, MetricValue::Distribution] {
+            let values = [Some(Value::Double(f64::NAN))];
+            let at = Timestamp { seconds: 1, nanos: 0 };
+            let added =
+                table.add(&template(value, 1), &instance("m.instance.ns", &values), &Place::default(), at);
+            assert_eq!(added, Err("its value is not finite"));
+        }
+        assert_eq!(table.len(), 0);
+    }
 
     #[test]
     fn values_go_to_their_buckets() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use prost::Message as _;
 use prost_types::FieldMask;
 
@@ -15,9 +16,9 @@ use super::wire::{CreateSink, LogSink, UpdateSink};
 const CREATE: (&str, &str) = ("logging", "google.logging.v2.ConfigServiceV2/CreateSink");
 const UPDATE: (&str, &str) = ("logging", "google.logging.v2.ConfigServiceV2/UpdateSink");
 
-/// How often a sink is tried, and the pause before the second time, which doubles. All of it is shorter than a build waits.
-const ATTEMPTS: usize = 4;
+/// The pause before a sink is tried again; it doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Creates the sinks of a handler, or updates those that there are.
 pub(super) struct Sinks {
@@ -43,17 +44,30 @@ impl Sinks {
         Ok(Some(Self { create, update, project: project.to_owned(), sinks }))
     }
 
-    /// Does it. The log tells of each that fails.
+    /// Does it, as often as it takes, and then waits for ever. The log tells of each that fails, once.
     pub(super) async fn put(&self, handler: &str) {
-        for info in &self.sinks {
-            if let Err(why) = self.put_one(info).await {
-                let sink = &*info.id;
+        join_all(self.sinks.iter().map(|info| self.put_when_possible(handler, info))).await;
+        std::future::pending().await
+    }
+
+    async fn put_when_possible(&self, handler: &str, info: &SinkInfo) {
+        let sink = &*info.id;
+        let (mut pause, mut has_failed) = (FIRST_PAUSE, false);
+        while let Err(Failure { why, again, .. }) = self.put_one(info).await {
+            if !has_failed {
                 tracing::warn!(handler, sink, "failed to create/update stackdriver logging sink: {why}");
             }
+            let Some(after) = again else { return };
+            // Servers that failed together do not come back together.
+            tokio::time::sleep(pause.mul_f64(1.0 - fastrand::f64() / 2.0).max(after)).await;
+            (pause, has_failed) = ((pause * 2).min(LONGEST_PAUSE), true);
+        }
+        if has_failed {
+            tracing::info!(handler, sink, "the stackdriver logging sink is there");
         }
     }
 
-    async fn put_one(&self, info: &SinkInfo) -> Result<(), String> {
+    async fn put_one(&self, info: &SinkInfo) -> Result<(), Failure> {
         let sink = LogSink {
             name: info.id.clone(),
             destination: info.destination.clone(),
@@ -64,10 +78,10 @@ impl Sinks {
             sink: Some(sink.clone()),
             unique_writer_identity: info.unique_writer_identity,
         };
-        match call(&self.create, &create.encode_to_vec()).await {
-            Ok(()) => return Ok(()),
+        match self.create.call(&create.encode_to_vec()).await {
+            Ok(_) => return Ok(()),
             Err(failure) if failure.code == Some(GrpcCode::AlreadyExists) => {}
-            Err(failure) => return Err(failure.why),
+            Err(failure) => return Err(failure),
         }
         let paths = [
             (info.update_destination, "destination"),
@@ -81,19 +95,6 @@ impl Sinks {
             unique_writer_identity: info.unique_writer_identity,
             update_mask: Some(FieldMask { paths: paths.collect() }),
         };
-        call(&self.update, &update.encode_to_vec()).await.map_err(|failure| failure.why)
+        self.update.call(&update.encode_to_vec()).await.map(drop)
     }
-}
-
-/// Calls a method, several times if that may help.
-async fn call(method: &Method, request: &[u8]) -> Result<(), Failure> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..ATTEMPTS {
-        match method.call(request).await {
-            Err(Failure { again: Some(_), .. }) => tokio::time::sleep(pause).await,
-            other => return other.map(drop),
-        }
-        pause *= 2;
-    }
-    method.call(request).await.map(drop)
 }

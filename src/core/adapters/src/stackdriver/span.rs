@@ -9,7 +9,7 @@ use prost::Message as _;
 
 use super::labels::label;
 use super::wire::{
-    AttributeKind, AttributeValue, Attributes, MessageEvent, MessageKind, Span, SpanStatus, TimeEvent,
+    AttributeKind, AttributeValue, Attributes, MessageEvent, MessageKind, RpcStatus, Span, TimeEvent,
     TimeEvents, Truncatable,
 };
 use crate::tracespan::{Outcome, SpanTemplate, is_sampled, status_of};
@@ -73,7 +73,7 @@ impl TraceTemplate {
         };
         let status = (reported.http_status > 0).then(|| {
             let (code, message) = status_of(reported.http_status);
-            SpanStatus { code, message: message.to_owned() }
+            RpcStatus { code, message: message.to_owned() }
         });
         let span = Span {
             name: format!("{}{:032x}/spans/{span_id}", self.prefix, reported.trace_id),

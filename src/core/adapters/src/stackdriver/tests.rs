@@ -1,15 +1,17 @@
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use mixer_attribute::ValueType;
+use mixer_attribute::{SignedDuration, Value, ValueType};
 use mixer_config::Diagnostics;
 use mixer_engine::adapter::{BoundInstance, Leaf};
 
 use super::params::{
-    BucketsDefinition, ExplicitBuckets, ExponentialBuckets, LinearBuckets, MetricInfo, MetricKind,
-    MetricValue, Params, Trace,
+    BucketsDefinition, ExplicitBuckets, ExponentialBuckets, LinearBuckets, LogInfo, MetricInfo, MetricKind,
+    MetricValue, Params, SinkInfo, Trace,
 };
 use super::*;
-use crate::testing::bound;
+use crate::testing::{bound, instance, ready, test_env};
 
 const METRIC: &str = "m.instance.ns";
 
@@ -112,4 +114,60 @@ fn parameters_are_checked() {
     assert_eq!(without, ["`metricInfo` has no entry for m.instance.ns, which is not sent"]);
     let span = bound("t.instance.ns", "tracespan", "span_tags", &[]);
     assert_eq!(found(&none, &[span]), ["no span is sent, because `trace.sampleProbability` is 0"]);
+}
+
+/// Parameters whose services are all at a port of this machine.
+fn at(port: u16, directory: &Path) -> Params {
+    let key_file = directory.join("user.json");
+    let text = r#"{"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}"#;
+    std::fs::write(&key_file, text).unwrap();
+    let here = format!("http://127.0.0.1:{port}");
+    Params {
+        endpoint: here.clone(),
+        project_id: "p".to_owned(),
+        service_account_path: key_file.display().to_string(),
+        token_endpoint: here.clone(),
+        metadata_endpoint: here,
+        push_interval: SignedDuration::from_millis(10),
+        ..Params::default()
+    }
+}
+
+/// Other configuration waits for builds.
+#[tokio::test]
+async fn a_build_does_not_wait_for_sinks_and_for_the_metadata_server_only_a_second() {
+    // It takes connections, and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let sink_info = Some(SinkInfo { id: "s".to_owned(), ..SinkInfo::default() });
+    let log_info =
+        BTreeMap::from([("l.instance.ns".to_owned(), LogInfo { sink_info, ..LogInfo::default() })]);
+    let params = Params { log_info, ..at(silent.local_addr().unwrap().port(), directory.path()) };
+    let started = Instant::now();
+    let handler = Stackdriver::build(params, Vec::new(), test_env("sinks.istio-system")).await.unwrap();
+    let took = started.elapsed();
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+    handler.close(Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn values_add_up_while_google_is_away_instead_of_waiting_one_by_one() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let directory = tempfile::tempdir().unwrap();
+    let params =
+        Params { metric_info: params(MetricValue::Int64, None).metric_info, ..at(gone, directory.path()) };
+    let instances = vec![metric(ValueType::Int64)];
+    let handler = Stackdriver::build(params, instances, test_env("away.istio-system")).await.unwrap();
+    let sender = || {
+        let all = mixer_delivery::list().into_iter();
+        all.filter(|of| of.detail == "away.istio-system").map(|of| of.status).next().unwrap()
+    };
+    for _ in 0..20 {
+        let values = [Some(Value::Int64(1))];
+        ready(handler.as_report().unwrap().report(&[instance(METRIC, &values)]));
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+    assert_eq!(sender().waiting(), 1, "{:?}", sender());
+    let _ = handler.close(Duration::ZERO).await;
+    assert!(sender().adds_up() && sender().accepted == 2, "{:?}", sender());
 }

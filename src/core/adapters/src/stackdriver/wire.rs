@@ -23,6 +23,24 @@ pub(super) struct CreateTimeSeries {
     pub(super) name: String,
 }
 
+/// `google.monitoring.v3.CreateTimeSeriesError`
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SeriesError {
+    #[prost(message, optional, tag = "1")]
+    pub(super) series: Option<TimeSeries>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) status: Option<RpcStatus>,
+}
+
+/// `google.monitoring.v3.CreateTimeSeriesSummary`
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SeriesSummary {
+    #[prost(int32, tag = "1")]
+    pub(super) points: i32,
+    #[prost(int32, tag = "2")]
+    pub(super) written: i32,
+}
+
 /// `google.monitoring.v3.TimeSeries`
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TimeSeries {
@@ -154,6 +172,17 @@ pub(super) struct WriteLogEntries {
     pub(super) resource: Option<Resource>,
     #[prost(message, repeated, tag = "4")]
     pub(super) entries: Vec<LogEntry>,
+    /// Whether valid entries are written although others are not.
+    #[prost(bool, tag = "5")]
+    pub(super) partial_success: bool,
+}
+
+/// `google.logging.v2.WriteLogEntriesPartialErrors`
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LogErrors {
+    /// By the index of the entry in the request.
+    #[prost(btree_map = "int32, message", tag = "1")]
+    pub(super) errors: BTreeMap<i32, RpcStatus>,
 }
 
 /// `google.logging.v2.LogEntry`
@@ -161,6 +190,9 @@ pub(super) struct WriteLogEntries {
 pub(super) struct LogEntry {
     #[prost(string, optional, tag = "3")]
     pub(super) text_payload: Option<String>,
+    /// By which Google knows an entry that is sent again.
+    #[prost(string, tag = "4")]
+    pub(super) insert_id: String,
     #[prost(message, optional, tag = "7")]
     pub(super) http_request: Option<HttpRequest>,
     #[prost(message, optional, tag = "8")]
@@ -262,7 +294,7 @@ pub(super) struct Span {
     #[prost(message, optional, tag = "9")]
     pub(super) time_events: Option<TimeEvents>,
     #[prost(message, optional, tag = "11")]
-    pub(super) status: Option<SpanStatus>,
+    pub(super) status: Option<RpcStatus>,
     /// `google.protobuf.BoolValue`
     #[prost(message, optional, tag = "12")]
     pub(super) same_process_as_parent: Option<bool>,
@@ -342,7 +374,7 @@ pub(super) enum MessageKind {
 
 /// `google.rpc.Status`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SpanStatus {
+pub(super) struct RpcStatus {
     #[prost(int32, tag = "1")]
     pub(super) code: i32,
     #[prost(string, tag = "2")]

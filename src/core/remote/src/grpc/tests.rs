@@ -58,7 +58,8 @@ async fn statuses_messages_and_pauses_are_those_of_the_server() {
     // google.rpc.Status with RetryInfo of 1.5 s, without padding.
     let info = RetryInfo { retry_delay: Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 }) };
     let any = prost_types::Any { type_url: RETRY_INFO.to_owned(), value: info.encode_to_vec() };
-    let details = Details { details: vec![any] }.encode_to_vec();
+    let other = prost_types::Any { type_url: "type.googleapis.com/a.Kind".to_owned(), value: vec![1, 2] };
+    let details = Details { details: vec![other, any] }.encode_to_vec();
     let details: &'static str = base64::engine::general_purpose::STANDARD_NO_PAD.encode(details).leak();
     let busy: &'static [_] =
         vec![("grpc-status", "8"), ("grpc-message", "too%20much%0Awork"), (DETAILS, details)].leak();
@@ -82,10 +83,15 @@ async fn statuses_messages_and_pauses_are_those_of_the_server() {
     );
     assert_eq!(body, b"\0\0\0\0\x05hello");
     let status = |code, message: &str, retry_after| {
-        Err(GrpcFailure::Status { code, message: message.to_owned(), retry_after })
+        Err(GrpcFailure::Status { code, message: message.to_owned(), retry_after, details: Vec::new() })
     };
-    let pause = Some(Duration::from_millis(1500));
-    assert_eq!(target.call(b"").await, status(Code::ResourceExhausted, "too much work", pause));
+    let busy = GrpcFailure::Status {
+        code: Code::ResourceExhausted,
+        message: "too much work".to_owned(),
+        retry_after: Some(Duration::from_millis(1500)),
+        details: vec![GrpcDetail { kind: "a.Kind".to_owned(), message: vec![1, 2] }],
+    };
+    assert_eq!(target.call(b"").await, Err(busy));
     assert_eq!(target.call(b"").await, status(Code::InvalidArgument, "", None));
     assert!(matches!(target.call(b"").await, Err(GrpcFailure::NoAnswer(why)) if why.contains("grpc-status")));
     assert_eq!(
@@ -96,6 +102,20 @@ async fn statuses_messages_and_pauses_are_those_of_the_server() {
         assert!(matches!(target.call(b"").await, Err(GrpcFailure::NoAnswer(_))));
     }
     assert_eq!(target.call(b"").await, Ok(Bytes::new()));
+}
+
+/// Google names each time series that it did not take.
+#[tokio::test]
+async fn details_may_be_long() {
+    let message = vec![7; 30 << 10];
+    let any = prost_types::Any { type_url: "type.googleapis.com/a.Kind".to_owned(), value: message.clone() };
+    let details = Details { details: vec![any] }.encode_to_vec();
+    let details: &'static str = base64::engine::general_purpose::STANDARD_NO_PAD.encode(details).leak();
+    let trailers: &'static [_] = vec![("grpc-status", "3"), (DETAILS, details)].leak();
+    let (address, _received) = serve(vec![Scripted { trailers, body: b"", ..OK }]).await;
+    let found = target(address).call(b"").await;
+    let Err(GrpcFailure::Status { details, .. }) = found else { panic!("{found:?}") };
+    assert_eq!(details, [GrpcDetail { kind: "a.Kind".to_owned(), message }]);
 }
 
 #[tokio::test]

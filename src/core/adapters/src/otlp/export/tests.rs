@@ -2,8 +2,9 @@ use super::*;
 
 #[test]
 fn statuses_mean_what_the_specification_says() {
-    let of =
-        |code, retry_after| of_call(Err(GrpcFailure::Status { code, message: "x".to_owned(), retry_after }));
+    let of = |code, retry_after| {
+        of_call(Err(GrpcFailure::Status { code, message: "x".to_owned(), retry_after, details: Vec::new() }))
+    };
     let second = Some(Duration::from_secs(1));
     for (code, again) in [
         (GrpcCode::Cancelled, true),
