@@ -4,6 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Family;
@@ -28,6 +30,8 @@ const BATCH: usize = 10_000;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long items wait for others.
 const WAIT: Duration = Duration::from_millis(100);
+/// Longer than any server runs.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Istio Mixer's text.
 const FULL: &str = "dropping span because trace buffer is full -- you should increase the capacity of it";
 
@@ -55,12 +59,13 @@ enum Feed {
 /// Reads the metrics of a handler.
 struct Reader {
     metrics: Vec<Arc<Metric>>,
-    delivery: Delivery<List<Point>>,
+    delivery: Arc<Delivery<List<Point>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Reader {
-    /// Hands over the datapoints of all series, at every interval.
+    /// Hands over the datapoints of all series, at every interval. While the queue is full it waits: what comes meanwhile is in the sums that
+    /// it reads next.
     async fn run(self: Arc<Self>, interval: Duration) {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -68,18 +73,21 @@ impl Reader {
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            self.read();
+            self.read(FOREVER).await;
         }
     }
 
-    /// Hands over the datapoints of all series. The oldest are dropped for those that have no room: what they count is in later ones.
-    fn read(&self) {
-        let millis = i64::try_from(self.clock.unix_time().as_millis()).unwrap_or(i64::MAX);
+    /// Hands over the datapoints of all series, within a limit. Those that find no room by then are dropped and counted.
+    async fn read(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
         for metric in &self.metrics {
             for part in metric.series.parts() {
+                // When it is read, not when the reading began: it may have waited.
+                let millis = i64::try_from(self.clock.unix_time().as_millis()).unwrap_or(i64::MAX);
                 let points = metric.points(part, millis, self.clock.monotonic());
                 if !points.is_empty() {
-                    self.delivery.accept_each(points);
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    self.delivery.accept_each_when_room(points, left).await;
                 }
             }
         }
@@ -123,7 +131,7 @@ impl SignalFxHandler {
             true => None,
             false => {
                 let task = "signalfx metric sender";
-                let delivery = deliver(task, params, usize::MAX, WhenFull::DropOldest, env)?;
+                let delivery = Arc::new(deliver(task, params, usize::MAX, WhenFull::DropNewest, env)?);
                 let reader = Arc::new(Reader { metrics, delivery, clock: Arc::clone(&env.clock) });
                 let (of_task, interval) = (Arc::clone(&reader), params.interval());
                 let handler = &*env.handler_name;
@@ -193,11 +201,14 @@ impl Handler for SignalFxHandler {
         deadline: Duration,
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
-            let metrics = self.reader.as_ref().map(|reader| {
-                reader.read();
-                &reader.delivery
-            });
-            close_all([closing(metrics, deadline), closing(self.spans.as_ref(), deadline)]).await
+            let end = Instant::now() + deadline;
+            if let Some(reader) = &self.reader {
+                // Some time is left for sending them.
+                reader.read(deadline / 2).await;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let metrics = self.reader.as_ref().map(|reader| &*reader.delivery);
+            close_all([closing(metrics, left), closing(self.spans.as_ref(), left)]).await
         })
     }
 }

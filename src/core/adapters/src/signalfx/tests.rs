@@ -341,3 +341,35 @@ fn parameters_are_checked() {
     let text = "tracing_sample_probability: must be between 0.0 and 1.0 inclusive";
     assert_eq!(of(Params { tracing_sample_probability: f64::NAN, ..base() }), text);
 }
+
+/// The same series would be dropped at every interval otherwise, and never arrive.
+#[tokio::test]
+async fn every_series_arrives_although_the_queue_has_room_for_a_few() {
+    const SERIES: usize = 300;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let handler = build(Params { queue_kilobytes: 4, ..params(url, MetricType::Counter) }).await;
+    for number in 0..SERIES {
+        assert_eq!(report(&*handler, Some(Value::Double(1.0)), &format!("service-{number}")), "");
+    }
+    let mut stream = connection(&listener).await;
+    let mut seen = std::collections::BTreeSet::new();
+    let all = async {
+        while seen.len() < SERIES {
+            let (head, mut body) = answer(&mut stream, "200 OK", "\"OK\"").await;
+            if head.contains("content-encoding: gzip") {
+                let mut plain = Vec::new();
+                flate2::read::GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
+                body = plain;
+            }
+            let upload = Upload::decode(&body[..]).unwrap();
+            let service = |point: Point| {
+                let mut dimensions = point.dimensions.into_iter();
+                dimensions.find(|one| one.key.as_deref() == Some("svc_name_x")).unwrap().value.unwrap()
+            };
+            seen.extend(upload.points.into_iter().map(service));
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(10), all).await;
+    assert!(found.is_ok(), "{} of {SERIES} series", seen.len());
+}
