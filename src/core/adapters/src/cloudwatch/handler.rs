@@ -63,7 +63,8 @@ impl CloudWatchHandler {
         let logs = feeds.iter().any(|feed| matches!(feed, Feed::Log(_))).then(|| {
             let target = sending.target("logs", &["LOGS", "CLOUDWATCH_LOGS"], &params.logs_endpoint)?;
             let outage = Outage::new(&env.handler_name);
-            let sender = LogSender::new(target, &params.log_group_name, &params.log_stream_name, outage);
+            let place = (params.log_group_name.as_str(), params.log_stream_name.as_str());
+            let sender = LogSender::new(target, place, Arc::clone(&env.clock), outage);
             Ok::<_, BuildError>(sending.deliver("cloudwatch log sender", EVENTS, EVENT_BYTES, sender))
         });
         let (metrics, logs) = (metrics.transpose()?, logs.transpose()?);

@@ -22,6 +22,9 @@ use crate::outage::Outage;
 const FRESH_MILLIS: i64 = 60_000;
 /// Between the oldest and the newest entry of a request.
 const SPAN_MILLIS: i64 = 24 * 3600 * 1000;
+/// Requests of a batch at most. The service takes entries of the last 14 days and of the next two hours: callers, who choose the times of
+/// their entries, do not get a request for each.
+const REQUESTS: usize = 18;
 
 /// Sends metrics.
 pub(super) struct MetricSender {
@@ -77,6 +80,7 @@ pub(super) struct LogSender {
     group: String,
     stream: String,
     token: Token,
+    clock: Arc<dyn Clock>,
     outage: Outage,
 }
 
@@ -128,8 +132,14 @@ fn parsed(body: &Bytes) -> LogAnswer {
 }
 
 impl LogSender {
-    pub(super) fn new(target: AwsTarget, group: &str, stream: &str, outage: Outage) -> Self {
-        Self { target, group: group.to_owned(), stream: stream.to_owned(), token: Token::Unknown, outage }
+    pub(super) fn new(
+        target: AwsTarget,
+        (group, stream): (&str, &str),
+        clock: Arc<dyn Clock>,
+        outage: Outage,
+    ) -> Self {
+        let (group, stream) = (group.to_owned(), stream.to_owned());
+        Self { target, group, stream, token: Token::Unknown, clock, outage }
     }
 
     async fn call(&mut self, action: &'static str, body: &serde_json::Value) -> AwsAnswer {
@@ -204,14 +214,20 @@ impl LogSender {
 impl AsyncSink<List<Event>> for LogSender {
     async fn deliver(&mut self, batch: &mut List<Event>, tally: &mut Tally) {
         // The service takes entries by their time only, and no more than those of a day at once.
-        let mut events: Vec<&Event> = batch.as_slice().iter().collect();
-        events.sort_by_key(|event| event.at);
-        let mut rest = events.as_slice();
+        let now = i64::try_from(self.clock.now().unix_nanos() / 1_000_000).unwrap_or(i64::MAX);
         let mut lost = None;
+        let items = batch.len();
+        let kept = parts(batch.as_slice(), now);
+        let events: Vec<&Event> = kept.iter().flatten().copied().collect();
+        let is_whole = events.len() == items;
+        if !is_whole {
+            lost = Some("entries are too old or too new for the log service".to_owned());
+        }
+        let mut rest = events.as_slice();
         let mut again = None;
-        while let Some(first) = rest.first() {
-            let of_day = rest.partition_point(|event| event.at.saturating_sub(first.at) < SPAN_MILLIS);
-            let (part, later) = rest.split_at(of_day);
+        for part in &kept {
+            let part = part.as_slice();
+            let later = rest.get(part.len()..).unwrap_or_default();
             match self.put(part).await {
                 Ok(0) => tally.delivered(part.len()),
                 Ok(rejected) => {
@@ -234,7 +250,7 @@ impl AsyncSink<List<Event>> for LogSender {
         }
         if let Some((why, after)) = again {
             // Those that are left, unless it is all of them.
-            let left: Vec<Event> = if rest.len() == events.len() {
+            let left: Vec<Event> = if is_whole && rest.len() == events.len() {
                 Vec::new()
             } else {
                 rest.iter().map(|event| (*event).clone()).collect()
@@ -251,6 +267,32 @@ impl AsyncSink<List<Event>> for LogSender {
             None => self.outage.ended(),
         }
     }
+}
+
+/// Entries in the order of their times, those of at most a day together. Of more parts than [`REQUESTS`], those nearest to now: the service
+/// would leave out all others.
+fn parts(events: &[Event], now: i64) -> Vec<Vec<&Event>> {
+    let mut events: Vec<&Event> = events.iter().collect();
+    events.sort_by_key(|event| event.at);
+    let mut parts = Vec::new();
+    let mut rest = events.as_slice();
+    while let Some(first) = rest.first() {
+        let of_day = rest.partition_point(|event| event.at.saturating_sub(first.at) < SPAN_MILLIS);
+        let (part, later) = rest.split_at(of_day);
+        parts.push(part.to_vec());
+        rest = later;
+    }
+    let distance =
+        |part: &[&Event]| part.iter().map(|event| event.at.abs_diff(now)).min().unwrap_or(u64::MAX);
+    while parts.len() > REQUESTS {
+        // The first or the last one is farthest away.
+        let ends = [parts.first(), parts.last()].map(|part| part.map_or(0, |part| distance(part)));
+        match ends {
+            [first, last] if first > last => drop(parts.remove(0)),
+            _ => drop(parts.pop()),
+        }
+    }
+    parts
 }
 
 /// Whether a body is that of an answer of the metrics service.
@@ -290,7 +332,27 @@ fn watch(outage: &mut Outage, answer: &Answer) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Rejected, is_of_logs, is_of_metrics, no_page};
+    use super::{Answer, Event, REQUESTS, Rejected, SPAN_MILLIS, is_of_logs, is_of_metrics, no_page, parts};
+
+    #[test]
+    fn callers_with_an_entry_a_day_do_not_get_a_request_each() {
+        let of_day = |day: i64| Event { at: day * SPAN_MILLIS, message: "m".into() };
+        let events: Vec<Event> = (0..1000).map(of_day).collect();
+        let now = 500 * SPAN_MILLIS + 1;
+        let found = parts(&events, now);
+        assert_eq!(found.len(), REQUESTS);
+        let days: Vec<i64> = found.iter().flatten().map(|event| event.at / SPAN_MILLIS).collect();
+        assert!(days.is_sorted() && (493..=507).all(|day| days.contains(&day)), "{days:?}");
+        let old = [of_day(3), of_day(1)];
+        let days: Vec<Vec<i64>> = parts(&old, now)
+            .iter()
+            .map(|part| part.iter().map(|event| event.at / SPAN_MILLIS).collect())
+            .collect();
+        assert_eq!(days, [[1], [3]], "few of them are left to the service");
+        let soon = [of_day(1), Event { at: SPAN_MILLIS + 5, message: "n".into() }];
+        assert_eq!(parts(&soon, now).len(), 1);
+        assert!(parts(&[], now).is_empty());
+    }
 
     #[test]
     fn a_page_is_no_answer() {
