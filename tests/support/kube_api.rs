@@ -52,6 +52,8 @@ pub(crate) enum Fault {
     Forbids(&'static str),
     /// Watches end at once.
     EndsWatches,
+    /// Watches get 410, whatever their version.
+    ForgetsVersions,
     /// Answers are cut off after so many bytes.
     CutsOff(usize),
 }
@@ -330,6 +332,7 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
     if *request.method() == Method::GET && asked.query("watch") == "1" {
         return match fault {
             Some(Fault::EndsWatches) => Response::new(Body::empty()),
+            Some(Fault::ForgetsVersions) => failure(410, "Expired", "too old resource version"),
             _ => follow(asked, shared),
         };
     }

@@ -90,6 +90,8 @@ pub struct Reflector<S: Store> {
     random: fastrand::Rng,
     /// Failures in a row.
     failures: u32,
+    /// Whether no watch worked since the last list.
+    is_new: bool,
 }
 
 /// How a watch ended.
@@ -111,6 +113,7 @@ impl<S: Store> Reflector<S> {
             pace: Pace::default(),
             random: fastrand::Rng::new(),
             failures: 0,
+            is_new: false,
         }
     }
 
@@ -144,6 +147,7 @@ impl<S: Store> Reflector<S> {
                     self.store.complete();
                     self.store.publish();
                     self.progress.listed(&version);
+                    self.is_new = true;
                     return version;
                 }
                 // Pages of a version that the server has forgotten meanwhile: one that lasts less long may do.
@@ -198,6 +202,10 @@ impl<S: Store> Reflector<S> {
             Ok(()) => Ended::Follow(version),
             Err(error) if error.is_gone() => {
                 tracing::debug!(objects = %self.selection.resource, "the watch is too old: {error}");
+                if self.is_new {
+                    // A server that has forgotten what it listed a moment ago would be asked for lists all the time.
+                    self.failed(&error).await;
+                }
                 Ended::List
             }
             Err(error) => {
@@ -267,6 +275,7 @@ impl<S: Store> Reflector<S> {
 
     fn works(&mut self) {
         self.failures = 0;
+        self.is_new = false;
         self.progress.works();
     }
 

@@ -326,6 +326,26 @@ async fn an_api_server_that_ends_watches_is_not_asked_all_the_time() {
 }
 
 #[tokio::test]
+async fn an_api_server_that_forgets_what_it_listed_is_not_asked_for_lists_all_the_time() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    api.fail(Some(Fault::ForgetsVersions));
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a"]).await;
+    let before = running.lists();
+    sleep(Duration::from_millis(400)).await;
+    // At 20 to 40 ms.
+    let lists = running.lists() - before;
+    assert!((4..=40).contains(&lists), "{lists}");
+    let why = running.progress.reached().trouble.clone().unwrap().why;
+    assert!(why.contains("too old resource version"), "{why}");
+    api.fail(None);
+    api.put(pod("shop", "b"));
+    running.has(&["shop/a", "shop/b"]).await;
+    until("the trouble is over", || running.progress.reached().trouble.is_none()).await;
+}
+
+#[tokio::test]
 async fn a_store_that_left_something_out_is_filled_when_a_watch_ends() {
     let api = KubeApi::start();
     api.put(pod("shop", "a"));
