@@ -20,6 +20,10 @@ use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
 use mixer_base::budget::Account;
 use mixer_base::metrics::{Counter, Family, Metrics};
 
+/// Leases that made room whose shares are being given back, at most: callers choose how fast they come. What others held is lost, as that of a
+/// server that died.
+const MAX_RETURNS: usize = 4096;
+
 /// How the wait of a call ends: an answer arrived, or none did.
 pub(super) type Woken = Result<(), Failure>;
 
@@ -41,6 +45,8 @@ pub(super) struct Exchange {
     pub(super) request: Request,
     /// What is given back.
     pub(super) returned: i64,
+    /// Of a lease that made room: one of [`MAX_RETURNS`].
+    _return: Option<Arc<()>>,
 }
 
 /// What is to be done in the background.
@@ -83,6 +89,8 @@ pub(super) struct Leases {
     /// At most one entry for each lease, and for each that made room.
     work: Mutex<Vec<Work>>,
     has_work: Notify,
+    /// Each lease that made room and is being given back has a clone.
+    returns: Arc<()>,
     amounts: Amounts,
 }
 
@@ -152,6 +160,7 @@ impl Leases {
             numbers: AtomicU64::new(0),
             work: Mutex::new(Vec::new()),
             has_work: Notify::new(),
+            returns: Arc::default(),
             amounts: Amounts {
                 taken: amounts("taken"),
                 returned: amounts("returned"),
@@ -232,9 +241,19 @@ impl Leases {
             let Some(mut victim) = table.entries.take_victim(now) else { return false };
             table.wake(victim.number, &Ok(()));
             if let Some(exchange) = self.settle(&mut victim, now) {
-                self.push(Work::Send(exchange));
+                self.give_back(exchange);
             }
         }
+    }
+
+    /// Sends the last request of a lease that made room, unless there are too many of them.
+    fn give_back(&self, exchange: Exchange) {
+        // One is that of this table.
+        if Arc::strong_count(&self.returns) > MAX_RETURNS {
+            self.amounts.lost.add(exchange.returned.max(0).cast_unsigned());
+            return;
+        }
+        self.push(Work::Send(Exchange { _return: Some(Arc::clone(&self.returns)), ..exchange }));
     }
 
     /// The request that gives back all that a lease holds.
@@ -251,7 +270,7 @@ impl Leases {
 
     fn exchange(&self, found: Found, entry: &Entry, request: Request, returned: i64) -> Exchange {
         let id = format!("{}-{:x}-{:x}", self.name, entry.number, entry.lease.generation());
-        Exchange { found, window: Arc::clone(&entry.window), id, request, returned }
+        Exchange { found, window: Arc::clone(&entry.window), id, request, returned, _return: None }
     }
 
     fn push(&self, work: Work) {
@@ -432,5 +451,49 @@ impl Table {
             // A call that timed out does not wait any more.
             let _ = call.send(woken.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mixer_base::budget::Share;
+
+    use super::super::scripts::Window;
+    use super::*;
+
+    fn window() -> Arc<LeasedWindow> {
+        let key = || b"key".to_vec();
+        let (meta, data, leases) = (key(), key(), key());
+        let (window, length) = (Window::Fixed, 3_600_000_000_000);
+        Arc::new(LeasedWindow { meta, data, leases, window, length, max_amount: 1000, lease: 1_000_000_000 })
+    }
+
+    /// A caller whose calls are all of other windows, while Redis answers nothing.
+    #[tokio::test]
+    async fn leases_that_make_room_are_given_back_up_to_a_number() {
+        let share = Arc::new(Share::new(64 << 10));
+        let leases = Leases::new(&Arc::new(share.open()), &Metrics::default(), "h");
+        let mut under_way = Vec::new();
+        let mut now = 1;
+        for number in 0..3 * MAX_RETURNS {
+            now += 1;
+            let called = leases.call(number.to_string().as_bytes(), 1, false, true, now, window);
+            assert!(matches!(called, Called::Waits(..)), "{called:?}");
+            for work in leases.work().await {
+                match work {
+                    Work::Look(found) => {
+                        let next = leases.look(found, now, 1_000_000_000, None);
+                        assert!(matches!(next, Next::Send(_)), "{next:?}");
+                    }
+                    Work::Send(exchange) => under_way.push(exchange),
+                }
+            }
+        }
+        assert_eq!(under_way.len(), MAX_RETURNS);
+        // There is room for others once these are answered.
+        under_way.clear();
+        now += 1;
+        let _ = leases.call(b"another", 1, false, true, now, window);
+        assert!(leases.work().await.iter().any(|work| matches!(work, Work::Send(_))));
     }
 }
