@@ -124,7 +124,7 @@ def rpc(service, name, kind):
         except Exception as error:
             stand.tell(error=repr(error), **line)
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not valid")
-        # A handler waits for its sinks for a moment only.
+        # What is answered so is counted for what is reported.
         is_sink = name.endswith("Sink")
         if not is_sink and first("busy"):
             stand.tell(outcome="busy", **line)
