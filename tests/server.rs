@@ -7,6 +7,8 @@ mod support;
 
 #[path = "server/adapter_examples.rs"]
 mod adapter_examples;
+#[path = "server/adapter_failures.rs"]
+mod adapter_failures;
 #[path = "server/answers.rs"]
 mod answers;
 #[path = "server/certificates.rs"]

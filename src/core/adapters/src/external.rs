@@ -10,7 +10,7 @@ mod session;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -20,6 +20,7 @@ use prost::Message as _;
 use crate::AdapterOptions;
 use crate::bypass::{check_result, duration};
 use connection::Connection;
+use mixer_attribute::SignedDuration;
 use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
 use mixer_engine::adapter::{
@@ -104,6 +105,7 @@ struct Process {
     /// Number of the next call.
     calls: AtomicU64,
     timeout: Option<Duration>,
+    as_istio_mixer: bool,
     session: Option<session::Session>,
     health: Arc<Health>,
 }
@@ -111,12 +113,15 @@ struct Process {
 /// Whether the last call failed.
 #[derive(Debug, Default)]
 struct Health {
+    /// Number of calls that were answered.
+    answered: AtomicU64,
     is_failing: AtomicBool,
     trouble: Mutex<Option<String>>,
 }
 
 impl Health {
     fn succeeded(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
         if self.is_failing.load(Ordering::Relaxed) {
             self.is_failing.store(false, Ordering::Relaxed);
             *self.trouble.lock() = None;
@@ -126,6 +131,35 @@ impl Health {
     fn failed(&self, text: &str) {
         *self.trouble.lock() = Some(text.to_owned());
         self.is_failing.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A call that waits for its answer. If it is dropped, its caller has left.
+struct Waiting<'h> {
+    health: &'h Health,
+    since: Instant,
+    /// What had been answered when it began.
+    answered: u64,
+}
+
+impl<'h> Waiting<'h> {
+    fn begin(health: &'h Health) -> Self {
+        Self { health, since: Instant::now(), answered: health.answered.load(Ordering::Relaxed) }
+    }
+
+    /// Whatever the answer, there is one.
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // A caller who leaves while others are answered says nothing about the adapter.
+        if self.health.answered.load(Ordering::Relaxed) == self.answered {
+            self.health
+                .failed(&format!("no answer within {:?}, after which the caller left", self.since.elapsed()));
+        }
     }
 }
 
@@ -162,7 +196,8 @@ impl Process {
         let instances = bind(&instances, as_istio_mixer)?;
         // Ids of several handlers of one adapter do not collide.
         let calls = AtomicU64::new(std::hash::RandomState::new().hash_one(&*env.handler_name) >> 1);
-        Ok(Self { connection, instances, config, calls, timeout, session, health: Arc::default() })
+        let health = Arc::default();
+        Ok(Self { connection, instances, config, calls, timeout, as_istio_mixer, session, health })
     }
 
     fn bound(&self, instance: &Instance<'_>) -> Result<&Bound, HandlerError> {
@@ -216,7 +251,9 @@ impl Process {
         let timeout = self.timeout;
         Reply::Later(Box::pin(async move {
             let path = target.path.clone();
-            let answer = connection.call(path, request, timeout).await;
+            let waiting = Waiting::begin(&health);
+            let answer = connection.call(path, &request, timeout).await;
+            waiting.end();
             let result = answer.and_then(|answer| read(answer, &target));
             match result {
                 Ok(result) => {
@@ -321,7 +358,9 @@ impl HandleReport for Process {
         };
         request.extend_from_slice(&self.config);
         self.put_id(&mut request);
-        let reply = self.call(&target, request, |_, _| Ok(()));
+        let reply = self.call(&target, request, |answer, _| {
+            model::ReportResult::decode(answer).map(drop).map_err(|error| undecodable(&error))
+        });
         if errors.is_empty() {
             return reply;
         }
@@ -354,6 +393,7 @@ impl HandleQuota for Process {
         let name = instance.name.to_owned();
         let quota = model::QuotaRequest { quotas: [(name.clone(), params)].into() };
         put_bytes(4, &quota.encode_to_vec(), &mut request);
+        let (amount, is_bounded) = (call.amount, !self.as_istio_mixer);
         self.call(&bound.target, request, move |answer, _| {
             let answer = model::QuotaResult::decode(answer).map_err(|error| undecodable(&error))?;
             let Some(granted) = answer.quotas.get(&name) else {
@@ -363,8 +403,15 @@ impl HandleQuota for Process {
                     "remote server did not respond with the requested quota '{name}'. quotas granted: {names}"
                 ));
             };
-            let valid_duration = duration(granted.valid_duration);
-            Ok(QuotaResult { granted: granted.granted_amount, valid_duration })
+            let (valid_duration, granted) = (duration(granted.valid_duration), granted.granted_amount);
+            Ok(match is_bounded {
+                false => QuotaResult { granted, valid_duration },
+                // No more than was asked for, and nothing is taken back.
+                true => QuotaResult {
+                    granted: granted.clamp(amount.min(0), amount.max(0)),
+                    valid_duration: valid_duration.max(SignedDuration::ZERO),
+                },
+            })
         })
     }
 }

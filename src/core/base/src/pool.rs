@@ -84,6 +84,8 @@ pub struct PoolStatus {
     pub in_flight: usize,
     /// Calls that wait for a permit.
     pub queued: usize,
+    /// Most calls that may wait.
+    pub queue: usize,
     /// Calls refused so far.
     pub refused: u64,
 }
@@ -149,7 +151,13 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         let state = self.state.lock();
         let PoolFull { in_flight, queued } = state.fill(&self.permits);
-        PoolStatus { limit: state.limit, in_flight, queued, refused: state.refused }
+        PoolStatus {
+            limit: state.limit,
+            in_flight,
+            queued,
+            queue: self.options.queue,
+            refused: state.refused,
+        }
     }
 
     /// Completes a call that started at `started`.

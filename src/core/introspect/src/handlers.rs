@@ -55,15 +55,19 @@ impl From<&QueueStatus> for Queue {
     }
 }
 
-/// Asynchronous calls of a handler.
-fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
-    let has_any = pool.in_flight > 0 || pool.refused > 0;
-    has_any.then(|| QueueStatus {
-        name: "calls in flight".to_owned(),
-        length: pool.in_flight + pool.queued,
-        capacity: pool.limit,
-        dropped: pool.refused,
-    })
+/// Asynchronous calls of a handler: in flight, and queued.
+fn waiting(pool: PoolStatus) -> Vec<QueueStatus> {
+    let PoolStatus { limit, in_flight, queued, queue, refused } = pool;
+    if in_flight == 0 && refused == 0 {
+        return Vec::new();
+    }
+    let status = |name: &str, length, capacity, dropped| QueueStatus {
+        name: name.to_owned(),
+        length,
+        capacity,
+        dropped,
+    };
+    vec![status("calls in flight", in_flight, limit, 0), status("queued calls", queued, queue, refused)]
 }
 
 /// Call statistics of a handler.

@@ -1,28 +1,39 @@
-//! Calls of gRPC while a caller waits: one connection to one server, any method, messages as bytes.
+//! Calls of gRPC while a caller waits: any method of one server, messages as bytes.
 //!
-//! Unlike [`GrpcTarget`](crate::GrpcTarget), which delivers batches, a call is never tried again, and fails at once while there is no
-//! connection.
+//! Unlike [`GrpcTarget`](crate::GrpcTarget), which delivers batches, a call is never tried again once the server may have seen it, and
+//! fails at once while there is no connection.
+//!
+//! Every runtime has a connection of its own, and drives it: a call wakes no other thread.
 
-use std::fmt;
+mod link;
+mod place;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::client::SendRequest;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
 use http::uri::PathAndQuery;
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use tokio::net::TcpStream;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::metadata::{AsciiMetadataValue, MetadataKey};
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
+use tonic::{Code, Status};
 
 use crate::RemoteError;
-use crate::tls::ReloadedTls;
+use crate::grpc::of_http;
+use link::Links;
 use mixer_net::tls::ClientTlsOptions;
+use place::Place;
 
-/// How often an idle connection with calls in flight is probed, and how long it may take to answer.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+/// The bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+/// The metadata of every call.
+const METADATA: [(HeaderName, HeaderValue); 3] = [
+    (TE, HeaderValue::from_static("trailers")),
+    (CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
+    (USER_AGENT, HeaderValue::from_static("grpc-rust-mixer")),
+];
+/// The longest timeout that can be sent: eight digits of hours.
+const LONGEST: u128 = 99_999_999;
 
 /// How to reach a server.
 #[derive(Debug, Clone)]
@@ -49,56 +60,55 @@ impl ChannelOptions {
     }
 }
 
-/// A server that is called. A clone shares the connection, which is made when the first call needs it.
-#[derive(Clone)]
+/// A server that is called. A clone shares the connections, which are made when a call needs them.
+#[derive(Debug, Clone)]
 pub struct GrpcChannel {
-    client: tonic::client::Grpc<Channel>,
     address: Arc<str>,
+    place: Arc<Place>,
+    links: Arc<Links>,
+    max_answer: usize,
 }
 
-impl fmt::Debug for GrpcChannel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrpcChannel").field("address", &self.address).finish_non_exhaustive()
+/// What is sent.
+struct Call {
+    path: PathAndQuery,
+    header: Option<(HeaderName, HeaderValue)>,
+    deadline: Option<Duration>,
+    /// With its prefix.
+    message: Bytes,
+}
+
+impl Call {
+    fn request(&self, place: &Place) -> Result<Request<()>, Status> {
+        let mut headers = HeaderMap::with_capacity(METADATA.len() + 2);
+        headers.extend(METADATA);
+        if let Some(deadline) = self.deadline {
+            headers.insert("grpc-timeout", timeout(deadline));
+        }
+        if let Some((name, value)) = &self.header {
+            headers.insert(name, value.clone());
+        }
+        let mut request = Request::new(());
+        *request.method_mut() = Method::POST;
+        *request.version_mut() = Version::HTTP_2;
+        *request.uri_mut() = place.uri(self.path.clone())?;
+        *request.headers_mut() = headers;
+        Ok(request)
     }
 }
 
 impl GrpcChannel {
-    /// Checks the address and loads the certificates; opens no connection. Called on the runtime that drives the connection.
+    /// Checks the address and loads the certificates; opens no connection.
     ///
     /// Errors: an invalid address, or a certificate that cannot be used.
     pub fn new(options: &ChannelOptions) -> Result<Self, RemoteError> {
-        let address = options.address.as_str();
-        let address = address
-            .strip_prefix("dns:///")
-            .or_else(|| address.strip_prefix("passthrough:///"))
-            .unwrap_or(address);
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
-        let invalid =
-            |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{address}`: {why}"));
-        let uri = match address {
-            "" => return Err(invalid(&"it is empty")),
-            port if port.starts_with(':') => format!("{scheme}://localhost{port}"),
-            socket if socket.starts_with("unix:") => socket.to_owned(),
-            other => format!("{scheme}://{other}"),
-        };
-        let endpoint = Endpoint::from_shared(uri).map_err(|error| invalid(&error))?;
-        let endpoint = endpoint
-            .connect_timeout(options.connect_timeout)
-            .http2_keep_alive_interval(KEEP_ALIVE.0)
-            .keep_alive_timeout(KEEP_ALIVE.1);
-        let channel = match &options.tls {
-            None => endpoint.connect_lazy(),
-            Some(tls) => {
-                let host = endpoint.uri().host().unwrap_or_default();
-                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let port = endpoint.uri().port_u16().unwrap_or(443);
-                let tls = Arc::new(Mutex::new(ReloadedTls::load(tls, &host, &[b"h2"])?));
-                let connector = tower::service_fn(move |_| connect(host.clone(), port, Arc::clone(&tls)));
-                endpoint.connect_with_connector_lazy(connector)
-            }
-        };
-        let client = tonic::client::Grpc::new(channel).max_decoding_message_size(options.max_answer);
-        Ok(Self { client, address: options.address.as_str().into() })
+        let place = Place::new(&options.address, options.tls.as_ref(), options.connect_timeout)?;
+        Ok(Self {
+            address: options.address.as_str().into(),
+            place: Arc::new(place),
+            links: Arc::default(),
+            max_answer: options.max_answer,
+        })
     }
 
     /// The address, as configured.
@@ -108,70 +118,194 @@ impl GrpcChannel {
 
     /// Calls a method.
     ///
-    /// Errors: the status of the server; UNAVAILABLE without a connection.
+    /// Errors: the status of the server; UNAVAILABLE without a connection; DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED for an answer that is too
+    /// long.
     pub async fn call(
         &self,
         path: PathAndQuery,
-        message: Vec<u8>,
-        header: Option<(MetadataKey<tonic::metadata::Ascii>, AsciiMetadataValue)>,
+        message: &[u8],
+        header: Option<(HeaderName, HeaderValue)>,
         deadline: Option<Duration>,
     ) -> Result<Bytes, Status> {
-        let mut client = self.client.clone();
-        let mut request = Request::new(message);
-        if let Some((name, value)) = header {
-            request.metadata_mut().insert(name, value);
-        }
-        if let Some(deadline) = deadline {
-            request.set_timeout(deadline);
-        }
-        let call = async move {
-            client.ready().await.map_err(|error| unavailable(&error))?;
-            client.unary(request, path, Raw).await
-        };
-        let answer = match deadline {
-            None => call.await,
-            Some(deadline) => tokio::time::timeout(deadline, call)
+        let length = u32::try_from(message.len())
+            .map_err(|_| Status::resource_exhausted("the request has more than 4 GiB"))?;
+        let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+        framed.put_u8(0);
+        framed.put_u32(length);
+        framed.put_slice(message);
+        let call = Call { path, header, deadline, message: framed.freeze() };
+        let answer = self.exchange(&call);
+        match deadline {
+            None => answer.await,
+            Some(deadline) => tokio::time::timeout(deadline, answer)
                 .await
                 .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("no answer within {deadline:?}")))),
-        };
-        answer.map(tonic::Response::into_inner)
-    }
-}
-
-fn unavailable(error: &dyn std::error::Error) -> Status {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
         }
-        source = cause.source();
     }
-    Status::unavailable(text)
+
+    /// Sends a request and reads its answer; once more if the server says that it has not begun it.
+    async fn exchange(&self, call: &Call) -> Result<Bytes, Status> {
+        let sender = self.links.sender(&self.place).await?;
+        let answered = match self.attempt(sender, call.request(&self.place)?, call.message.clone()).await {
+            Err(error) if was_not_begun(&error) => {
+                let sender = self.links.sender(&self.place).await?;
+                self.attempt(sender, call.request(&self.place)?, call.message.clone()).await
+            }
+            answered => answered,
+        };
+        answered.map_err(|error| status_of(&error))?
+    }
+
+    async fn attempt(
+        &self,
+        mut sender: SendRequest<Bytes>,
+        request: Request<()>,
+        message: Bytes,
+    ) -> Result<Result<Bytes, Status>, h2::Error> {
+        let (response, mut body) = sender.send_request(request, false)?;
+        body.send_data(message, true)?;
+        let (head, mut body) = response.await?.into_parts();
+        if let Some(status) = Status::from_header_map(&head.headers) {
+            // Without a message.
+            return Ok(Err(failure(status)));
+        }
+        if let Some(status) = not_grpc(head.status, &head.headers) {
+            return Ok(Err(status));
+        }
+        let mut answer = Received::default();
+        while let Some(chunk) = body.data().await {
+            let chunk = chunk?;
+            body.flow_control().release_capacity(chunk.len())?;
+            answer.add(chunk);
+            if let Some(status) = too_long(answer.so_far(), self.max_answer) {
+                return Ok(Err(status));
+            }
+        }
+        let answer = answer.into_bytes();
+        let trailers = body.trailers().await?.unwrap_or_default();
+        Ok(match Status::from_header_map(&trailers) {
+            Some(status) if status.code() == Code::Ok => message_of(&answer),
+            Some(status) => Err(status),
+            None => Err(Status::internal("server closed the stream without sending trailers")),
+        })
+    }
 }
 
-async fn connect(
-    host: String,
-    port: u16,
-    tls: Arc<Mutex<ReloadedTls>>,
-) -> std::io::Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>> {
-    let stream = TcpStream::connect((host.as_str(), port)).await?;
-    stream.set_nodelay(true)?;
-    let current = {
-        let mut tls = tls.lock();
-        tls.refresh();
-        tls.current().clone()
+/// The body of an answer, which usually comes in one piece.
+#[derive(Debug, Default)]
+struct Received {
+    first: Bytes,
+    /// Everything, once there is a second piece.
+    all: Vec<u8>,
+}
+
+impl Received {
+    fn add(&mut self, piece: Bytes) {
+        match (self.first.is_empty(), self.all.is_empty()) {
+            (true, true) => self.first = piece,
+            (false, true) => self.all = [std::mem::take(&mut self.first), piece].concat(),
+            (_, false) => self.all.extend_from_slice(&piece),
+        }
+    }
+
+    fn so_far(&self) -> &[u8] {
+        if self.all.is_empty() { &self.first } else { &self.all }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
+    }
+}
+
+/// The status of an answer that is one but has no message.
+fn failure(status: Status) -> Status {
+    match status.code() {
+        Code::Ok => Status::internal("the server sent no message"),
+        _ => status,
+    }
+}
+
+/// The status of an answer that is none of gRPC.
+fn not_grpc(status: StatusCode, headers: &HeaderMap) -> Option<Status> {
+    if status != StatusCode::OK {
+        return Some(Status::new(
+            of_http(status),
+            format!("unexpected HTTP status code received from server: {status}"),
+        ));
+    }
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let is_grpc = kind.starts_with(b"application/grpc");
+    (!is_grpc).then(|| {
+        let kind = crate::answer::foreign(&String::from_utf8_lossy(kind));
+        Status::unknown(format!("unexpected content-type {kind:?}"))
+    })
+}
+
+/// The status of an answer of which enough is there to see that it is too long.
+fn too_long(answer: &[u8], most: usize) -> Option<Status> {
+    let announced = answer.get(1..PREFIX).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
+    let announced = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let length = announced.max(answer.len().saturating_sub(PREFIX));
+    (length > most).then(|| {
+        Status::resource_exhausted(format!("grpc: received message larger than max ({length} vs. {most})"))
+    })
+}
+
+/// The only message of an answer.
+fn message_of(answer: &Bytes) -> Result<Bytes, Status> {
+    let (compressed, length) = match answer.first_chunk::<PREFIX>() {
+        None => return Err(Status::internal("the server sent no message")),
+        Some([compressed, length @ ..]) => (*compressed, u32::from_be_bytes(*length)),
     };
-    let stream = tokio_rustls::TlsConnector::from(current.config).connect(current.name, stream).await?;
-    Ok(TokioIo::new(stream))
+    if compressed != 0 {
+        return Err(Status::internal("grpc: compressed flag set with identity or empty encoding"));
+    }
+    let message = answer.slice(PREFIX..);
+    match usize::try_from(length) {
+        Ok(length) if length == message.len() => Ok(message),
+        Ok(length) if length < message.len() => {
+            Err(Status::internal("the server sent more than one message"))
+        }
+        _ => Err(Status::internal("unexpected EOF")),
+    }
+}
+
+/// Whether the server says that nothing of a call has begun: the stream was refused, or is above those of a graceful GOAWAY.
+fn was_not_begun(error: &h2::Error) -> bool {
+    let is_graceful = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (is_graceful || is_refused)
+}
+
+/// <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#errors>
+fn status_of(error: &h2::Error) -> Status {
+    let text = error.to_string();
+    if error.is_io() || error.is_go_away() {
+        return Status::unavailable(text);
+    }
+    match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => Status::unavailable(text),
+        Some(h2::Reason::CANCEL) => Status::cancelled(text),
+        Some(h2::Reason::ENHANCE_YOUR_CALM) => Status::resource_exhausted(text),
+        Some(h2::Reason::INADEQUATE_SECURITY) => Status::permission_denied(text),
+        _ => Status::internal(text),
+    }
+}
+
+/// A timeout as gRPC writes it: at most eight digits and a unit.
+fn timeout(timeout: Duration) -> HeaderValue {
+    let nanos = timeout.as_nanos();
+    let units = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000), ("H", 3_600_000_000_000)];
+    let fitting = units.into_iter().find(|(_, unit)| nanos / unit <= LONGEST);
+    let (unit, count) = fitting.map_or(("H", LONGEST), |(unit, size)| (unit, nanos / size));
+    HeaderValue::try_from(format!("{count}{unit}")).unwrap_or(HeaderValue::from_static("99999999H"))
 }
 
 /// The text of a failed call, as Go's library prints it: `rpc error: code = Unknown desc = no`.
 pub fn grpc_error_text(status: &Status) -> String {
     let code = match status.code() {
-        tonic::Code::Ok => "OK".to_owned(),
-        tonic::Code::Cancelled => "Canceled".to_owned(),
+        Code::Ok => "OK".to_owned(),
+        Code::Cancelled => "Canceled".to_owned(),
         // The other names are equal to Go's.
         other => format!("{other:?}"),
     };
@@ -187,41 +321,15 @@ pub fn grpc_error_text(status: &Status) -> String {
     text
 }
 
-/// Messages as they are encoded.
-#[derive(Debug, Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Bytes;
-    type Encoder = Raw;
-    type Decoder = Raw;
-
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-
-    fn decoder(&mut self) -> Raw {
-        Raw
+impl Place {
+    /// The URI of a method.
+    fn uri(&self, path: PathAndQuery) -> Result<Uri, Status> {
+        let mut parts = http::uri::Parts::default();
+        (parts.scheme, parts.authority) = (Some(self.scheme.clone()), Some(self.authority.clone()));
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|error| Status::internal(error.to_string()))
     }
 }
 
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, message: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put_slice(&message);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        let len = bytes.remaining();
-        Ok(Some(bytes.copy_to_bytes(len)))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -134,7 +134,7 @@ fn length_of(bytes: &[u8]) -> Option<usize> {
 }
 
 /// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>
-fn of_http(status: StatusCode) -> Code {
+pub(crate) fn of_http(status: StatusCode) -> Code {
     match status.as_u16() {
         400 => Code::Internal,
         401 => Code::Unauthenticated,

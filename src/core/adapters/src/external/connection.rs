@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
-use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey};
 
 use mixer_config::FieldPath;
 use mixer_engine::snapshot::decode::{
@@ -21,6 +21,10 @@ use mixer_remote::{
 const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Switches the comparison of URIs in certificates off.
 const ANY_PEER: &str = "BYPASS_OOP_MTLS_SAN_VERIFICATION";
+/// Most bytes of the text of a failed call.
+const MAX_TEXT: usize = 1024;
+/// Most bytes of an answer, except as Istio Mixer: a call is answered by a status and a few values.
+const MAX_ANSWER: usize = 256 << 10;
 const NO_TOKEN: &str = "failed build tls dial option: cannot get grpc per rpc credentials";
 
 /// What calls go through.
@@ -33,7 +37,7 @@ pub(super) struct Connection {
 /// The credential of each call.
 #[derive(Debug)]
 struct Credentials {
-    header: MetadataKey<Ascii>,
+    header: HeaderName,
     /// Written before the token.
     prefix: &'static str,
     token: Token,
@@ -101,6 +105,9 @@ impl Connection {
         } else if let Some(Authentication { mutual: Some(mutual), .. }) = &settings.authentication {
             options.tls = Some(mutual_tls(mutual)?);
         }
+        if !as_istio_mixer {
+            options.max_answer = MAX_ANSWER;
+        }
         let channel = GrpcChannel::new(&options).map_err(|error| error.to_string())?;
         Ok(Self { channel, credentials })
     }
@@ -113,12 +120,12 @@ impl Connection {
     pub(super) async fn call(
         &self,
         path: PathAndQuery,
-        request: Vec<u8>,
+        request: &[u8],
         timeout: Option<Duration>,
     ) -> Result<Bytes, String> {
         let Some(credentials) = &self.credentials else {
             let answer = self.channel.call(path, request, None, timeout).await;
-            return answer.map_err(|status| grpc_error_text(&status));
+            return answer.map_err(|status| shortened(grpc_error_text(&status)));
         };
         let token = credentials.token().await?;
         let answer = self.channel.call(path, request, Some(credentials.header(&token)?), timeout).await;
@@ -126,9 +133,18 @@ impl Connection {
             if status.code() == GrpcCode::Unauthenticated {
                 credentials.refused(&token);
             }
-            grpc_error_text(&status)
+            shortened(grpc_error_text(&status))
         })
     }
+}
+
+/// The text of an adapter as callers, logs and ControlZ get it.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        text.push('…');
+    }
+    text
 }
 
 /// Whether the text of a failed call says that the server has no such method.
@@ -152,8 +168,8 @@ impl Credentials {
         }
     }
 
-    fn header(&self, token: &Secret) -> Result<(MetadataKey<Ascii>, AsciiMetadataValue), String> {
-        let mut value = AsciiMetadataValue::try_from(format!("{}{}", self.prefix, token.expose()))
+    fn header(&self, token: &Secret) -> Result<(HeaderName, HeaderValue), String> {
+        let mut value = HeaderValue::try_from(format!("{}{}", self.prefix, token.expose()))
             .map_err(|_| unauthenticated("the token has a character that no header can have"))?;
         value.set_sensitive(true);
         Ok((self.header.clone(), value))
@@ -203,23 +219,30 @@ fn mutual_tls(mutual: &Mutual) -> Result<ClientTlsOptions, String> {
 }
 
 fn credentials_of(tls: &Tls, as_istio_mixer: bool) -> Result<Credentials, String> {
-    let authorization = || MetadataKey::from_static("authorization");
     if let (None, Some(oauth)) = (&tls.token_path, &tls.oauth) {
         let token = Token::OAuth(Arc::new(oauth_tokens(oauth, as_istio_mixer)?));
-        return Ok(Credentials { header: authorization(), prefix: "Bearer ", token });
+        return Ok(Credentials { header: AUTHORIZATION, prefix: "Bearer ", token });
     }
     let path = tls.token_path.as_deref().unwrap_or_default();
     opened(path)?;
     let token = Token::File(Credential::from_file(path).map_err(|error| error.to_string())?);
     let (header, prefix) = match (&tls.custom_header, &tls.auth_header) {
         (Some(name), _) => {
-            let header = MetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes());
-            (header.map_err(|_| format!("`{name}` is no name of a header"))?, "")
+            let header = HeaderName::from_bytes(name.as_bytes()).ok().filter(may_have_a_token);
+            (header.ok_or_else(|| format!("`{name}` is no name of a header that can have a token"))?, "")
         }
-        (None, Some(AuthHeader::Bearer)) => (authorization(), "Bearer "),
-        (None, _) => (authorization(), ""),
+        (None, Some(AuthHeader::Bearer)) => (AUTHORIZATION, "Bearer "),
+        (None, _) => (AUTHORIZATION, ""),
     };
     Ok(Credentials { header, prefix, token })
+}
+
+/// Whether a header is neither one of gRPC itself nor binary.
+fn may_have_a_token(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    !name.starts_with("grpc-")
+        && !name.ends_with("-bin")
+        && !matches!(name, "te" | "content-type" | "user-agent")
 }
 
 fn oauth_tokens(oauth: &OAuth, as_istio_mixer: bool) -> Result<OAuthTokens, String> {

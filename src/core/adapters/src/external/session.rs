@@ -85,6 +85,6 @@ async fn call<T: Message + Default>(
     timeout: Duration,
 ) -> Result<T, String> {
     let path = PathAndQuery::from_static(path);
-    let answer = connection.call(path, request.encode_to_vec(), Some(timeout)).await?;
+    let answer = connection.call(path, &request.encode_to_vec(), Some(timeout)).await?;
     T::decode(answer).map_err(|error| super::undecodable(&error))
 }

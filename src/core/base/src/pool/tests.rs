@@ -24,11 +24,11 @@ async fn permits_are_granted_in_order_and_the_queue_is_bounded() {
         tokio::task::yield_now().await;
     }
     assert_eq!(pool.enter().await.unwrap_err(), PoolFull { in_flight: 1, queued: 2 });
-    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 2, refused: 1 });
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 2, queue: 2, refused: 1 });
     drop(first);
     assert_eq!((came.recv().await, came.recv().await), (Some(0), Some(1)));
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 0, queued: 0, refused: 1 });
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 0, queued: 0, queue: 2, refused: 1 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn a_granted_permit_is_in_flight_and_is_returned_by_a_cancelled_caller() {
     let mut second = Box::pin(pool.enter());
     assert!(futures_util::poll!(second.as_mut()).is_pending());
     drop(first);
-    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 0, refused: 0 });
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 0, queue: 1, refused: 0 });
     // The place in the queue is free although the second caller has not run.
     let mut third = Box::pin(pool.enter());
     assert!(futures_util::poll!(third.as_mut()).is_pending());
@@ -86,7 +86,7 @@ async fn a_granted_permit_is_in_flight_and_is_returned_by_a_cancelled_caller() {
     drop(second);
     assert_eq!(pool.status().in_flight, 1);
     let third = third.await.unwrap();
-    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 0, refused: 1 });
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 0, queue: 1, refused: 1 });
     drop(third);
     assert_eq!(pool.status().in_flight, 0);
     assert_eq!(pool.permits.available_permits(), 1);

@@ -129,7 +129,8 @@ impl Combiner {
         }
         let (valid_duration, valid_use_count) = match self.validity {
             _ if self.covered_failure => (SignedDuration::ZERO, 0),
-            Some(validity) => validity,
+            // To proxies, a negative use count would mean that there is no limit.
+            Some((duration, uses)) => (duration.max(SignedDuration::ZERO), uses.max(0)),
             None => (DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT),
         };
         let directive = direct_response(&self.status);

@@ -1,0 +1,112 @@
+//! Where a server is, and how it is connected to.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::uri::{Authority, Scheme};
+use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::RemoteError;
+use crate::tls::ReloadedTls;
+use mixer_net::tls::ClientTlsOptions;
+
+/// A connection is probed after this time without a word from the server, and given up if what was sent is not acknowledged for as long.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// An address, and the TLS of its connections.
+pub(super) struct Place {
+    pub(super) scheme: Scheme,
+    pub(super) authority: Authority,
+    target: Target,
+    tls: Option<Arc<Mutex<ReloadedTls>>>,
+    connect_timeout: Duration,
+}
+
+enum Target {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// What a connection reads and writes.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("authority", &self.authority).finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    /// Checks the address and loads the certificates. Errors: an invalid address, or a certificate that cannot be used.
+    pub(super) fn new(
+        address: &str,
+        tls: Option<&ClientTlsOptions>,
+        connect_timeout: Duration,
+    ) -> Result<Self, RemoteError> {
+        let address = address
+            .strip_prefix("dns:///")
+            .or_else(|| address.strip_prefix("passthrough:///"))
+            .unwrap_or(address);
+        let invalid =
+            |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{address}`: {why}"));
+        if address.is_empty() {
+            return Err(invalid(&"it is empty"));
+        }
+        let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        if let Some(path) = address.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if tls.is_some() {
+                return Err(invalid(&"a socket of this machine has no TLS"));
+            }
+            let authority = Authority::from_static("localhost");
+            let target = Target::Unix(path.into());
+            return Ok(Self { scheme, authority, target, tls: None, connect_timeout });
+        }
+        let full = if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() };
+        let authority = Authority::try_from(full).map_err(|error| invalid(&error))?;
+        let default = if tls.is_some() { 443 } else { 80 };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls = match tls {
+            None => None,
+            Some(tls) => Some(Arc::new(Mutex::new(ReloadedTls::load(tls, &host, &[b"h2"])?))),
+        };
+        let target = Target::Tcp { host, port: authority.port_u16().unwrap_or(default) };
+        Ok(Self { scheme, authority, target, tls, connect_timeout })
+    }
+
+    /// A new connection. Errors: the text for operators.
+    pub(super) async fn connect(&self) -> Result<Box<dyn Stream>, String> {
+        match tokio::time::timeout(self.connect_timeout, self.open()).await {
+            Ok(opened) => opened.map_err(|error| format!("cannot connect: {error}")),
+            Err(_) => Err(format!("cannot connect: no connection within {:?}", self.connect_timeout)),
+        }
+    }
+
+    async fn open(&self) -> io::Result<Box<dyn Stream>> {
+        let (host, port) = match &self.target {
+            Target::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+            Target::Tcp { host, port } => (host.as_str(), *port),
+        };
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 4))?;
+        socket.set_tcp_user_timeout(Some(SILENCE))?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let current = {
+            let mut tls = tls.lock();
+            tls.refresh();
+            tls.current().clone()
+        };
+        let stream = tokio_rustls::TlsConnector::from(current.config).connect(current.name, stream).await?;
+        Ok(Box::new(stream))
+    }
+}

@@ -1,0 +1,71 @@
+use super::*;
+
+#[test]
+fn timeouts_have_eight_digits_at_most() {
+    for (duration, text) in [
+        (Duration::from_nanos(5), "5n"),
+        (Duration::from_millis(99), "99000000n"),
+        (Duration::from_millis(200), "200000u"),
+        (Duration::from_secs(10), "10000000u"),
+        (Duration::from_secs(3600), "3600000m"),
+        (Duration::from_secs(1_000_000_000), "277777H"),
+        (Duration::MAX, "99999999H"),
+    ] {
+        assert_eq!(timeout(duration), text, "{duration:?}");
+    }
+}
+
+#[test]
+fn answers_are_one_message() {
+    let read = |answer: &'static [u8]| {
+        message_of(&Bytes::from_static(answer)).map_err(|status| status.message().to_owned())
+    };
+    assert_eq!(read(b"\0\0\0\0\x02ab"), Ok(Bytes::from_static(b"ab")));
+    assert_eq!(read(b"\0\0\0\0\0"), Ok(Bytes::new()));
+    for (answer, why) in [
+        (&b""[..], "the server sent no message"),
+        (b"\0\0\0", "the server sent no message"),
+        (b"\x01\0\0\0\0", "grpc: compressed flag set with identity or empty encoding"),
+        (b"\0\0\0\0\x03ab", "unexpected EOF"),
+        (b"\0\0\0\0\x01ab", "the server sent more than one message"),
+    ] {
+        assert_eq!(read(answer), Err(why.to_owned()), "{answer:?}");
+    }
+}
+
+#[test]
+fn pieces_are_joined_and_bounded() {
+    let mut received = Received::default();
+    for piece in ["", "ab", "", "c", "def"] {
+        received.add(Bytes::from_static(piece.as_bytes()));
+    }
+    assert_eq!(received.so_far(), b"abcdef");
+    assert_eq!(received.into_bytes(), "abcdef");
+    assert!(too_long(b"\0\0\0\0\x03", 3).is_none());
+    assert!(too_long(b"\0\0\0\0\x04", 3).is_some());
+    assert!(too_long(b"\0\0\0\0\x01abcd", 3).is_some());
+    assert!(too_long(b"\0\xff", 3).is_none());
+}
+
+#[test]
+fn addresses_are_checked() {
+    let address = |text: &str| {
+        GrpcChannel::new(&ChannelOptions::new(text)).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for good in [
+        "localhost:1",
+        ":1",
+        "[::1]:2",
+        "host",
+        "dns:///host:1",
+        "passthrough:///host:1",
+        "unix:/run/a",
+        "unix:///run/a",
+    ] {
+        assert_eq!(address(good), Ok(()), "{good}");
+    }
+    assert_eq!(address(""), Err("invalid address ``: it is empty".to_owned()));
+    for bad in ["a b:1", "host:99999", "ho/st:1"] {
+        assert!(address(bad).is_err(), "{bad}");
+    }
+}
