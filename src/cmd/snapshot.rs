@@ -30,7 +30,7 @@ pub(crate) struct SnapshotArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum SnapshotCommand {
-    /// Print a snapshot: attributes, handlers, instances, rules.
+    /// Print a snapshot: attributes, handlers, instances, rules, adapters, templates.
     ///
     /// Parameters include their defaults, expressions their inferred types.
     ///
@@ -105,7 +105,7 @@ fn selected(found: &SnapshotDump, sections: &[Section]) -> Result<Value, Stop> {
     let mut document = serde_json::to_value(found)
         .map_err(|e| Failure::new(Exit::Internal, "cannot serialize the snapshot").cause(e))?;
     if let (false, Some(members)) = (sections.is_empty(), document.as_object_mut()) {
-        let selected = |member: &str| sections.iter().any(|s| s.member() == member);
+        let selected = |member: &str| sections.iter().any(|s| s.members().contains(&member));
         members.retain(|name, value| !value.is_array() || selected(name));
     }
     Ok(document)

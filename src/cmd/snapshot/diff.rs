@@ -82,7 +82,7 @@ fn parts(found: &SnapshotDump) -> BTreeMap<String, String> {
     let mut parts = BTreeMap::new();
     for (section, list) in document.as_object().into_iter().flatten() {
         for item in list.as_array().into_iter().flatten() {
-            let name = item.get("name").or_else(|| item.get("resource")).and_then(Value::as_str);
+            let name = item.get("resource").or_else(|| item.get("name")).and_then(Value::as_str);
             let mut item = item.clone();
             if let Some(members) = item.as_object_mut() {
                 members.shift_remove("source");

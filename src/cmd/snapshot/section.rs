@@ -25,16 +25,29 @@ impl Section {
         Section::Errors,
     ];
 
-    /// The key of the section in the document.
-    pub(super) fn member(self) -> &'static str {
+    /// Its heading.
+    pub(super) fn heading(self) -> &'static str {
         match self {
-            Section::Templates => "templates",
-            Section::Adapters => "adapters",
-            Section::Handlers => "handlers",
-            Section::Instances => "instances",
-            Section::Rules => "rules",
-            Section::Attributes => "attributes",
-            Section::Errors => "errors",
+            Section::Templates => "TEMPLATES",
+            Section::Adapters => "ADAPTERS",
+            Section::Handlers => "HANDLERS",
+            Section::Instances => "INSTANCES",
+            Section::Rules => "RULES",
+            Section::Attributes => "ATTRIBUTES",
+            Section::Errors => "ERRORS",
+        }
+    }
+
+    /// The keys of the section in the document.
+    pub(super) fn members(self) -> &'static [&'static str] {
+        match self {
+            Section::Templates => &["templates", "templateMetadatas"],
+            Section::Adapters => &["adapters", "adapterMetadatas"],
+            Section::Handlers => &["handlers"],
+            Section::Instances => &["instances"],
+            Section::Rules => &["rules"],
+            Section::Attributes => &["attributes"],
+            Section::Errors => &["errors"],
         }
     }
 }

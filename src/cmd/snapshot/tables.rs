@@ -18,7 +18,7 @@ pub(super) fn render(found: &SnapshotDump, sections: &[Section], width: usize) -
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&format!("{}\n", section.member().to_uppercase()));
+        text.push_str(&format!("{}\n", section.heading()));
         text.push_str(&table(headers, &rows, width));
     }
     text
@@ -55,12 +55,32 @@ fn rows(found: &SnapshotDump, section: Section) -> (&'static [&'static str], Vec
                 .collect(),
         ),
         Section::Templates => (
-            &["NAME", "VARIETY"],
-            found.templates.iter().map(|t| vec![t.name.clone(), t.variety.clone()]).collect(),
+            &["NAME", "VARIETY", "KIND"],
+            found
+                .templates
+                .iter()
+                .map(|t| vec![t.name.clone(), t.variety.clone(), kind(false)])
+                .chain(
+                    found
+                        .template_metadatas
+                        .iter()
+                        .map(|t| vec![t.resource.clone(), t.variety.clone(), kind(true)]),
+                )
+                .collect(),
         ),
         Section::Adapters => (
-            &["NAME", "TEMPLATES"],
-            found.adapters.iter().map(|a| vec![a.name.clone(), a.templates.join(", ")]).collect(),
+            &["NAME", "KIND", "TEMPLATES"],
+            found
+                .adapters
+                .iter()
+                .map(|a| vec![a.name.clone(), kind(false), a.templates.join(", ")])
+                .chain(
+                    found
+                        .adapter_metadatas
+                        .iter()
+                        .map(|a| vec![a.name.clone(), kind(true), a.templates.join(", ")]),
+                )
+                .collect(),
         ),
         Section::Attributes => (
             &["NAME", "TYPE", "SOURCE"],

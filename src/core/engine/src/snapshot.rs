@@ -43,15 +43,15 @@ pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;
 pub use comparisons::{ClauseTest, clause};
 pub use dump::{
-    ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
-    RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
+    ActionDump, AdapterDump, AdapterMetadataDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump,
+    InstanceDump, RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
     ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
     MappingOutline, NamespaceReference, QuotaNamespaces, QuotaReference, Registry, RequestNamespace,
     SnapshotExtension,
 };
-pub use external::{AdapterConfig, ExternalHandler};
+pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutline, TemplateResource};
 pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::Evasion;

@@ -13,9 +13,9 @@ use super::page::Page;
 use super::{Server, form, format, page, parameter};
 use mixer_base::secrets::{mask_source, mask_text};
 use mixer_config::store::StoreContents;
-use mixer_config::{Diagnostic, RawResource, Severity};
+use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity};
 use mixer_engine::runtime::Published;
-use mixer_engine::snapshot::{SnapshotDump, dump};
+use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Maximum number of resources on the page.
 const LISTED: usize = 200;
@@ -227,6 +227,23 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
     }
 }
 
+/// What uses a resource: rules a handler or an instance; handlers an adapter; adapters and instances a template.
+fn users(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
+    let rules = snapshot.rules.iter().filter(|rule| {
+        rule.actions.iter().any(|a| a.handler.key == *key || a.instances.iter().any(|i| i.key == *key))
+    });
+    let handlers = snapshot.handlers.iter();
+    let handlers = handlers.filter(|h| h.external.as_ref().is_some_and(|external| external.key == *key));
+    let template = snapshot.external.templates.iter().find(|template| template.key == *key);
+    let adapters = snapshot.external.adapters.iter().filter(|adapter| {
+        template.is_some_and(|t| adapter.templates.iter().any(|taken| taken.name == t.template.name))
+    });
+    let instances = snapshot.instances.iter().filter(|instance| instance.external.as_ref() == Some(key));
+    let names = rules.map(|rule| &rule.key).chain(handlers.map(|handler| &handler.key));
+    let names = names.chain(adapters.map(|a| &a.key)).chain(instances.map(|instance| &instance.key));
+    names.map(ResourceKey::to_string).take(LISTED).collect()
+}
+
 /// The page of a resource: diagnostics, source, effective parameters and references.
 pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Response {
     let name = parameter(parameters, "name");
@@ -244,17 +261,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     };
     let snapshot = published.routes.snapshot();
     let full_name = found.key.to_string();
-    let users: Vec<String> = snapshot
-        .rules
-        .iter()
-        .filter(|rule| {
-            rule.actions
-                .iter()
-                .any(|a| a.handler.key == found.key || a.instances.iter().any(|i| i.key == found.key))
-        })
-        .map(|rule| rule.key.to_string())
-        .take(LISTED)
-        .collect();
+    let users = users(snapshot, &found.key);
     let effective = snapshot
         .handlers
         .iter()

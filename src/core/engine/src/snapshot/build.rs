@@ -9,7 +9,7 @@ use foldhash::HashSet;
 
 use super::bindings::Bindings;
 use super::extension::{ExtensionConfigs, ExtensionState};
-use super::external::{self, ExternalTable};
+use super::external::{self, ExternalOutline, ExternalTable};
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
 use super::instances::{InstanceState, build_instance, build_legacy_instance};
 use super::interrupt::Interrupt;
@@ -62,6 +62,7 @@ pub struct SnapshotBuilder {
     known: KnownResources,
     /// Templates and adapters out of process.
     external: ExternalTable,
+    outline: Arc<ExternalOutline>,
     bindings: Bindings,
     parts: SnapshotParts,
     interrupt: Interrupt,
@@ -104,6 +105,7 @@ impl SnapshotBuilder {
             units: UnitTables::new(extensions),
             known: KnownResources::default(),
             external: ExternalTable::default(),
+            outline: Arc::default(),
             bindings,
             parts: SnapshotParts::default(),
             interrupt: Interrupt::default(),
@@ -147,6 +149,7 @@ impl SnapshotBuilder {
             handlers: SharedMap::default(),
             instances: SharedMap::default(),
             rules: Rules::default(),
+            external: Arc::default(),
             bindings: Arc::default(),
             diagnostics: Vec::new(),
             extensions: extensions.configs,
@@ -318,6 +321,7 @@ impl SnapshotBuilder {
             self.units.external.insert(resource.key.clone(), unit);
         }
         self.external = ExternalTable::new(&self.units.external);
+        self.outline = Arc::new(ExternalOutline::new(&self.units.external, &self.external));
         let handlers = self.units.handlers.iter();
         let handlers = handlers.filter(|unit| matches!(unit.state, Some(HandlerState::External { .. })));
         let instances = self.units.instances.iter();
@@ -567,6 +571,7 @@ impl SnapshotBuilder {
             handlers: self.parts.handlers.clone(),
             instances: self.parts.instances.clone(),
             rules: self.parts.rules.clone(),
+            external: Arc::clone(&self.outline),
             bindings,
             diagnostics,
             extensions: self.units.extensions.configs.clone(),

@@ -35,7 +35,7 @@ pub struct SnapshotDump {
     /// Templates of out-of-process adapters.
     pub template_metadatas: Vec<TemplateMetadataDump>,
     /// Out-of-process adapters.
-    pub adapter_metadatas: Vec<AdapterDump>,
+    pub adapter_metadatas: Vec<AdapterMetadataDump>,
     /// Declared attributes.
     pub attributes: Vec<AttributeDump>,
     /// Problems of the configuration.
@@ -73,8 +73,33 @@ pub struct TemplateMetadataDump {
     pub resource: String,
     /// Its name.
     pub name: String,
-    /// Derived from the package of its descriptor.
+    /// The package of its messages.
     pub internal_package_derived_name: String,
+    /// For example `TEMPLATE_VARIETY_CHECK`.
+    pub variety: String,
+    /// Number of instances of it.
+    pub references: usize,
+    /// Its position.
+    pub source: SourceDump,
+}
+
+/// An adapter out of process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdapterMetadataDump {
+    /// Full name of the resource.
+    pub name: String,
+    /// Full names of its templates.
+    pub templates: Vec<String>,
+    /// The message of its parameters, if it takes any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<String>,
+    /// Whether it takes the parameters once, in a session.
+    pub session_based: bool,
+    /// Number of handlers of it.
+    pub references: usize,
+    /// Its position.
+    pub source: SourceDump,
 }
 
 /// A handler.
@@ -258,8 +283,8 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
         handlers,
         instances,
         rules,
-        template_metadatas: Vec::new(),
-        adapter_metadatas: Vec::new(),
+        template_metadatas: template_metadatas(snapshot),
+        adapter_metadatas: adapter_metadatas(snapshot),
         attributes: snapshot
             .vocabulary
             .declared()
@@ -272,6 +297,41 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
         errors: snapshot.diagnostics.iter().map(Into::into).collect(),
         kept: Vec::new(),
     }
+}
+
+fn template_metadatas(snapshot: &Snapshot) -> Vec<TemplateMetadataDump> {
+    let used = |key: &ResourceKey| {
+        snapshot.instances.iter().filter(|instance| instance.external.as_ref() == Some(key)).count()
+    };
+    let templates = snapshot.external.templates.iter();
+    templates
+        .map(|resource| TemplateMetadataDump {
+            resource: resource.key.to_string(),
+            name: resource.key.name.to_string(),
+            internal_package_derived_name: resource.template.package.to_string(),
+            variety: resource.template.variety.name().to_owned(),
+            references: used(&resource.key),
+            source: (&resource.origin).into(),
+        })
+        .collect()
+}
+
+fn adapter_metadatas(snapshot: &Snapshot) -> Vec<AdapterMetadataDump> {
+    let is_of = |handler: &super::HandlerConfig, key: &ResourceKey| {
+        handler.external.as_ref().is_some_and(|external| external.key == *key)
+    };
+    let used = |key: &ResourceKey| snapshot.handlers.iter().filter(|handler| is_of(handler, key)).count();
+    let adapters = snapshot.external.adapters.iter();
+    adapters
+        .map(|adapter| AdapterMetadataDump {
+            name: adapter.key.to_string(),
+            templates: adapter.templates.iter().map(|template| template.name.to_string()).collect(),
+            params: adapter.params.clone(),
+            session_based: adapter.session_based,
+            references: used(&adapter.key),
+            source: (&adapter.origin).into(),
+        })
+        .collect()
 }
 
 fn attribute_source(name: &str) -> String {

@@ -3,6 +3,7 @@
 mod handler;
 mod instance;
 mod message;
+mod outline;
 mod params;
 mod scope;
 
@@ -23,6 +24,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, Reso
 pub use handler::{AdapterConfig, ExternalHandler};
 pub(super) use handler::{HandlerSource, build as build_handler};
 pub(super) use instance::{InstanceSource, build as build_instance};
+pub use outline::{AdapterResource, ExternalOutline, TemplateResource};
 pub(super) use scope::{MAX_OUTPUTS, OutputScope};
 
 /// A decoded resource of kind `template` or `adapter`.
@@ -57,6 +59,13 @@ struct ParamsSchema {
     message: MessageId,
     /// For example `type.googleapis.com/lab.config.Params`.
     type_url: String,
+}
+
+impl ParamsSchema {
+    /// For example `lab.config.Params`.
+    fn name(&self) -> &str {
+        self.type_url.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 /// Decodes a resource of kind `template` or `adapter`.

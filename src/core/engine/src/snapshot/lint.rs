@@ -136,7 +136,7 @@ fn constant_dimensions(snapshot: &Snapshot, positions: &Positions, out: &mut Dia
     }
 }
 
-/// Useless configuration: unused handlers and instances, shadowed rules, constant conditions.
+/// Useless configuration: unused handlers, instances, adapters and templates, shadowed rules, constant conditions.
 pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     let mut out = Diagnostics::new();
     unused(snapshot, &mut out);
@@ -169,6 +169,27 @@ fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
                 problem.with_hint("a call of the Mixer API that asks for this quota is granted all of it");
         }
         out.push(placed(problem, &instance.key, &instance.origin));
+    }
+    unused_external(snapshot, out);
+}
+
+/// Reports adapters out of process without handlers, and templates without adapters and instances.
+fn unused_external(snapshot: &Snapshot, out: &mut Diagnostics) {
+    let external = || snapshot.handlers.iter().filter_map(|handler| handler.external.as_ref());
+    let adapters = external().map(|handler| &handler.key).collect::<BTreeSet<_>>();
+    let taken = snapshot.external.adapters.iter().flat_map(|adapter| &adapter.templates);
+    let taken = taken.map(|template| &template.name).collect::<BTreeSet<_>>();
+    let bound = snapshot.instances.iter().filter_map(|i| i.external.as_ref()).collect::<BTreeSet<_>>();
+    for adapter in snapshot.external.adapters.iter().filter(|adapter| !adapters.contains(&adapter.key)) {
+        let message = format!("adapter {} is used by no handler", adapter.key);
+        let problem = Diagnostic::warning("adapter-unused", name_field(), message);
+        out.push(placed(problem, &adapter.key, &adapter.origin));
+    }
+    let templates = snapshot.external.templates.iter();
+    for template in templates.filter(|t| !taken.contains(&t.template.name) && !bound.contains(&t.key)) {
+        let message = format!("template {} is used by no adapter and no instance", template.key);
+        let problem = Diagnostic::warning("template-unused", name_field(), message);
+        out.push(placed(problem, &template.key, &template.origin));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
-use super::external::ExternalHandler;
+use super::external::{ExternalHandler, ExternalOutline};
 use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub instances: SharedMap<Arc<InstanceConfig>>,
     /// Every rule with a valid action or header operation.
     pub rules: Rules,
+    /// The templates and adapters out of process.
+    pub external: Arc<ExternalOutline>,
     /// The used handlers with their instances, by the key of the handler.
     pub(crate) bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
     /// Problems, by file and position.
@@ -276,7 +278,7 @@ pub struct InstanceConfig {
     /// The parameters as configured, for dumps.
     pub params: serde_json::Value,
     /// The resource of its template, if that is out of process.
-    pub(crate) external: Option<ResourceKey>,
+    pub external: Option<ResourceKey>,
     /// Its source.
     pub origin: Origin,
 }

@@ -1,6 +1,6 @@
 //! Templates and adapters out of process, and their handlers and instances.
 
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, dump, lint};
 
 use super::{build, build_all, log_texts, options};
 
@@ -209,4 +209,53 @@ fn outputs_are_attributes_of_bindings_only() {
         let found = with(bindings);
         assert!(found.len() == 1 && found[0].starts_with(text), "{found:?}");
     }
+}
+
+#[test]
+fn a_dump_has_the_templates_and_adapters() {
+    let parts = [&template("kvlab"), &template("apalab"), &adapter("kvlab"), &handler("{}")];
+    let snapshot = build(&joined(&[
+        ATTRIBUTES,
+        parts[0],
+        parts[1],
+        parts[2],
+        parts[3],
+        &instance("kvlab", "{s: request.path}"),
+        RULE,
+    ]));
+    let found = dump(&snapshot);
+    let templates: Vec<_> = found
+        .template_metadatas
+        .iter()
+        .map(|t| (&*t.resource, &*t.name, &*t.internal_package_derived_name, &*t.variety, t.references))
+        .collect();
+    assert_eq!(
+        templates,
+        [
+            ("apalab.template.a", "apalab", "apalab", "TEMPLATE_VARIETY_ATTRIBUTE_GENERATOR", 0),
+            ("kvlab.template.a", "kvlab", "kvlab", "TEMPLATE_VARIETY_CHECK", 1),
+        ]
+    );
+    let [adapter] = &found.adapter_metadatas[..] else { panic!("{:?}", found.adapter_metadatas) };
+    assert_eq!(
+        (&*adapter.name, &adapter.templates[..]),
+        ("adp.adapter.a", &["kvlab.template.a".to_owned()][..])
+    );
+    assert_eq!((adapter.params.as_deref(), adapter.session_based), (Some("lab.config.Params"), false));
+    assert_eq!((adapter.references, adapter.source.line > 1), (1, true));
+}
+
+#[test]
+fn what_is_out_of_process_and_unused_is_a_warning() {
+    let parts = [&template("kvlab"), &template("apalab"), &adapter("kvlab")];
+    let found = lint(&build(&joined(&[ATTRIBUTES, parts[0], parts[1], parts[2]])));
+    let found: Vec<_> = found.iter().map(|p| (p.code, &*p.resource, p.span.is_some())).collect();
+    assert_eq!(
+        found,
+        [("adapter-unused", "adp.adapter.a", true), ("template-unused", "apalab.template.a", true)]
+    );
+    let parts = [&template("kvlab"), &adapter("kvlab"), &handler("{}")];
+    let used =
+        joined(&[ATTRIBUTES, parts[0], parts[1], parts[2], &instance("kvlab", "{s: request.path}"), RULE]);
+    assert_eq!(lint(&build(&used)), Vec::new());
 }

@@ -18,7 +18,7 @@ pub struct ExternalHandler {
     /// The full name of its adapter.
     pub adapter: Name,
     /// The resource of its adapter.
-    pub(crate) key: ResourceKey,
+    pub key: ResourceKey,
     /// The templates whose instances its adapter takes.
     pub templates: Vec<Arc<TemplateInfo>>,
     /// Its parameters as a `google.protobuf.Any`; `None` if the adapter has none.
