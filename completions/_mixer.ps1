@@ -37,6 +37,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'Start an adapter of your own, out of process')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
@@ -341,7 +342,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -361,7 +362,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;snapshot;help' {
-            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -405,6 +406,54 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;routes;help;help' {
+            break
+        }
+        'mixer;adapter' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a new adapter in Rust: a crate with a gRPC server, and its resources')
+            [CompletionResult]::new('resources', 'resources', [CompletionResultType]::ParameterValue, 'Print the resources of an adapter: its templates and the adapter itself')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;adapter;new' {
+            [CompletionResult]::new('--template', '--template', [CompletionResultType]::ParameterName, 'Templates that it takes, separated by commas: built-in ones, or NAME:VARIETY for one of its own')
+            [CompletionResult]::new('--directory', '--directory', [CompletionResultType]::ParameterName, 'Directory to write to; default: one with the name of the adapter')
+            [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Namespace of its resources')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;adapter;resources' {
+            [CompletionResult]::new('-I', '-I ', [CompletionResultType]::ParameterName, 'Directory that imports are relative to; may be repeated')
+            [CompletionResult]::new('--proto-dir', '--proto-dir', [CompletionResultType]::ParameterName, 'Directory that imports are relative to; may be repeated')
+            [CompletionResult]::new('--template', '--template', [CompletionResultType]::ParameterName, 'Proto of a template that it takes, relative to a directory of --proto-dir; may be repeated')
+            [CompletionResult]::new('--params', '--params', [CompletionResultType]::ParameterName, 'Proto with the message `Params`, relative to a directory of --proto-dir; default: it has no parameters')
+            [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Namespace of the resources')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--session-based', '--session-based', [CompletionResultType]::ParameterName, 'It takes its parameters once, in a session')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;adapter;help' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a new adapter in Rust: a crate with a gRPC server, and its resources')
+            [CompletionResult]::new('resources', 'resources', [CompletionResultType]::ParameterValue, 'Print the resources of an adapter: its templates and the adapter itself')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;adapter;help;new' {
+            break
+        }
+        'mixer;adapter;help;resources' {
+            break
+        }
+        'mixer;adapter;help;help' {
             break
         }
         'mixer;version' {
@@ -522,6 +571,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'Start an adapter of your own, out of process')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
@@ -556,7 +606,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;snapshot' {
-            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates')
             break
         }
         'mixer;help;snapshot;dump' {
@@ -567,6 +617,17 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;routes;show' {
+            break
+        }
+        'mixer;help;adapter' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a new adapter in Rust: a crate with a gRPC server, and its resources')
+            [CompletionResult]::new('resources', 'resources', [CompletionResultType]::ParameterValue, 'Print the resources of an adapter: its templates and the adapter itself')
+            break
+        }
+        'mixer;help;adapter;new' {
+            break
+        }
+        'mixer;help;adapter;resources' {
             break
         }
         'mixer;help;version' {

@@ -16,6 +16,9 @@ _mixer() {
             ",$1")
                 cmd="mixer"
                 ;;
+            mixer,adapter)
+                cmd="mixer__subcmd__adapter"
+                ;;
             mixer,check)
                 cmd="mixer__subcmd__check"
                 ;;
@@ -67,6 +70,24 @@ _mixer() {
             mixer,version)
                 cmd="mixer__subcmd__version"
                 ;;
+            mixer__subcmd__adapter,help)
+                cmd="mixer__subcmd__adapter__subcmd__help"
+                ;;
+            mixer__subcmd__adapter,new)
+                cmd="mixer__subcmd__adapter__subcmd__new"
+                ;;
+            mixer__subcmd__adapter,resources)
+                cmd="mixer__subcmd__adapter__subcmd__resources"
+                ;;
+            mixer__subcmd__adapter__subcmd__help,help)
+                cmd="mixer__subcmd__adapter__subcmd__help__subcmd__help"
+                ;;
+            mixer__subcmd__adapter__subcmd__help,new)
+                cmd="mixer__subcmd__adapter__subcmd__help__subcmd__new"
+                ;;
+            mixer__subcmd__adapter__subcmd__help,resources)
+                cmd="mixer__subcmd__adapter__subcmd__help__subcmd__resources"
+                ;;
             mixer__subcmd__crd,adapter)
                 cmd="mixer__subcmd__crd__subcmd__adapter"
                 ;;
@@ -90,6 +111,9 @@ _mixer() {
                 ;;
             mixer__subcmd__crd__subcmd__help,instance)
                 cmd="mixer__subcmd__crd__subcmd__help__subcmd__instance"
+                ;;
+            mixer__subcmd__help,adapter)
+                cmd="mixer__subcmd__help__subcmd__adapter"
                 ;;
             mixer__subcmd__help,check)
                 cmd="mixer__subcmd__help__subcmd__check"
@@ -142,6 +166,12 @@ _mixer() {
             mixer__subcmd__help,version)
                 cmd="mixer__subcmd__help__subcmd__version"
                 ;;
+            mixer__subcmd__help__subcmd__adapter,new)
+                cmd="mixer__subcmd__help__subcmd__adapter__subcmd__new"
+                ;;
+            mixer__subcmd__help__subcmd__adapter,resources)
+                cmd="mixer__subcmd__help__subcmd__adapter__subcmd__resources"
+                ;;
             mixer__subcmd__help__subcmd__crd,adapter)
                 cmd="mixer__subcmd__help__subcmd__crd__subcmd__adapter"
                 ;;
@@ -188,12 +218,166 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help"
+            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter)
+            opts="-h --color --error-format --help new resources help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__help)
+            opts="new resources help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__help__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__help__subcmd__resources)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__new)
+            opts="-h --template --directory --namespace --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --template)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__adapter__subcmd__resources)
+            opts="-I -h --proto-dir --template --params --session-based --namespace --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --proto-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -I)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --template)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --params)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -706,8 +890,50 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help)
-            opts="server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help"
+            opts="server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__adapter)
+            opts="new resources"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__adapter__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__adapter__subcmd__resources)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

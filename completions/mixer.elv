@@ -34,6 +34,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
             cand routes 'Show which requests reach which handlers'
+            cand adapter 'Start an adapter of your own, out of process'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
             cand completions 'Print a completion script for a shell'
@@ -329,7 +330,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --error-format 'Format of error messages on standard error'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
-            cand dump 'Print a snapshot: attributes, handlers, instances, rules'
+            cand dump 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;snapshot;dump'= {
@@ -347,7 +348,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;snapshot;help'= {
-            cand dump 'Print a snapshot: attributes, handlers, instances, rules'
+            cand dump 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;snapshot;help;dump'= {
@@ -384,6 +385,47 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;routes;help;show'= {
         }
         &'mixer;routes;help;help'= {
+        }
+        &'mixer;adapter'= {
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand new 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+            cand resources 'Print the resources of an adapter: its templates and the adapter itself'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;adapter;new'= {
+            cand --template 'Templates that it takes, separated by commas: built-in ones, or NAME:VARIETY for one of its own'
+            cand --directory 'Directory to write to; default: one with the name of the adapter'
+            cand --namespace 'Namespace of its resources'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;adapter;resources'= {
+            cand -I 'Directory that imports are relative to; may be repeated'
+            cand --proto-dir 'Directory that imports are relative to; may be repeated'
+            cand --template 'Proto of a template that it takes, relative to a directory of --proto-dir; may be repeated'
+            cand --params 'Proto with the message `Params`, relative to a directory of --proto-dir; default: it has no parameters'
+            cand --namespace 'Namespace of the resources'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand --session-based 'It takes its parameters once, in a session'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;adapter;help'= {
+            cand new 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+            cand resources 'Print the resources of an adapter: its templates and the adapter itself'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;adapter;help;new'= {
+        }
+        &'mixer;adapter;help;resources'= {
+        }
+        &'mixer;adapter;help;help'= {
         }
         &'mixer;version'= {
             cand -s 'Print the version only'
@@ -486,6 +528,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
             cand routes 'Show which requests reach which handlers'
+            cand adapter 'Start an adapter of your own, out of process'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
             cand completions 'Print a completion script for a shell'
@@ -511,7 +554,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;diff'= {
         }
         &'mixer;help;snapshot'= {
-            cand dump 'Print a snapshot: attributes, handlers, instances, rules'
+            cand dump 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
         }
         &'mixer;help;snapshot;dump'= {
         }
@@ -519,6 +562,14 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand show 'Print the routing table: variety, namespace, handler, condition, instances'
         }
         &'mixer;help;routes;show'= {
+        }
+        &'mixer;help;adapter'= {
+            cand new 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+            cand resources 'Print the resources of an adapter: its templates and the adapter itself'
+        }
+        &'mixer;help;adapter;new'= {
+        }
+        &'mixer;help;adapter;resources'= {
         }
         &'mixer;help;version'= {
         }

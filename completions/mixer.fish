@@ -41,6 +41,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "test" -d 'Run policy te
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "snapshot" -d 'Show the compiled configuration'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "adapter" -d 'Start an adapter of your own, out of process'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "version" -d 'Print program version and build information'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
@@ -340,7 +341,7 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules'
+complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l config -d 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l server -d 'Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876' -r
@@ -365,7 +366,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_su
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l show-secrets -d 'Do not mask secret parameters'
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from help" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules'
+complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from help" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and not __fish_seen_subcommand_from show help" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
@@ -399,6 +400,38 @@ json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -f -a "resources" -d 'Print the resources of an adapter: its templates and the adapter itself'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -l template -d 'Templates that it takes, separated by commas: built-in ones, or NAME:VARIETY for one of its own' -r
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -l directory -d 'Directory to write to; default: one with the name of the adapter' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -l namespace -d 'Namespace of its resources' -r
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -s I -l proto-dir -d 'Directory that imports are relative to; may be repeated' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l template -d 'Proto of a template that it takes, relative to a directory of --proto-dir; may be repeated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l params -d 'Proto with the message `Params`, relative to a directory of --proto-dir; default: it has no parameters' -r
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l namespace -d 'Namespace of the resources' -r
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -l session-based -d 'It takes its parameters once, in a session'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from resources" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from help" -f -a "resources" -d 'Print the resources of an adapter: its templates and the adapter itself'
+complete -c mixer -n "__fish_mixer_using_subcommand adapter; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand version" -s s -l short -d 'Print the version only' -r
 complete -c mixer -n "__fish_mixer_using_subcommand version" -s o -l output -d 'One of \'yaml\' or \'json\'; overrides --short' -r
 complete -c mixer -n "__fish_mixer_using_subcommand version" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
@@ -482,25 +515,28 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "check" -d 'Check a request against a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "report" -d 'Report a request to a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "probe" -d 'Check whether a server is alive or ready'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "validate" -d 'Validate a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the compiled configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "version" -d 'Print program version and build information'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "man" -d 'Print or write man pages'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "check" -d 'Check a request against a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "report" -d 'Report a request to a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "probe" -d 'Check whether a server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "validate" -d 'Validate a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the compiled configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "version" -d 'Print program version and build information'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "man" -d 'Print or write man pages'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from routes" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from adapter" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from adapter" -f -a "resources" -d 'Print the resources of an adapter: its templates and the adapter itself'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "all" -d 'List all kinds: core, adapters, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "adapter" -d 'List adapter-specific kinds'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "instance" -d 'List template-specific kinds'

@@ -13,6 +13,7 @@
 //! assert_eq!(captured.out(), "unknown\n");
 //! ```
 
+mod adapter;
 mod attributes;
 mod call;
 mod check;

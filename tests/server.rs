@@ -9,6 +9,8 @@ mod support;
 mod adapter_examples;
 #[path = "server/adapter_failures.rs"]
 mod adapter_failures;
+#[path = "server/adapter_scaffold.rs"]
+mod adapter_scaffold;
 #[path = "server/answers.rs"]
 mod answers;
 #[path = "server/certificates.rs"]

@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::{
-    check, collateral, completions, crd, diff, doctor, legacy, man, probe, report, routes, server, snapshot,
-    test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, legacy, man, probe, report, routes, server,
+    snapshot, test, validate, version,
 };
 
 impl Invocation {
@@ -48,6 +48,7 @@ fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome 
         Command::Diff(args) => diff::run(&args, io),
         Command::Snapshot(args) => snapshot::run(&args, io),
         Command::Routes(args) => routes::run(&args, io),
+        Command::Adapter(args) => adapter::run(&args, io),
         Command::Version(args) => version::run(&args, personality, io),
         Command::Crd(args) => crd::run(&args, io),
         Command::Completions(args) => completions::run(&args, for_documents, io),

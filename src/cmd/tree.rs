@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
-    check, collateral, completions, crd, diff, doctor, man, probe, report, routes, snapshot, test, validate,
-    value, version,
+    adapter, check, collateral, completions, crd, diff, doctor, man, probe, report, routes, snapshot, test,
+    validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -131,6 +131,10 @@ pub(crate) enum Command {
     ///
     /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann
     Routes(routes::RoutesArgs),
+    /// Start an adapter of your own, out of process.
+    ///
+    /// Example: mixer adapter new gate
+    Adapter(adapter::AdapterArgs),
     /// Print program version and build information.
     ///
     /// Example: mixer version --output json

@@ -197,3 +197,112 @@ fn control_characters_of_files_are_escaped() {
         assert!(!(ran.out.is_empty() && ran.err.is_empty()), "{arguments:?}");
     }
 }
+
+/// Adapters out of process and their templates are in every format, also with --section.
+#[test]
+fn a_dump_has_adapters_out_of_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gate").display().to_string();
+    assert_eq!(run(&["mixer", "adapter", "new", "gate", "--directory", &path]).code, 0);
+    let config = format!("{path}/config");
+    let dump = |arguments: &[&str]| {
+        let ran = run(&[&["mixer", "snapshot", "dump", "--config", &config], arguments].concat());
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{arguments:?}");
+        ran.out
+    };
+    let json: Value = serde_json::from_str(&dump(&["-o", "json"])).unwrap();
+    assert_eq!(json["adapterMetadatas"][0]["name"], "gate.adapter.istio-system");
+    assert_eq!(json["adapterMetadatas"][0]["params"], "gate.config.Params");
+    assert_eq!(json["templateMetadatas"].as_array().map(Vec::len), Some(3));
+    assert_eq!(json["handlers"][0]["adapter"], "gate.adapter.istio-system");
+    let chosen: Value = serde_json::from_str(&dump(&["-o", "json", "--section", "adapters"])).unwrap();
+    assert_eq!(chosen["adapterMetadatas"], json["adapterMetadatas"]);
+    assert_eq!(chosen.get("templateMetadatas"), None);
+    assert!(
+        dump(&["-o", "yaml", "--section", "templates"]).contains("resource: listentry.template.istio-system")
+    );
+    let plain = dump(&["-o", "plain", "--section", "templates,adapters"]);
+    let row =
+        |name: &str| plain.lines().find(|line| line.starts_with(name)).map(str::to_owned).unwrap_or_default();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        words(&row("quota.template.istio-system")),
+        ["quota.template.istio-system", "TEMPLATE_VARIETY_QUOTA", "dynamic"]
+    );
+    assert_eq!(words(&row("gate.adapter.istio-system"))[..2], ["gate.adapter.istio-system", "dynamic"]);
+    let debug = dump(&["-o", "debug"]);
+    let adapter = "AdaptersDynamic:\n  Name:      gate.adapter.istio-system\n  Templates:\n  -  listentry.template.istio-system\n";
+    assert!(debug.contains(adapter), "{debug}");
+    let template = "  Resource Name:  quota.template.istio-system\n    Name:  quota\n    InternalPackageDerivedName:  quota\n";
+    assert!(debug.contains(template), "{debug}");
+}
+
+#[test]
+fn a_new_adapter_overwrites_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    std::fs::create_dir(directory.path().join("src")).unwrap();
+    std::fs::write(directory.path().join("src/main.rs"), "mine").unwrap();
+    let refused = run(&["mixer", "adapter", "new", "gate", "--directory", &path]);
+    assert_eq!((refused.code, &*refused.out), (3, ""));
+    let text = format!(
+        "error: `{path}/src/main.rs` exists\n  hint: nothing was written; give another name, or another directory with --directory\n"
+    );
+    assert_eq!(refused.err, text);
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(directory.path().join("src/main.rs")).unwrap(), "mine");
+    // Files of others are no obstacle.
+    std::fs::rename(directory.path().join("src/main.rs"), directory.path().join("LICENSE")).unwrap();
+    let ran = run(&["mixer", "adapter", "new", "gate", "--directory", &path]);
+    assert_eq!((ran.code, ran.out), (0, format!("17 files in {path}\nnext: {path}/README.md\n")));
+    for (arguments, why) in [
+        (&["Gate"][..], "it must have 1 to 63 lower-case letters, digits and hyphens"),
+        (&["match"], "it is reserved in Rust and cannot be the name of a crate"),
+        (&["gate", "--template", "listentri"], "did you mean `listentry`"),
+        (&["gate", "--template", "owner:chek"], "`chek` is no variety"),
+        (
+            &["gate", "--template", "owner:check,owner:quota"],
+            "the template `owner` is given twice, with two varieties",
+        ),
+        (&["gate", "--namespace", "a b"], "it must have 1 to 63"),
+    ] {
+        let ran = run(&[&["mixer", "adapter", "new", "--directory", &path], arguments].concat());
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{arguments:?}");
+        assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn resources_are_made_of_protos() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let made = run(&["mixer", "adapter", "new", "gate", "--template", "owner:check", "--directory", &path]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let protos = format!("{path}/proto");
+    let resources = |arguments: &[&str]| {
+        run(&[&["mixer", "adapter", "resources", "gate", "-I", &protos], arguments].concat())
+    };
+    let ran = resources(&["--template", "owner.proto", "--params", "params.proto"]);
+    assert_eq!(ran.out, std::fs::read_to_string(format!("{path}/config/adapter.yaml")).unwrap());
+    let session = resources(&["--template", "owner.proto", "--session-based", "--namespace", "shop"]);
+    assert!(
+        session.out.ends_with(
+            "metadata: {name: gate, namespace: shop}\nspec:\n  templates: [owner]\n  session_based: true\n"
+        ),
+        "{}",
+        session.out
+    );
+    std::fs::write(format!("{protos}/broken.proto"), "syntax = \"proto3\";\nmessage A { strin x = 1; }\n")
+        .unwrap();
+    for (arguments, code, why) in [
+        (&["--template", "params.proto"][..], 3, "`params.proto` is no template"),
+        (&["--template", "owner.proto", "--params", "owner.proto"], 3, "`owner.proto` has no parameters"),
+        (&["--template", "nowhere.proto"], 3, "cannot compile `nowhere.proto`"),
+        (&["--template", "broken.proto"], 3, "broken.proto:2:"),
+        (&[], 2, "--template"),
+    ] {
+        let ran = resources(arguments);
+        assert_eq!((ran.code, &*ran.out), (code, ""), "{arguments:?}");
+        assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
+    }
+}

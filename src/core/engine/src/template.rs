@@ -199,5 +199,12 @@ impl TemplateInfo {
     }
 }
 
+/// Checks the descriptor set, in base64, of the parameters of an adapter out of process.
+///
+/// Errors: it is too large or no descriptor set, or has no message `Params`.
+pub fn check_params(descriptor: &str) -> Result<(), DescriptorError> {
+    Descriptors::decode_base64(descriptor)?.params_package().map(drop)
+}
+
 #[cfg(test)]
 mod tests;

@@ -73,7 +73,7 @@ impl DescriptorError {
     }
 
     /// What to do about it.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         match self {
             Self::Base64(_) => "the descriptor set in base64, padded: `base64 -w0 template.descriptor_set`",
             Self::Malformed(_) => {
