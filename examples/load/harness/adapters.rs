@@ -160,6 +160,32 @@ metadata: {name: reader, namespace: default}
 spec: {subjects: [{user: "*"}], roleRef: {kind: ServiceRole, name: reader}}
 "#;
 
+/// The name of the rows of an adapter that is a server of its own.
+const OUT_OF_PROCESS: &str = "out of process";
+
+/// For an adapter out of process: its templates, the adapter, and an instance of each.
+fn out_of_process() -> Result<String> {
+    let mut text = String::new();
+    let params = "{value: source.namespace | \"\"}";
+    let dimensions = "{dimensions: {workload: source.workload.name | \"\"}}";
+    let variables = "{severity: '\"info\"', variables: {agent: request.useragent | \"\", code: response.code | 0, host: request.host | \"\", \
+                     method: request.method | \"\", path: request.path | \"\", service: destination.service | \"\"}}";
+    let templates = [("listentry", params), ("quota", dimensions), ("logentry", variables)];
+    for (template, params) in templates {
+        let path = configuration::testdata().join("conformance/adapters-remote/descriptors");
+        let descriptor = std::fs::read_to_string(path.join(template).with_extension("b64"))?;
+        text += &format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: template\nmetadata: {{name: {template}, namespace: istio-system}}\n\
+             spec: {{descriptor: \"{}\"}}\n---\napiVersion: config.istio.io/v1alpha2\nkind: instance\n\
+             metadata: {{name: {template}, namespace: istio-system}}\nspec: {{template: {template}, params: {params}}}\n",
+            descriptor.trim()
+        );
+    }
+    text += "---\napiVersion: config.istio.io/v1alpha2\nkind: adapter\nmetadata: {name: measured, namespace: istio-system}\n\
+             spec: {templates: [listentry, quota, logentry], session_based: false}\n";
+    Ok(text)
+}
+
 const fn row(
     adapter: &'static str,
     instance: &'static str,
@@ -311,12 +337,14 @@ fn rows() -> Vec<Row> {
             Grpc,
             "STACKDRIVERlogInfo: {logentry.instance.istio-system: {labelNames: [code, host], payloadTemplate: '{{.method}} {{.path}}'}}}",
         )),
+        row(OUT_OF_PROCESS, "logentry", Bags, Grpc, ""),
         own(row("stackdriver", "tracespan", Bags, Grpc, "STACKDRIVERtrace: {sampleProbability: 1}}")),
         row("noop", "checknothing", Checks, None, "{}"),
         row("denier", "checknothing", Denials, None, "{status: {code: 7, message: denied}}"),
         row("listchecker", "listentry", Checks, None, "{overrides: [default, istio-system, prod, shop]}"),
         within(Budget::Whole(10.0), row("opa", "authorization", Checks, None, POLICY)),
         own(row("rbac", "authorization", Checks, None, "{}")),
+        within(Budget::Whole(15.0), row(OUT_OF_PROCESS, "listentry", Checks, Grpc, "")),
         row("memquota", "quota", Quotas, None, quotas),
         row("redisquota", "quota", Quotas, Redis, redis),
     ]
@@ -341,9 +369,16 @@ impl Row {
             "rbac" => ROLES,
             _ => "",
         };
+        let (instances, spec) = match adapter {
+            OUT_OF_PROCESS => {
+                let address = format!("127.0.0.1:{}", backend.port);
+                (out_of_process()?, format!("{{adapter: measured, connection: {{address: '{address}'}}}}"))
+            }
+            _ => (INSTANCES.to_owned(), format!("{{compiledAdapter: {adapter}, params: {params}}}")),
+        };
         let text = format!(
-            "{INSTANCES}{more}---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: measured, namespace: istio-system}}\n\
-             spec: {{compiledAdapter: {adapter}, params: {params}}}\n---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+            "{instances}{more}---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: measured, namespace: istio-system}}\n\
+             spec: {spec}\n---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
              metadata: {{name: measured, namespace: istio-system}}\nspec: {{actions: [{{handler: measured, instances: [{instance}]}}]}}\n"
         );
         std::fs::write(into.join("measured.yaml"), text)?;
@@ -396,7 +431,10 @@ pub(crate) fn run(
     )?;
     writeln!(out, "| --- | --- | --- | {}--- | --- | --- | --- |", "--- | ".repeat(names.len()))?;
     let (mut of_bag, mut of_check) = (None, None);
-    for row in rows() {
+    let is_asked = |row: &Row| {
+        row.adapter == "noop" || options.adapter.as_ref().is_none_or(|adapter| *adapter == row.adapter)
+    };
+    for row in rows().into_iter().filter(is_asked) {
         let able = programs.iter().map(|program| (program.is_own() || row.has_peer).then_some(program));
         let able: Vec<Option<&Program>> = able.collect();
         let mut runs: Vec<Vec<Figures>> = able.iter().map(|_| Vec::new()).collect();

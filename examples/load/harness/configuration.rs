@@ -9,7 +9,7 @@ use serde_yaml::Value;
 use super::rules;
 
 /// The directory of configuration files.
-fn testdata() -> &'static Path {
+pub(crate) fn testdata() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
 }
 

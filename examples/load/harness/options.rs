@@ -59,6 +59,9 @@ pub(crate) struct Options {
     /// Times that each measurement is made; the medians are printed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) runs: usize,
+    /// The only adapter that `adapters` measures, beside `noop`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
     /// Print each run on standard error.
     #[arg(long)]
     pub(crate) verbose: bool,
