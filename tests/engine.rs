@@ -83,3 +83,5 @@ mod unapplied;
 mod waiting;
 #[path = "engine/world.rs"]
 mod world;
+#[path = "engine/written_adapter.rs"]
+mod written_adapter;
