@@ -23,10 +23,10 @@ mod draft;
 mod dry_run;
 #[path = "engine/dry_run_retirement.rs"]
 mod dry_run_retirement;
-#[path = "engine/external.rs"]
-mod external;
 #[path = "engine/edits.rs"]
 mod edits;
+#[path = "engine/external.rs"]
+mod external;
 #[path = "engine/first_start.rs"]
 mod first_start;
 #[path = "engine/fixture.rs"]

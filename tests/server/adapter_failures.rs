@@ -101,10 +101,11 @@ impl Adapter {
                 tokio::spawn(async move {
                     match tls {
                         None => connection(stream, mode, calls).await,
-                        Some(tls) => match tls.accept(stream).await {
-                            Ok(stream) => serve(stream, mode, calls).await,
-                            Err(_) => {}
-                        },
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, mode, calls).await;
+                            }
+                        }
                     }
                 });
             }
