@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::{MAX_BODY, Server, Shared, explain, json_text};
+use mixer_base::task::Group;
 use mixer_engine::runtime::Published;
 use mixer_net::http::{LargeAnswers, LongText, Places, Rendering};
 
@@ -158,7 +159,7 @@ pub(super) fn of_snapshot<T: Serialize>(
     let shown = SnapshotText { of: of.clone(), sent, kept: Some(text.clone()) };
     texts.insert(name, shown);
     let server = Arc::downgrade(server);
-    tokio::spawn(async move {
+    Group::new("kept page").spawn(async move {
         tokio::time::sleep(KEPT).await;
         let Some(server) = server.upgrade() else { return };
         let mut texts = server.answers.of_snapshot.lock();

@@ -227,7 +227,7 @@ async fn decoded(encoding: Encoding, body: Vec<u8>) -> Result<Vec<u8>, String> {
         let most = MAX_BODY as u64 + 1;
         MultiGzDecoder::new(&*body).take(most).read_to_end(&mut list).map(|_| list)
     };
-    let list = mixer_base::scheduling::spawn_giving_way(decode).await.map_err(|error| error.to_string())?;
+    let list = tokio::task::spawn_blocking(decode).await.map_err(|error| error.to_string())?;
     let list = list.map_err(|error| format!("gzip: {error}"))?;
     if list.len() > MAX_BODY {
         return Err(format!("the list is larger than {MAX_BODY} bytes"));

@@ -53,7 +53,7 @@ pub(super) async fn build(
     let compiled = {
         let params = params.clone();
         // A large policy takes a while.
-        let compile = mixer_base::scheduling::spawn_giving_way(move || Policy::compile(&params));
+        let compile = tokio::task::spawn_blocking(move || Policy::compile(&params));
         compile.await.map_err(|error| BuildError::Refused(error.to_string()))?
     };
     let policy = match compiled {

@@ -411,7 +411,7 @@ impl ConfigCache {
     /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
     pub(super) async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
         let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
-        let read = mixer_base::scheduling::spawn_giving_way(move || read_cache(&*medium, &identity));
+        let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
         let read = tokio::time::timeout(limit, read).await;
         let is_read = read.is_ok();
         let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs()).into()));
@@ -492,7 +492,7 @@ async fn write_all(
                 _ => Ok(encode(&served, &identity, now).and_then(|bytes| to.write(&bytes))),
             }
         };
-        let written = mixer_base::scheduling::spawn_giving_way(write).await;
+        let written = tokio::task::spawn_blocking(write).await;
         let written = match written.unwrap_or_else(|error| Ok(Err(io::Error::other(error)))) {
             Ok(written) => written,
             Err(why) => {

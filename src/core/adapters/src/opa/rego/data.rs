@@ -143,7 +143,7 @@ impl DataFiles {
         let names: Vec<String> = self.files.iter().map(|(written, ..)| written.clone()).collect();
         let (policy, version, before) = (Arc::clone(&self.policy), next_version(), self.kinds.clone());
         // Parsing may take long.
-        let prepare = mixer_base::scheduling::spawn_giving_way(move || {
+        let prepare = tokio::task::spawn_blocking(move || {
             let documents = names.iter().zip(&texts).map(|(name, text)| document(name, text));
             let documents = documents.collect::<Result<Vec<Value>, String>>()?;
             let engine = policy.with_data(&documents).map_err(|problem| problem.text)?;
