@@ -1,12 +1,5 @@
 //! How the system schedules threads that answer calls, and those that give way to them.
 
-use std::sync::OnceLock;
-
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinHandle;
-
-/// Most threads of [`spawn_giving_way`]. Who calls it bounds its work.
-const THREADS: usize = 64;
 /// The time slice of a thread that answers calls.
 const SLICE: std::time::Duration = std::time::Duration::from_micros(100);
 
@@ -28,22 +21,6 @@ pub fn prefer_short_waits() {
 pub fn give_way() {
     #[cfg(target_os = "linux")]
     linux::set_nice(linux::GIVING_WAY);
-}
-
-/// Runs work that takes milliseconds and that no call waits for, such as a page of metrics, on a thread that [gives way](give_way).
-///
-/// Panics: without a runtime of tokio, if the one of the threads cannot be created.
-pub fn spawn_giving_way<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
-    let create = || {
-        let mut builder = Builder::new_current_thread();
-        builder.thread_name("giving-way").max_blocking_threads(THREADS).on_thread_start(give_way);
-        builder.build().ok()
-    };
-    match RUNTIME.get_or_init(create) {
-        Some(runtime) => runtime.spawn_blocking(work),
-        None => Handle::current().spawn_blocking(work),
-    }
 }
 
 #[cfg(target_os = "linux")]
@@ -129,13 +106,5 @@ mod tests {
         });
         assert_eq!(given.join().unwrap(), [linux::GIVING_WAY; 2]);
         assert_eq!(nice(), before);
-    }
-    #[tokio::test]
-    async fn work_that_gives_way_returns_what_it_found() {
-        let before = linux::attributes().unwrap().sched_nice;
-        let found = spawn_giving_way(|| (linux::attributes().unwrap().sched_nice, 7)).await.unwrap();
-        assert_eq!(found, (linux::GIVING_WAY, 7));
-        assert_eq!(linux::attributes().unwrap().sched_nice, before);
-        assert!(spawn_giving_way(|| std::panic::resume_unwind(Box::new(()))).await.unwrap_err().is_panic());
     }
 }

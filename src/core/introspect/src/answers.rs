@@ -121,10 +121,18 @@ async fn streamed_if_large(server: &Server, request: &HeaderMap, mut response: R
     // Every answer is made in memory.
     match axum::body::to_bytes(body, usize::MAX).await {
         Ok(text) => {
+            if !server.large_answers.has_room(text.len()) {
+                make_room(&mut server.answers.of_snapshot.lock());
+            }
             server.large_answers.answer_with(request, Response::from_parts(head, Body::empty()), text)
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+/// Frees the kept texts that nobody is sending.
+fn make_room(texts: &mut BTreeMap<&'static str, SnapshotText>) {
+    texts.values_mut().for_each(|text| text.kept = None);
 }
 
 /// A JSON answer that depends on the published snapshot only. Answers that are being sent, or asked for soon after, share its text.
@@ -140,13 +148,16 @@ pub(super) fn of_snapshot<T: Serialize>(
     if let Some(text) = known.and_then(|known| known.kept.clone().or(known.sent.upgrade().map(Text::Large))) {
         return text.answer();
     }
-    // Not kept beside the next one.
-    texts.remove(name);
+    // Those of another snapshot are not kept beside it.
+    texts.retain(|_, text| is_shown(&&*text));
     let mut text = LongText::default();
     if let Err(error) = serde_json::to_writer_pretty(&mut text, &value(&published)) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
     }
     let text = if LargeAnswers::is_large(text.len()) {
+        if !server.large_answers.has_room(text.len()) {
+            make_room(&mut texts);
+        }
         match server.large_answers.keep(text) {
             Ok(text) => Text::Large(text),
             Err(busy) => return busy.answer(),
@@ -160,10 +171,15 @@ pub(super) fn of_snapshot<T: Serialize>(
     texts.insert(name, shown);
     let server = Arc::downgrade(server);
     Group::new("kept page").spawn(async move {
-        tokio::time::sleep(KEPT).await;
-        let Some(server) = server.upgrade() else { return };
-        let mut texts = server.answers.of_snapshot.lock();
-        drop(texts.get_mut(name).filter(|text| text.of.ptr_eq(&of)).and_then(|text| text.kept.take()));
+        loop {
+            tokio::time::sleep(KEPT).await;
+            let Some(server) = server.upgrade() else { return };
+            // Held while a text is rendered, which takes long.
+            if let Some(mut texts) = server.answers.of_snapshot.try_lock() {
+                let text = texts.get_mut(name).filter(|text| text.of.ptr_eq(&of));
+                return drop(text.and_then(|text| text.kept.take()));
+            }
+        }
     });
     text.answer()
 }

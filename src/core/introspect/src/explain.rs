@@ -174,7 +174,7 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     let (runtime, metrics) = (Arc::clone(&server.runtime), Arc::clone(&server.metrics));
     let handle = tokio::runtime::Handle::current();
     // Evaluation is not `Send`.
-    let answered = mixer_base::scheduling::spawn_giving_way(move || {
+    let answered = tokio::task::spawn_blocking(move || {
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         let _permit = permit;
         handle.block_on(service.explain(request.into(), CallInfo::default()))

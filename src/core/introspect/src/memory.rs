@@ -40,7 +40,7 @@ pub(super) async fn collect_by_form(server: &Server) -> Response {
 async fn trim(server: &Server) {
     server.trend.count_collection();
     // Never fails unless the process ends.
-    let _ = mixer_base::scheduling::spawn_giving_way(mixer_base::memory::release).await;
+    let _ = tokio::task::spawn_blocking(mixer_base::memory::release).await;
 }
 
 /// The page.

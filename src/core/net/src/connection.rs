@@ -259,11 +259,24 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         let polled = self.poll_in_turns(cx);
         OUTPUT.with_borrow_mut(|output| self.session.return_output(output));
         if polled.is_pending()
-            && let Err(error) = self.session.count_kept(self.partial.capacity())
+            && let Err(error) = self.count_kept()
         {
             return self.abort(error, cx);
         }
         polled
+    }
+
+    /// Counts what the connection keeps. Without memory for the frames that are left, they are processed first.
+    fn count_kept(&mut self) -> Result<(), ConnectionError> {
+        let counted = self.session.count_kept(self.partial.capacity());
+        if counted.is_ok() || !self.session.has_stopped() {
+            return counted;
+        }
+        while self.session.has_stopped() && !self.session.is_full() {
+            let input = std::mem::take(&mut self.partial);
+            self.receive(&input)?;
+        }
+        self.session.count_kept(self.partial.capacity())
     }
 
     /// Tells the client why its connection is closed, if the socket is writable.
@@ -320,6 +333,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             if self.poll_write(cx)?.is_ready() {
                 // Output space is available again for blocked streams and for reading.
                 if self.session.send_blocked() {
+                    self.place.count_call(0);
                     self.place.count_request();
                     has_progress = true;
                 }
@@ -389,7 +403,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     }
 
     /// Passes input to the session and keeps what it does not take. INVARIANT: `partial` is empty.
-    fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionEnd> {
+    fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
         let taken = self.session.receive(input)?;
         let rest = input.get(taken..).unwrap_or_default();
         // Not more than what is left.

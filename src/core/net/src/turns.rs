@@ -3,7 +3,7 @@
 //! A connection does a little work whenever something arrives, and more only in its turn. One connection of a worker at a time has
 //! a turn, in the order in which they asked for it; the next turn begins after the event loop has looked for events. A call on a quiet
 //! connection therefore waits for one turn, however many others are busy. Short turns of connections that have nothing left follow each other at
-//! once, until together they are as long as half of one.
+//! once, until together they are somewhat longer than one.
 //!
 //! A connection whose last work was more than a little has nothing without a turn: what hundreds of them do at once is bounded as well.
 //! To be opened and closed, connections take turns of their own, so that those which are served do not wait behind a flood of new ones.

@@ -175,18 +175,8 @@ impl Following {
         let configurator = Arc::new(tokio::sync::Mutex::new(configurator));
         let (followed, until) = (Arc::clone(&configurator), stop.clone());
         let task = Task::restarted("configuration").spawn(stop, move || {
-            let (configurator, stop) = (Arc::clone(&followed), until.child_token());
-            let ends_with_the_task = stop.clone().drop_guard();
-            let handle = tokio::runtime::Handle::current();
-            // Building takes milliseconds. What handlers start runs beside it, on the threads of this runtime.
-            let run = move || handle.block_on(async { configurator.lock().await.run(stop).await });
-            async {
-                let _ends_with_the_task = ends_with_the_task;
-                let ended = mixer_base::scheduling::spawn_giving_way(run).await;
-                if let Err(panic) = ended.map_err(tokio::task::JoinError::try_into_panic) {
-                    std::panic::resume_unwind(panic.unwrap_or_else(|error| Box::new(error.to_string())));
-                }
-            }
+            let (configurator, stop) = (Arc::clone(&followed), until.clone());
+            async move { configurator.lock().await.run(stop).await }
         });
         Self { task, configurator }
     }

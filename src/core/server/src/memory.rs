@@ -27,7 +27,7 @@ pub(super) async fn trim(stop: CancellationToken) {
             continue;
         }
         // It takes locks of the allocator for some milliseconds. It fails only if the runtime ends.
-        let _ = mixer_base::scheduling::spawn_giving_way(release).await;
+        let _ = tokio::task::spawn_blocking(release).await;
         let left = private_bytes().unwrap_or(resident);
         trimmer.released(left);
         let mib = |bytes: u64| bytes >> 20;

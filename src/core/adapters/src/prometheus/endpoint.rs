@@ -180,7 +180,7 @@ async fn scrape(
     };
     let share = Arc::clone(share);
     // Collecting many series would block the other tasks of the runtime. It counts until it ends, also when the client has left.
-    let rendered = mixer_base::scheduling::spawn_giving_way(move || {
+    let rendered = tokio::task::spawn_blocking(move || {
         let rendering = endpoint.scrapes.rendering(&share, |paid| Rendering::new(endpoint.metrics(), paid));
         (permit, rendering)
     });

@@ -138,7 +138,7 @@ pub struct Configurator {
     /// Whether what the applied version lacks might still come when it was applied.
     expected_more: bool,
     log: ProblemLog,
-    /// Whether a change is being published; still set after a panic, and after a stop that ended its build.
+    /// Whether a change is being published; still set after a panic.
     is_applying: bool,
 }
 
@@ -203,7 +203,7 @@ impl Configurator {
         self.builder.interrupt_if(may_end_early.then(|| Box::new(move || asked.is_due()) as _));
         self.is_applying = true;
         let outcome = self.publish_changes(is_retry, interrupt).await;
-        self.is_applying = outcome == Outcome::Interrupted;
+        self.is_applying = false;
         self.builder.interrupt_if(None);
         outcome
     }
@@ -412,7 +412,7 @@ impl Configurator {
     }
 
     /// Publishes every change of the store until `stop` is cancelled, and builds handlers again that failed. A stop, or a newer version
-    /// of the store, ends a build under way. After a panic or a stop it can be
+    /// of the store, ends a build under way. After a panic it can be
     /// called again: the published configuration serves on, and the contents of the store are built from scratch.
     pub async fn run(&mut self, stop: CancellationToken) {
         if self.is_applying {

@@ -233,7 +233,7 @@ fn a_dump_has_the_templates_and_adapters() {
         templates,
         [
             ("apalab.template.a", "apalab", "apalab", "TEMPLATE_VARIETY_ATTRIBUTE_GENERATOR", 0),
-            ("kvlab.template.a", "kvlab", "kvlab", "TEMPLATE_VARIETY_CHECK", 1),
+            ("kvlab.template.a", "kvlab", "kvlab", "TEMPLATE_VARIETY_REPORT", 1),
         ]
     );
     let [adapter] = &found.adapter_metadatas[..] else { panic!("{:?}", found.adapter_metadatas) };

@@ -56,7 +56,30 @@ fn open() -> Session {
 
 fn receive(session: &mut Session, frames: &[Vec<u8>]) -> Result<(), ConnectionError> {
     let input = frames.concat();
-    session.receive(&input).map(|taken| assert_eq!(taken, input.len()))
+    receive_all(session, &input).map(|taken| assert_eq!(taken, input.len()))
+}
+
+/// What the session takes of the input, a few frames at a time.
+fn receive_all(session: &mut Session, input: &[u8]) -> Result<usize, ConnectionError> {
+    let mut all = 0;
+    loop {
+        let taken = session.receive(&input[all..])?;
+        all += taken;
+        if taken == 0 || !session.has_stopped() {
+            return Ok(all);
+        }
+    }
+}
+
+#[test]
+fn frames_are_taken_a_few_at_a_time() {
+    let mut session = open();
+    let pings = vec![frame(frame_type::PING, 0, 0, &[7; 8]); 600].concat();
+    let one = pings.len() / 600;
+    assert_eq!((session.receive(&pings), session.has_stopped()), (Ok(256 * one), true));
+    assert_eq!((session.receive(&pings[256 * one..]), session.has_stopped()), (Ok(256 * one), true));
+    assert_eq!((session.receive(&pings[512 * one..]), session.has_stopped()), (Ok(88 * one), false));
+    assert_eq!(sent(&mut session).len(), 600, "each is answered once");
 }
 
 /// The frames in the output since the last call, as text.

@@ -92,6 +92,11 @@ impl LargeAnswers {
         Ok(Arc::new(Rendering { pieces: text.into_pieces(), renderings, _memory: memory }))
     }
 
+    /// Whether the share has memory for one more text of so many bytes.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.account.charge(bytes).is_some()
+    }
+
     /// Answers with a text: status and headers are those of `head`. `request`: the headers of the request.
     pub fn answer(&self, request: &HeaderMap, head: Response, text: Arc<Rendering>) -> Response {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return Busy.answer() };

@@ -29,7 +29,7 @@ impl Places {
             let _place = place;
             work()
         };
-        mixer_base::scheduling::spawn_giving_way(work).await
+        tokio::task::spawn_blocking(work).await
     }
 }
 

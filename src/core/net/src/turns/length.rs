@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Time after which other connections of the worker have their turn: some forty checks, or the batches of three proxies.
+/// Time after which other connections of the worker have their turn: some thirty checks, or the batches of two proxies.
 const LENGTH: Duration = Duration::from_micros(100);
 /// Input that is read before the requests in it are served, in bytes: the answers to all of them leave in one write.
 pub(crate) const MAX_INPUT: usize = 256 << 10;

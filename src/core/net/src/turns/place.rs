@@ -1,5 +1,6 @@
 //! Whose turn it is.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
@@ -174,7 +175,8 @@ impl Place {
     /// One that has done little, and only took long over it, waits until the event loop has looked for events, and goes on without a turn.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
         if self.permit.is_none() && self.left > 0 {
-            cx.waker().wake_by_ref();
+            // Woken once the event loop has looked.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
             return Poll::Pending;
         }
         self.end();

@@ -519,7 +519,7 @@ fn streams_count_also_if_their_heads_are_of_the_cache() {
     let account = Counted::of(1 << 20);
     let mut session = open_for_heads(account.clone());
     let requests = calls(1000).concat();
-    assert_eq!(session.receive(&requests), Ok(requests.len()));
+    assert_eq!(receive_all(&mut session, &requests), Ok(requests.len()));
     session.count_kept(0).unwrap();
     let streams = session.streams.len() * size_of::<crate::stream::Stream>();
     // The first one is not of the cache yet.
@@ -528,7 +528,7 @@ fn streams_count_also_if_their_heads_are_of_the_cache() {
     assert!(account.taken() + (40 << 10) >= streams, "{} of {streams}", account.taken());
     // Without memory they are refused, and the connection goes on.
     let mut poor = open_for_heads(Counted::of(64 << 10));
-    assert_eq!(poor.receive(&requests), Ok(requests.len()));
+    assert_eq!(receive_all(&mut poor, &requests), Ok(requests.len()));
     poor.count_kept(0).expect("the connection goes on");
     assert_eq!((poor.streams.len(), poor.waiting_requests()), (0, 0));
     // What is answered counts no longer.
