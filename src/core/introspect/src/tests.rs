@@ -295,6 +295,21 @@ async fn secrets_are_masked_unless_they_are_revealed() {
     }
 }
 
+/// A text is kept for a while after it was sent. Each of these two takes more than half of the memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_text_makes_room_for_another_and_is_that_of_the_published_snapshot() {
+    let mut fixture = Fixture::new(Guard { may_reveal: true, ..Guard::default() }).await;
+    for caller in ["pirate", "privateer"] {
+        let changed = CONFIGURATION.replace("smuggler", &(caller.to_owned() + &"y".repeat(6 << 20)));
+        fixture.store.set([("conf.yaml", changed.as_str())]);
+        fixture.configurator.apply().await;
+        for path in ["/snapshotj/", "/snapshotj/?reveal=1", "/snapshotj/"] {
+            let body = fixture.get(path).await;
+            assert!(body.len() > 5 << 20 && body.contains(caller), "{path}: {} bytes", body.len());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_compared() {
     let mut fixture = Fixture::new(Guard::default()).await;

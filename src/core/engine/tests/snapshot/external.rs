@@ -241,7 +241,7 @@ fn a_dump_has_the_templates_and_adapters() {
         (&*adapter.name, &adapter.templates[..]),
         ("adp.adapter.a", &["kvlab.template.a".to_owned()][..])
     );
-    assert_eq!((adapter.params.as_deref(), adapter.session_based), (Some("lab.config.Params"), false));
+    assert_eq!((adapter.params.as_deref(), adapter.session_based), (Some("labcfg.Params"), false));
     assert_eq!((adapter.references, adapter.source.line > 1), (1, true));
 }
 

@@ -73,12 +73,16 @@ impl Place {
         let full = if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() };
         let authority = Authority::try_from(full).map_err(|error| invalid(&error))?;
         let default = if tls.is_some() { 443 } else { 80 };
+        let port = match authority.port_u16() {
+            None if authority.as_str() != authority.host() => return Err(invalid(&"invalid port")),
+            port => port.unwrap_or(default),
+        };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let tls = match tls {
             None => None,
             Some(tls) => Some(Arc::new(Mutex::new(ReloadedTls::load(tls, &host, &[b"h2"])?))),
         };
-        let target = Target::Tcp { host, port: authority.port_u16().unwrap_or(default) };
+        let target = Target::Tcp { host, port };
         Ok(Self { scheme, authority, target, tls, connect_timeout })
     }
 
