@@ -54,12 +54,18 @@ fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
         let end = at + size.min(wire.len() - at);
         kept.extend_from_slice(&wire[at..end]);
         at = end;
-        match session.receive(&kept) {
-            Ok(taken) => drop(kept.drain(..taken)),
-            Err(error) => {
-                session.abort(error.code);
-                break;
+        let received = loop {
+            match session.receive(&kept) {
+                Ok(taken) => drop(kept.drain(..taken)),
+                Err(error) => break Err(error),
             }
+            if !session.has_stopped() || session.is_full() {
+                break Ok(());
+            }
+        };
+        if let Err(error) = received {
+            session.abort(error.code);
+            break;
         }
     }
     let mut requests = Vec::new();
