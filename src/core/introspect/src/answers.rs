@@ -121,8 +121,11 @@ async fn streamed_if_large(server: &Server, request: &HeaderMap, mut response: R
     // Every answer is made in memory.
     match axum::body::to_bytes(body, usize::MAX).await {
         Ok(text) => {
-            if !server.large_answers.has_room(text.len()) {
-                make_room(&mut server.answers.of_snapshot.lock());
+            // Not waited for: it is held while a text is rendered, and this thread serves all operators' endpoints.
+            if !server.large_answers.has_room(text.len())
+                && let Some(mut texts) = server.answers.of_snapshot.try_lock()
+            {
+                make_room(&mut texts);
             }
             server.large_answers.answer_with(request, Response::from_parts(head, Body::empty()), text)
         }
