@@ -14,6 +14,24 @@ pub fn prefer_short_waits() {
     linux::set_slice(SLICE);
 }
 
+/// How long a thread that does long work goes on before others may run, see [`let_others_run`].
+const STRETCH: std::time::Duration = std::time::Duration::from_micros(50);
+
+/// Lets the threads that wait for this core run, if the calling thread has not done so for 50 us. Long work that no call waits for, such as
+/// rendering a large text, calls it after each small part: when a worker wakes up the system may let the running thread go on until its next
+/// tick (1 to 4 ms), but not past this. Costs a reading of the clock, and a system call in 50 us.
+pub fn let_others_run() {
+    thread_local! {
+        static SINCE: std::cell::Cell<Option<std::time::Instant>> = const { std::cell::Cell::new(None) };
+    }
+    let now = std::time::Instant::now();
+    let goes_on = SINCE.get().is_some_and(|since| now.saturating_duration_since(since) < STRETCH);
+    if !goes_on {
+        std::thread::yield_now();
+        SINCE.set(Some(std::time::Instant::now()));
+    }
+}
+
 /// Gives the calling thread, and those that it starts, a tenth of the weight of a thread that answers calls: for work that takes milliseconds, that
 /// no call waits for, and that holds no lock which calls take. The system looks which thread is to run when one wakes up, and at its ticks (every
 /// 1 to 4 ms). After a thread of calls has run for a moment, one of the same weight is owed as much, so that a call that arrives right then

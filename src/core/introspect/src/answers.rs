@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::{MAX_BODY, Server, Shared, explain, json_text};
 use mixer_base::task::Group;
 use mixer_engine::runtime::Published;
-use mixer_net::http::{LargeAnswers, LongText, Places, Rendering};
+use mixer_net::http::{Busy, LargeAnswers, LongText, Places, Rendering};
 
 /// Requests that are answered at a time, each on a thread. Others wait.
 const MAX_RENDERINGS: usize = 2;
@@ -43,6 +43,8 @@ struct SnapshotText {
     sent: Weak<Rendering>,
     /// The text, for [`KEPT`].
     kept: Option<Text>,
+    /// Its length in bytes, also if there was no room for it.
+    length: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -133,6 +135,15 @@ async fn streamed_if_large(server: &Server, request: &HeaderMap, mut response: R
     }
 }
 
+/// Whether a text of so many bytes would be kept, if necessary after texts that nobody is sending were freed.
+fn has_room(server: &Server, texts: &mut BTreeMap<&'static str, SnapshotText>, bytes: usize) -> bool {
+    let would_keep = || !LargeAnswers::is_large(bytes) || server.large_answers.would_keep(bytes);
+    would_keep() || {
+        make_room(texts);
+        would_keep()
+    }
+}
+
 /// Frees the kept texts that nobody is sending.
 fn make_room(texts: &mut BTreeMap<&'static str, SnapshotText>) {
     texts.values_mut().for_each(|text| text.kept = None);
@@ -151,27 +162,32 @@ pub(super) fn of_snapshot<T: Serialize>(
     if let Some(text) = known.and_then(|known| known.kept.clone().or(known.sent.upgrade().map(Text::Large))) {
         return text.answer();
     }
+    let length = known.map_or(0, |known| known.length);
     // Those of another snapshot are not kept beside it.
     texts.retain(|_, text| is_shown(&&*text));
+    if !has_room(server, &mut texts, length) {
+        // Rendering it would be in vain.
+        return Busy.answer();
+    }
     let mut text = LongText::default();
     if let Err(error) = serde_json::to_writer_pretty(&mut text, &value(&published)) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
     }
-    let text = if LargeAnswers::is_large(text.len()) {
-        if !server.large_answers.has_room(text.len()) {
-            make_room(&mut texts);
-        }
+    let (of, length) = (Arc::downgrade(&published), text.len());
+    let text = if LargeAnswers::is_large(length) {
+        has_room(server, &mut texts, length);
         match server.large_answers.keep(text) {
             Ok(text) => Text::Large(text),
-            Err(busy) => return busy.answer(),
+            Err(busy) => {
+                texts.insert(name, SnapshotText { of, sent: Weak::new(), kept: None, length });
+                return busy.answer();
+            }
         }
     } else {
         Text::Small(text.into_bytes().into())
     };
     let sent = if let Text::Large(text) = &text { Arc::downgrade(text) } else { Weak::new() };
-    let of = Arc::downgrade(&published);
-    let shown = SnapshotText { of: of.clone(), sent, kept: Some(text.clone()) };
-    texts.insert(name, shown);
+    texts.insert(name, SnapshotText { of: of.clone(), sent, kept: Some(text.clone()), length });
     let server = Arc::downgrade(server);
     Group::new("kept page").spawn(async move {
         loop {

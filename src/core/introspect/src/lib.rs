@@ -139,14 +139,23 @@ impl Introspection {
 
 /// The endpoint. Samples for the plots are taken only while it is in use.
 pub fn routes(parts: Introspection) -> Router {
-    let shared: Shared = Arc::new(Server {
-        trend: trend::Trend::new(&parts.metrics),
-        temporary: scopes::Temporary::default(),
-        explanations: Arc::new(Semaphore::new(explain::MAX_CONCURRENT)),
-        answers: answers::Answers::default(),
-        started: SystemTime::now(),
-        parts,
-    });
+    routes_of(Arc::new(Server::new(parts)))
+}
+
+impl Server {
+    fn new(parts: Introspection) -> Self {
+        Self {
+            trend: trend::Trend::new(&parts.metrics),
+            temporary: scopes::Temporary::default(),
+            explanations: Arc::new(Semaphore::new(explain::MAX_CONCURRENT)),
+            answers: answers::Answers::default(),
+            started: SystemTime::now(),
+            parts,
+        }
+    }
+}
+
+fn routes_of(shared: Shared) -> Router {
     let answering = axum::middleware::from_fn_with_state(Arc::clone(&shared), answers::bounded);
     let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
     compatible_routes()

@@ -73,6 +73,7 @@ spec:
 
 struct Fixture {
     router: Router,
+    server: Shared,
     store: Arc<MemoryStore>,
     configurator: Configurator,
     runtime: Arc<Runtime>,
@@ -107,7 +108,7 @@ impl Fixture {
         configurator.apply().await;
         let rendered_on = Arc::new(Mutex::new(Vec::new()));
         let rendering = Arc::clone(&rendered_on);
-        let router = routes(Introspection {
+        let server = Arc::new(Server::new(Introspection {
             runtime: Arc::clone(&runtime),
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             metrics,
@@ -122,8 +123,9 @@ impl Fixture {
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
             guard,
-        });
-        Self { router, store, configurator, runtime, rendered_on }
+        }));
+        let router = routes_of(Arc::clone(&server));
+        Self { router, server, store, configurator, runtime, rendered_on }
     }
 
     async fn ask(&self, method: Method, path: &str, body: &str) -> (u16, BTreeMap<String, String>, String) {
@@ -308,6 +310,27 @@ async fn a_kept_text_makes_room_for_another_and_is_that_of_the_published_snapsho
             assert!(body.len() > 5 << 20 && body.contains(caller), "{path}: {} bytes", body.len());
         }
     }
+}
+
+/// What a caller holds by not reading leaves no room for the second of these two texts.
+#[tokio::test]
+async fn a_text_for_which_there_is_no_room_is_rendered_once() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let mut rendered = 0;
+    let mut answer = |name| {
+        answers::of_snapshot(&fixture.server, name, |_| {
+            rendered += 1;
+            "y".repeat(6 << 20)
+        })
+    };
+    let mut unread = answer("first");
+    let held = unread.extensions_mut().remove::<Arc<mixer_net::http::Rendering>>().expect("a large text");
+    for _ in 0..3 {
+        assert_eq!(answer("second").status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    drop(held);
+    assert_eq!(answer("second").status(), StatusCode::OK);
+    assert_eq!(rendered, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,6 +131,8 @@ impl Listener {
                 Ok(connection) => {
                     backoff = Backoff::default();
                     serve(connection).await;
+                    // In a flood of connections this loop would go on for as long as there are any.
+                    mixer_base::scheduling::let_others_run();
                 }
                 Err(error) => {
                     mixer_base::warn_limited!(1, %error, "accept failed");

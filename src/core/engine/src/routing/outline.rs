@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot};
 use crate::template::Variety;
+use mixer_base::scheduling::let_others_run;
 
 /// Everything that requests can reach. Serialises to the JSON of `routes show`; displays as the debug text of Istio Mixer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +85,7 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
         let mut by_namespace: BTreeMap<&str, Destinations<'_>> = BTreeMap::new();
         let applies = |rule: &&Arc<RuleConfig>| rule.denies_by_default || !is_broken(rule);
         for rule in snapshot.rules.iter().filter(applies) {
+            let_others_run();
             collect(rule, variety, usable, by_namespace.entry(&rule.key.namespace).or_default());
         }
         let inherited = by_namespace.get(&*snapshot.default_namespace).cloned().unwrap_or_default();
@@ -155,6 +157,7 @@ fn collect<'s>(
 fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationOutline> {
     destinations
         .into_iter()
+        .inspect(|_| let_others_run())
         .map(|((handler, template), (adapter, groups))| DestinationOutline {
             handler: handler.to_owned(),
             adapter: adapter.to_owned(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
 use crate::template::TEMPLATES;
+use mixer_base::scheduling::let_others_run;
 use mixer_base::secrets::mask_document;
 use mixer_config::{Diagnostic, Origin, ResourceKey};
 
@@ -253,7 +254,7 @@ impl SnapshotDump {
     }
 }
 
-/// Dumps a snapshot and the built-in templates and adapters.
+/// Dumps a snapshot and the built-in templates and adapters. Threads that wait for the core run now and then (see `mixer_base::scheduling`).
 pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
     let uses = UseCounts::of(snapshot);
     let mut handlers: Vec<HandlerDump> = snapshot.handlers.iter().map(|h| handler(&uses, h)).collect();
@@ -351,6 +352,7 @@ impl<'s> UseCounts<'s> {
     fn of(snapshot: &'s Snapshot) -> Self {
         let mut uses = Self::default();
         for action in snapshot.rules.iter().flat_map(|r| &r.actions) {
+            let_others_run();
             *uses.handlers.entry(&action.handler.key).or_default() += 1;
             for instance in &action.instances {
                 *uses.instances.entry(&instance.key).or_default() += 1;
@@ -361,6 +363,7 @@ impl<'s> UseCounts<'s> {
 }
 
 fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
+    let_others_run();
     HandlerDump {
         name: config.name.to_string(),
         adapter: config.adapter_name().to_owned(),
@@ -372,6 +375,7 @@ fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
 }
 
 fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDump {
+    let_others_run();
     let typed = config.leaf_names.iter().zip(&config.programs);
     InstanceDump {
         name: config.name().to_string(),
@@ -390,6 +394,7 @@ fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDum
 }
 
 fn rule(config: &RuleConfig) -> RuleDump {
+    let_others_run();
     RuleDump {
         name: config.key.to_string(),
         namespace: config.key.namespace.to_string(),

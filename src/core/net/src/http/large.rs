@@ -21,7 +21,7 @@ pub const MAX_LARGE_ANSWERS: usize = 16;
 /// Bytes of a large answer besides its text: chunks, what waits for the socket, and the state of the compression.
 const ANSWER_BYTES: usize = 512 << 10;
 /// Length of a chunk.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 16 << 10;
 
 /// The large answers of an endpoint.
 #[derive(Debug)]
@@ -97,6 +97,11 @@ impl LargeAnswers {
         self.account.charge(bytes).is_some()
     }
 
+    /// Whether [`Self::keep`] would keep a text of so many bytes.
+    pub fn would_keep(&self, bytes: usize) -> bool {
+        self.has_room(bytes) || *self.renderings.lock() == 0
+    }
+
     /// Answers with a text: status and headers are those of `head`. `request`: the headers of the request.
     pub fn answer(&self, request: &HeaderMap, head: Response, text: Arc<Rendering>) -> Response {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return Busy.answer() };
@@ -162,6 +167,7 @@ mod tests {
         let answers = LargeAnswers::new(&share);
         let text = answers.keep(vec![b'x'; 4 << 20]).expect("the first is kept whatever its length");
         assert_eq!(answers.keep(vec![b'y'; 4 << 20]).err(), Some(Busy), "a second one is not");
+        assert!(!answers.would_keep(4 << 20));
         assert!(share.used() >= 4 << 20);
         let open = || answers.answer(&HeaderMap::new(), head(), Arc::clone(&text));
         let unread: Vec<Response> = (0..MAX_LARGE_ANSWERS).map(|_| open()).collect();
@@ -175,6 +181,7 @@ mod tests {
         while share.used() > 0 {
             tokio::task::yield_now().await;
         }
+        assert!(answers.would_keep(4 << 20));
         assert!(answers.keep(vec![b'y'; 4 << 20]).is_ok());
     }
 }

@@ -121,6 +121,7 @@ pub async fn accept(
             place = connections.enter() => place,
         };
         begin(Connection { socket, peer, place, limits, stop: stop.clone() });
+        mixer_base::scheduling::let_others_run();
     }
 }
 

@@ -64,6 +64,7 @@ async fn send(
 ) -> io::Result<()> {
     let mut encoder = is_packed.then(|| GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for chunk in chunks {
+        mixer_base::scheduling::let_others_run();
         let part = match &mut encoder {
             None => chunk,
             Some(encoder) => {

@@ -7,8 +7,11 @@ use bytes::Bytes;
 /// Length of a piece: allocated with pages of its own (see `mixer_base::memory`), and so short that the system takes them back in a
 /// fraction of a millisecond, between two of which the worker of the core goes on.
 const PIECE: usize = 512 << 10;
+/// Bytes that are written before other threads may run: some microseconds of rendering.
+const PART: usize = 4 << 10;
 
-/// A text that is written piece by piece: nothing is copied while it grows, and it is released piece by piece.
+/// A text that is written piece by piece: nothing is copied while it grows, and it is released piece by piece. While it is written, threads
+/// that wait for the core run now and then (see `mixer_base::scheduling`).
 #[derive(Debug, Default)]
 pub struct LongText {
     pieces: Vec<Bytes>,
@@ -72,7 +75,11 @@ impl io::Write for LongText {
             self.last.extend_from_slice(now);
             rest = later;
         }
+        let before = self.length / PART;
         self.length += bytes.len();
+        if self.length / PART != before {
+            mixer_base::scheduling::let_others_run();
+        }
         Ok(bytes.len())
     }
 

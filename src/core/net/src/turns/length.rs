@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time after which other connections of the worker have their turn: some thirty checks, or the batches of two proxies.
-const LENGTH: Duration = Duration::from_micros(100);
+/// Time after which other connections of the worker have their turn: some twenty checks, or the batch of a proxy.
+const LENGTH: Duration = Duration::from_micros(60);
 /// Input that is read before the requests in it are served, in bytes: the answers to all of them leave in one write.
 pub(crate) const MAX_INPUT: usize = 256 << 10;
 /// Requests after which other connections have their turn, however short they were.
