@@ -53,6 +53,8 @@ enum Mode {
     GoesAway,
     /// Answers with numbers that make no sense.
     AnswersOddly,
+    /// Does not validate instances whose names begin with `bad`.
+    Validates,
 }
 
 /// A server of adapters.
@@ -188,6 +190,9 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: SendResponse<
         _ => {
             let message = match mode {
                 Mode::AnswersGarbage => b"\xff\xff\xff\xff\xff\xff".to_vec(),
+                Mode::Validates if head.uri.path().ends_with("/Validate") => {
+                    validation(received.get(5..).unwrap_or_default())
+                }
                 _ => {
                     answer(head.uri.path(), received.get(5..).unwrap_or_default(), mode == Mode::AnswersOddly)
                 }
@@ -207,6 +212,16 @@ fn framed(message: &[u8]) -> Bytes {
     framed.put_u32(u32::try_from(message.len()).unwrap());
     framed.put_slice(message);
     framed.freeze()
+}
+
+/// The answer of an adapter that looks at its instances.
+fn validation(request: &[u8]) -> Vec<u8> {
+    let types = model::ValidateRequest::decode(request).unwrap().inferred_types;
+    let status = types.keys().find(|name| name.starts_with("bad")).map(|name| {
+        let message = format!("{name} is unknown");
+        mixer_wire::google::rpc::Status { code: 3, message, details: Vec::new() }
+    });
+    model::ValidateResponse { status }.encode_to_vec()
 }
 
 /// The answer to a call.
@@ -547,4 +562,58 @@ fn an_adapter_with_sessions_that_is_down_at_the_start_gets_its_session_later() {
     let serves = wait_for(DEADLINE, || (check(&server, "late", &[]).status == 0).then_some(()));
     assert!(serves.is_some(), "{}", server.log());
     assert_eq!(shown(&server, "late")["notes"][1][1], "session-1");
+}
+
+/// A rule in dry run that gives a handler an instance of its own.
+fn trial(name: &str, handler: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{template: listentry, params: {{value: source.user | \"\"}}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+         metadata: {{name: {name}, namespace: istio-system, annotations: {{mixer.dev/dry-run: \"true\"}}}}\n\
+         spec: {{actions: [{{handler: {handler}, instances: [{name}]}}]}}\n"
+    )
+}
+
+/// An adapter whose `Validate` refuses what only rules in dry run give it serves without these rules, at a start as while it runs, and gets
+/// them once it takes them.
+#[test]
+fn a_trial_that_an_adapter_does_not_validate_takes_no_handler_from_enforced_rules() {
+    for policy in ["keep-last", "refuse"] {
+        let adapter = Adapter::listening(Mode::Validates);
+        let directory = tempfile::tempdir().unwrap();
+        let text = common(true) + &handler("live", &plain(adapter.port), "");
+        let trials = trial("bad-one", "live") + &trial("good", "live") + &trial("worse", "live");
+        let write = |trials: &str| std::fs::write(directory.path().join("trials.yaml"), trials).unwrap();
+        write(&trials);
+        let mut server = start(directory.path(), &text, &["--config-on-error", policy]);
+        let outcomes = |server: &Server, rule: &str| {
+            let ran = check(server, "live", &[]);
+            assert_eq!(ran.status, 0, "{policy}: {}", said(&ran));
+            let url = format!("http://127.0.0.1:{}/metrics", server.ports.monitoring);
+            let text = http("GET", &url, "").unwrap().body;
+            let label = format!("rule=\"{rule}.rule.istio-system\"");
+            let lines = text.lines().filter(|line| line.starts_with("mixer_dry_run_outcomes_total{"));
+            let of_rule = lines.filter(|line| line.contains(&label));
+            of_rule.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
+        };
+        for state in ["started", "changed"] {
+            server.wait_for_log("does not take what this rule in dry run gives it");
+            let tried = wait_for(DEADLINE, || (outcomes(&server, "worse") > 0).then_some(()));
+            assert!(tried.is_some(), "{policy}, {state}: {}", server.log());
+            assert!(outcomes(&server, "good") > 0, "{policy}, {state}");
+            assert_eq!(outcomes(&server, "bad-one"), 0, "{policy}, {state}");
+            assert_eq!(shown(&server, "live")["notes"][1][1], "session-1", "{policy}, {state}");
+            if state == "started" {
+                drop(server);
+                write("# None.\n");
+                server = start(directory.path(), &text, &["--config-on-error", policy]);
+                assert_eq!(outcomes(&server, "good"), 0, "{policy}");
+                write(&trials);
+            }
+        }
+        adapter.becomes(Mode::Well);
+        let taken = wait_for(DEADLINE, || (outcomes(&server, "bad-one") > 0).then_some(()));
+        assert!(taken.is_some(), "{policy}: {}", server.log());
+    }
 }
