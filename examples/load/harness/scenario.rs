@@ -19,7 +19,7 @@ pub(super) const START_PATIENCE: Duration = Duration::from_secs(120);
 /// How often a server is started whose ports are taken.
 const STARTS: usize = 5;
 /// How long a backend may have to wait: handlers send once a second.
-const BACKEND_PATIENCE: Duration = Duration::from_secs(10);
+const BACKEND_PATIENCE: Duration = Duration::from_secs(120);
 /// Interval of polling.
 const POLL: Duration = Duration::from_millis(2);
 /// Distinct requests of a scenario.
@@ -343,7 +343,7 @@ async fn logged(path: &Path, expected: usize) -> Result<()> {
         if lines == expected {
             return Ok(());
         }
-        if begun.elapsed() > Duration::from_secs(5) {
+        if begun.elapsed() > BACKEND_PATIENCE {
             bail!("{expected} bags were sent and {lines} are in the log");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

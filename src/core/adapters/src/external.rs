@@ -20,20 +20,20 @@ use prost::Message as _;
 use crate::AdapterOptions;
 use crate::bypass::{check_result, duration};
 use connection::Connection;
-use session::Validation;
 use mixer_attribute::SignedDuration;
 use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
 use mixer_engine::adapter::{
-    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, Commons, DecodeParams,
-    Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota, HandleReport,
-    Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply, Verdict,
-    VerdictFuture,
+    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, Commons,
+    DecodeParams, Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota,
+    HandleReport, Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
+    Verdict, VerdictFuture,
 };
 use mixer_engine::snapshot::ExternalHandler;
 use mixer_engine::template::{Plan, TemplateInfo, Variety, WireType, put_bytes, put_length, put_tag};
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use output::OutputReader;
+use session::Validation;
 
 /// The timeout of a call, unless the handler has one.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -24,7 +24,8 @@ impl<S: PartialEq> Attempts<S> {
 
     /// Whether files that are like `stamp` now are to be read; [`note`](Self::note) follows.
     pub(crate) fn are_due(&self, stamp: &S, now: Instant) -> bool {
-        *stamp != self.stamp || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) >= PAUSE)
+        *stamp != self.stamp
+            || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) >= PAUSE)
     }
 
     /// Notes an attempt. Returns whether it is the first one that failed since one succeeded.

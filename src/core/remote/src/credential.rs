@@ -116,7 +116,11 @@ impl Credential {
         self.secret_at(Instant::now(), Source::read)
     }
 
-    fn secret_at(&self, now: Instant, read: impl FnOnce(&Source) -> Result<Secret, CredentialError>) -> Secret {
+    fn secret_at(
+        &self,
+        now: Instant,
+        read: impl FnOnce(&Source) -> Result<Secret, CredentialError>,
+    ) -> Secret {
         let mut known = self.known.lock();
         let stamp = self.source.stamp();
         if known.attempts.are_due(&stamp, now) {

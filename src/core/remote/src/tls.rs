@@ -60,7 +60,11 @@ impl ReloadedTls {
         self.refresh_with(Instant::now(), load)
     }
 
-    fn refresh_with(&mut self, now: Instant, load: impl FnOnce(&ClientTlsOptions, &str, Protocols) -> Loaded) -> bool {
+    fn refresh_with(
+        &mut self,
+        now: Instant,
+        load: impl FnOnce(&ClientTlsOptions, &str, Protocols) -> Loaded,
+    ) -> bool {
         let stamps = stamps(&self.options);
         if !self.attempts.are_due(&stamps, now) {
             return false;

@@ -37,7 +37,8 @@ type Validated = (Option<prost_types::Any>, BTreeMap<String, prost_types::Any>);
 
 fn validated(handler: &ExternalHandler, instances: &[BoundInstance]) -> Validated {
     let config = handler.config.as_ref();
-    let config = config.map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
+    let config =
+        config.map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
     (config, inferred_types(instances))
 }
 

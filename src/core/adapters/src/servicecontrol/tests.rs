@@ -182,7 +182,10 @@ async fn calls_that_wait_for_one_answer_ask_once() {
         assert_eq!(asked, ["api_key:even", "api_key:odd"], "{size} {status}");
         // The next ones ask for themselves.
         let again = check(&*handler, ["a", "op", "odd"]).await;
-        assert_eq!((again.is_ok(), google.received.try_recv().is_ok()), (status == 200, size == 0 || status != 200));
+        assert_eq!(
+            (again.is_ok(), google.received.try_recv().is_ok()),
+            (status == 200, size == 0 || status != 200)
+        );
     }
 }
 

@@ -302,7 +302,9 @@ impl StackdriverHandler {
     }
 
     fn metric(&self, metrics: &Metrics, template: &MetricTemplate, instance: &Instance<'_>) {
-        if let Err(why) = metrics.table.add(template, instance, &self.whereabouts.site().place, self.clock.now()) {
+        if let Err(why) =
+            metrics.table.add(template, instance, &self.whereabouts.site().place, self.clock.now())
+        {
             metrics.delivery.refuse(1);
             self.warn(instance.name, &format!("a value is dropped: {why}"));
         }
@@ -407,7 +409,8 @@ impl HandleReport for StackdriverHandler {
                     }
                 }
                 Feed::Log(template) => {
-                    let (entry, failure) = template.entry(instance, &self.whereabouts.site().place, self.clock.now());
+                    let (entry, failure) =
+                        template.entry(instance, &self.whereabouts.site().place, self.clock.now());
                     if let Some(why) = failure {
                         self.warn(instance.name, &format!("failed to execute template: {why}"));
                     }

@@ -162,7 +162,14 @@ impl Whereabouts {
             let place = facts.place();
             if place != self.site().place {
                 let Place { project, location, cluster, machine } = &place;
-                tracing::info!(handler, project, location, cluster, machine, "the metadata server has answered");
+                tracing::info!(
+                    handler,
+                    project,
+                    location,
+                    cluster,
+                    machine,
+                    "the metadata server has answered"
+                );
                 self.site.store(Arc::new(Site::new(&self.project, place)));
             }
         }

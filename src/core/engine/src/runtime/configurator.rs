@@ -16,7 +16,9 @@ use super::problem_log::ProblemLog;
 use super::refill::{Cause, Refill};
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
-use crate::handler::{FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
+use crate::handler::{
+    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire,
+};
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
 use crate::template::Variety;

@@ -21,10 +21,10 @@ use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
 use super::together::changed_together;
 use super::withheld::Withheld;
+use crate::handler::FailedHandler;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
 };
-use crate::handler::FailedHandler;
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
 
@@ -186,7 +186,9 @@ impl<'l> Resolution<'l> {
         self.corrections.pass += 1;
         let (released, failed): (Vec<_>, Vec<_>) =
             failed.iter().partition(|failed| self.release_from_dry_run(failed));
-        let Some(FailedHandler { problem: first, .. }) = failed.first().filter(|_| policy != OnConfigError::ServeValid) else {
+        let Some(FailedHandler { problem: first, .. }) =
+            failed.first().filter(|_| policy != OnConfigError::ServeValid)
+        else {
             if !released.is_empty() {
                 self.rebuild(builder);
             }
