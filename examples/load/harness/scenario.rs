@@ -11,7 +11,7 @@ use super::client::{Call, Client, Plan};
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
 use super::process::{Program, Role, Server};
-use super::sinks::Sink;
+use super::sinks::{Backend, Sink};
 use super::{bridge, checks, configuration, envoy, quotas, reports};
 
 /// Timeout of a start.
@@ -21,7 +21,7 @@ const STARTS: usize = 5;
 /// How long a backend may have to wait: handlers send once a second.
 const BACKEND_PATIENCE: Duration = Duration::from_secs(120);
 /// Interval of polling.
-const POLL: Duration = Duration::from_millis(2);
+pub(super) const POLL: Duration = Duration::from_millis(2);
 /// Distinct requests of a scenario.
 pub(super) const VARIETY: usize = 64;
 /// Entries of the check cache, where enabled: the default of Istio Mixer.
@@ -92,7 +92,7 @@ impl Stage {
                 (0..VARIETY).map(|number| Call::envoy_limit(&envoy::limit(number))).collect()
             }
             Work::QuotaExact | Work::QuotaLease => {
-                let started = redis.insert(quotas::redis()?);
+                let started = redis.insert(Sink::start(Backend::Redis)?);
                 quotas::configuration(&configuration, started.port, work == Work::QuotaLease)?;
                 quotas::calls()
             }
