@@ -98,13 +98,13 @@ fn programs(options: &Options) -> Result<Vec<Program>> {
             directory.join("mixer")
         }
     };
-    let mut programs = vec![Program { name: "mixer".to_owned(), path: own, role: Role::Own }];
+    let mut programs = vec![Program::new("mixer".to_owned(), own, Role::Own)];
     if let Some(path) = &options.peer_bin {
         let name = path.file_name().map_or_else(|| "peer".into(), |n| n.to_string_lossy().into_owned());
-        programs.push(Program { name, path: path.clone(), role: Role::Peer });
+        programs.push(Program::new(name, path.clone(), Role::Peer));
     }
     if let Some(path) = &options.limitador_bin {
-        programs.push(Program { name: "limitador".to_owned(), path: path.clone(), role: Role::Limitador });
+        programs.push(Program::new("limitador".to_owned(), path.clone(), Role::Limitador));
     }
     for program in &programs {
         anyhow::ensure!(

@@ -281,7 +281,7 @@ metadata: {name: gate, namespace: istio-system, annotations: {ANNOTATION}}
 spec:
   compiledAdapter: opa
   params:
-    evaluationTimeout: 50ms
+    evaluationTimeout: 1s
     checkMethod: data.gate.allow
     failClose: CLOSE
     policy:

@@ -221,7 +221,7 @@ impl Sent {
         let is_secure = front.fault == Fault::ShowsWrongCertificate;
         let scheme = if is_secure { "https" } else { "http" };
         // A slow front gets the time it needs.
-        let timeout = if front.fault == Fault::IsSlow { "60s" } else { "500ms" };
+        let timeout = if front.fault == Fault::IsSlow { "60s" } else { crate::outage_load::timeout() };
         let of_otlp = |protocol: &str| {
             let tls = if is_secure { format!(", tls: {{caFile: '{root}'}}") } else { String::new() };
             let params = format!(

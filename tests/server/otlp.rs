@@ -314,7 +314,7 @@ fn sums_and_records_are_complete_although_the_collector_comes_late_and_goes() {
     let directory = tempfile::tempdir().unwrap();
     let ports = [free_port(), free_port()];
     // Less than the points of all series take.
-    let more = ", temporality: DELTA, timeout: 2s, queueKilobytes: 16";
+    let more = ", temporality: DELTA, timeout: 60s, queueKilobytes: 16";
     let mut server = start(directory.path(), &params("GRPC", ports[0], more));
     report(&server, 0..50, "/early");
     until(&server, "otlp metric sender", "it fails", |of| {

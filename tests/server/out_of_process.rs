@@ -96,9 +96,9 @@ impl Reader {
         std::fs::read_to_string(self.path("printed")).unwrap_or_default()
     }
 
-    /// The text with a port of this test.
+    /// The text with a port of this test, and time for an adapter that shares its core with other tests.
     fn ported(&self, text: &str) -> String {
-        text.replace("9070", &self.port)
+        text.replace("9070", &self.port).replace("timeout: 2s", "timeout: 60s")
     }
 
     fn follow(&mut self, block: &Block) {

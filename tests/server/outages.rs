@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::certificates::{Authority, Issued, put};
-use crate::outage_load::{Round, Scene, measure};
+use crate::outage_load::{Round, Scene, measure, timeout};
 use crate::senders::{FluentServer, acknowledgement, count, deliveries, handler, report};
 use crate::support::{DEADLINE, Server, free_port, wait_for};
 
@@ -234,13 +234,13 @@ fn outages() -> Round {
     let mut handlers = String::new();
     for backend in &backends {
         // A slow backend gets the time it needs.
-        let timeout = if backend.fault == Fault::IsSlow { "60s" } else { "300ms" };
+        let limit = if backend.fault == Fault::IsSlow { "60s" } else { timeout() };
         let tls = match backend.fault {
             Fault::ShowsWrongCertificate => format!(", tls: {{caFile: '{root}', serverName: localhost}}"),
             _ => String::new(),
         };
         let params = format!(
-            "address: '127.0.0.1:{}', pushIntervalDuration: 10ms, pushTimeoutDuration: {timeout}, acknowledge: true, \
+            "address: '127.0.0.1:{}', pushIntervalDuration: 10ms, pushTimeoutDuration: {limit}, acknowledge: true, \
              instanceBufferSize: 100, queueKilobytes: {}, whenFull: DROP_OLDEST{tls}",
             backend.port(),
             QUEUE >> 10

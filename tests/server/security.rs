@@ -58,7 +58,7 @@ impl Pki {
     /// Runs `mixer check` trusting the authority.
     fn check(&self, server: &Server, more: &[&str]) -> Finished {
         let (target, root) = (format!("localhost:{}", server.ports.api), self.root.as_str());
-        mixer(&[&["check", "--timeout", "10s", "-m", &target, "--ca-file", root][..], more].concat())
+        mixer(&[&["check", "--timeout", "60s", "-m", &target, "--ca-file", root][..], more].concat())
     }
 
     fn check_as(&self, server: &Server, files: &Files, more: &[&str]) -> Finished {
@@ -132,7 +132,7 @@ fn tls_is_served_and_plain_text_is_refused() {
     let stranger = Authority::new();
     let other = put(pki.directory.path(), "other.pem", &stranger.certificate);
     let target = format!("localhost:{}", server.ports.api);
-    let distrusted = mixer(&["check", "--timeout", "5s", "-m", &target, "--ca-file", &other]);
+    let distrusted = mixer(&["check", "--timeout", "60s", "-m", &target, "--ca-file", &other]);
     assert_eq!(distrusted.status, 4);
     assert!(distrusted.stdout.contains("UnknownIssuer"), "{distrusted:?}");
     server.wait_for_log(" (the client does not trust the certificate of this server)");
@@ -233,7 +233,7 @@ fn an_identity_that_nobody_verified_is_ignored() {
     let on = || Server::on(&pki.directory.path().join("config"));
     let check = |server: &Server, more: &[&str]| {
         let target = format!("localhost:{}", server.ports.api);
-        mixer(&[&["check", "--timeout", "10s", "-m", &target][..], more].concat()).status
+        mixer(&[&["check", "--timeout", "60s", "-m", &target][..], more].concat()).status
     };
     let open = on().native().with(&["--numCheckCacheEntries", "1000"]).start();
     for _ in 0..2 {
@@ -394,7 +394,7 @@ fn the_unix_socket_has_the_mode_of_the_setting() {
     let place = format!("unix://{}", socket.display());
     let server = Server::builder().with(&["--address", &place, "--socket-mode", "0600"]).native();
     let mut server = server.start();
-    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &place]);
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "120s", "-m", &place]);
     assert_eq!(granted.status, 0, "{granted:?}");
     let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

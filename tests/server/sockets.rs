@@ -31,7 +31,7 @@ fn sockets_of_systemd_are_used() {
     let taken = taken.local_addr().expect("an address").to_string();
     let flags = ["--address", &taken, "--monitoring-port", "1", "--ctrlz-port", "1"];
     let mut server = activated(&sockets).on_ports(ports).with(&flags).start();
-    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &server.address()]);
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "120s", "-m", &server.address()]);
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
     let ready = server.monitoring_url("/readyz");
     assert!(wait_for(DEADLINE, || http("GET", &ready, "").ok().filter(|a| a.status == 200)).is_some());
@@ -53,7 +53,7 @@ fn the_file_of_a_socket_of_systemd_stays() {
     let unused = format!("127.0.0.1:{}", free_port());
     let mut server = activated(&sockets).with(&["--address", &unused]).start();
     let target = format!("unix://{}", path.display());
-    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &target]);
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "120s", "-m", &target]);
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
     assert_eq!(server.terminate(), Ok(Some(0)));
     assert!(path.exists());
@@ -95,7 +95,8 @@ fn connections_past_their_maximum_age_are_closed_without_failed_calls() {
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
         let mut answer = client.check(&wire::CheckRequest::default(), None);
-        if answer.as_ref().is_err_and(never_sent) {
+        // A client that gets no processor time meets several such connections.
+        while answer.as_ref().is_err_and(never_sent) && Instant::now() < end + DEADLINE {
             answer = client.check(&wire::CheckRequest::default(), None);
         }
         assert!(answer.is_ok(), "{answer:?}\n{}", server.log());

@@ -130,7 +130,7 @@ pub(crate) fn monitors(crowd: &mut Crowd, server: &Server) {
 
 /// Asks the health service. Errors: what `probe` prints.
 pub(crate) fn probe(address: &str) -> Result<(), String> {
-    let arguments = ["probe", "--grpc", address, "--timeout", "10s"].map(str::to_owned);
+    let arguments = ["probe", "--grpc", address, "--timeout", "60s"].map(str::to_owned);
     let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE)?;
     if finished.status == 0 { Ok(()) } else { Err(finished.stderr) }
 }

@@ -12,7 +12,7 @@ pub(crate) use mixer_wire as proto;
 pub(crate) use proto::istio::mixer::v1 as mixer;
 
 /// Timeout of a call.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Path of the method Check.
 pub(crate) const CHECK: &str = "/istio.mixer.v1.Mixer/Check";

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::fatal;
 use super::ports::next_free_port;
 
-/// How long a test waits for a condition before it fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+/// How long a test waits for a condition before it fails: long, because what it waits for may get a tenth of a core only.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Time between two evaluations of a condition.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);

@@ -110,8 +110,7 @@ async fn through(
     asked: Asked,
 ) -> Result<(Figures, Figures)> {
     let stage = scenario::Stage::set(options, Work::EnvoyCheck)?;
-    let mut server = stage.start(options, own)?;
-    drop(scenario::serving(&mut server, &stage, 1).await?);
+    let (mut server, _) = stage.serve(options, own, 1).await?;
     let upstream = TcpListener::bind("127.0.0.1:0").await?;
     let (listener, admin) = (next_free_port()?, next_free_port()?);
     let ports = [

@@ -18,7 +18,7 @@ use super::quotas::ID;
 /// Largest recorded latency, in microseconds.
 const LONGEST: u64 = 60_000_000;
 /// Timeout of a call.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A call and its expected answer.
 #[derive(Debug, Clone)]

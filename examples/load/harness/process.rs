@@ -3,9 +3,11 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use parking_lot::Mutex;
 
 use super::ports::next_free_port;
 
@@ -13,8 +15,8 @@ use super::ports::next_free_port;
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Size of a memory page in bytes.
 const PAGE: u64 = 4096;
-/// The port of the peer's prometheus adapter, which has no flag.
-const PEER_METRICS_PORT: u16 = 42422;
+/// The port of the peer's prometheus adapter, which has no flag, and the text that it comes from.
+const PEER_METRICS: (u16, &[u8]) = (42422, b":42422");
 
 /// A server program.
 #[derive(Debug, Clone)]
@@ -25,6 +27,41 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// Its role in the comparison.
     pub(crate) role: Role,
+    moved: Arc<Mutex<Option<Moved>>>,
+}
+
+/// A copy of a peer whose prometheus adapter has another port.
+#[derive(Debug)]
+struct Moved {
+    path: PathBuf,
+    port: u16,
+    _directory: tempfile::TempDir,
+}
+
+impl Moved {
+    /// Errors: the copy cannot be written. `None` if the text of the port is not in the program exactly once.
+    fn copy(path: &Path) -> Result<Option<Self>> {
+        let mut bytes = std::fs::read(path)?;
+        let mut places = memchr::memmem::find_iter(&bytes, PEER_METRICS.1);
+        let (Some(place), None) = (places.next(), places.next()) else { return Ok(None) };
+        // As long as the other one: those that are free have five digits.
+        let (port, digits) = (next_free_port()?, place + 1..place + PEER_METRICS.1.len());
+        let text = port.to_string();
+        if text.len() != digits.len() {
+            return Ok(None);
+        }
+        bytes.get_mut(digits).context("the port is in the program")?.copy_from_slice(text.as_bytes());
+        let directory = tempfile::tempdir()?;
+        let name = path.file_name().context("the program has a name")?;
+        let copy = directory.path().join(name);
+        std::fs::write(&copy, bytes)?;
+        std::fs::set_permissions(&copy, std::fs::metadata(path)?.permissions())?;
+        Ok(Some(Self { path: copy, port, _directory: directory }))
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
 /// The role of a program in the comparison.
@@ -39,6 +76,26 @@ pub(crate) enum Role {
 }
 
 impl Program {
+    pub(crate) fn new(name: String, path: PathBuf, role: Role) -> Self {
+        Self { name, path, role, moved: Arc::default() }
+    }
+
+    /// The executable of a peer, and the port of its prometheus adapter: a copy with a free port, if it can be made.
+    fn with_free_metrics_port(&self) -> Result<(PathBuf, u16)> {
+        let mut moved = self.moved.lock();
+        if moved.as_ref().is_none_or(|moved| !is_free(moved.port)) {
+            *moved = Moved::copy(&self.path)?;
+        }
+        if let Some(moved) = &*moved {
+            return Ok((moved.path.clone(), moved.port));
+        }
+        let (port, _) = PEER_METRICS;
+        if !is_free(port) {
+            bail!("port {port} of the peer's prometheus adapter is taken by another process");
+        }
+        Ok((self.path.clone(), port))
+    }
+
     /// Whether it is this build's.
     pub(crate) fn is_own(&self) -> bool {
         self.role == Role::Own
@@ -66,15 +123,12 @@ impl Server {
         workers: usize,
     ) -> Result<Self> {
         let [api, monitoring, introspection] = [next_free_port()?, next_free_port()?, next_free_port()?];
-        let mut metrics_port = next_free_port()?;
-        if !program.is_own() {
-            metrics_port = PEER_METRICS_PORT;
-            if TcpListener::bind(("127.0.0.1", metrics_port)).is_err() {
-                bail!("port {metrics_port} of the peer's prometheus adapter is taken by another process");
-            }
-        }
+        let (path, metrics_port) = match program.is_own() {
+            true => (program.path.clone(), next_free_port()?),
+            false => program.with_free_metrics_port()?,
+        };
         let address = SocketAddr::from(([127, 0, 0, 1], api));
-        let mut command = Command::new(&program.path);
+        let mut command = Command::new(path);
         command
             .arg("server")
             .args(["--address", &format!("tcp://{address}")])

@@ -1,32 +1,17 @@
 //! Quota calls: a check with one quota, counted in Redis.
 
-use std::net::TcpStream;
 use std::path::Path;
-use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_attribute::{GLOBAL_WORDS, OwnedAttributes};
 
 use super::client::Call;
-use super::scenario::START_PATIENCE;
-use super::sinks::{Backend, Sink};
 
 /// Users, each with a window of its own.
 const USERS: usize = 16;
 /// A deduplication id, of which each call has another one.
 pub(crate) const ID: &str = "0000000000000000";
-
-/// Starts Redis, and waits until it listens: without it, Istio Mixer grants everything for as long as its configuration does not change.
-pub(crate) fn redis() -> Result<Sink> {
-    let redis = Sink::start(Backend::Redis)?;
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", redis.port)).is_err() {
-        ensure!(begun.elapsed() < START_PATIENCE, "redis-server does not listen");
-        std::thread::yield_now();
-    }
-    Ok(redis)
-}
 
 /// Writes a configuration that grants each user more than any run asks for. `leases`: from leases of a second.
 pub(crate) fn configuration(into: &Path, port: u16, leases: bool) -> Result<()> {

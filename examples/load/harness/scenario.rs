@@ -11,15 +11,17 @@ use super::client::{Call, Client, Plan};
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
 use super::process::{Program, Role, Server};
-use super::sinks::Sink;
+use super::sinks::{Backend, Sink};
 use super::{bridge, checks, configuration, envoy, quotas, reports};
 
 /// Timeout of a start.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(120);
+/// How often a server is started whose ports are taken.
+const STARTS: usize = 5;
 /// How long a backend may have to wait: handlers send once a second.
-const BACKEND_PATIENCE: Duration = Duration::from_secs(10);
+const BACKEND_PATIENCE: Duration = Duration::from_secs(120);
 /// Interval of polling.
-const POLL: Duration = Duration::from_millis(2);
+pub(super) const POLL: Duration = Duration::from_millis(2);
 /// Distinct requests of a scenario.
 pub(super) const VARIETY: usize = 64;
 /// Entries of the check cache, where enabled: the default of Istio Mixer.
@@ -90,7 +92,7 @@ impl Stage {
                 (0..VARIETY).map(|number| Call::envoy_limit(&envoy::limit(number))).collect()
             }
             Work::QuotaExact | Work::QuotaLease => {
-                let started = redis.insert(quotas::redis()?);
+                let started = redis.insert(Sink::start(Backend::Redis)?);
                 quotas::configuration(&configuration, started.port, work == Work::QuotaLease)?;
                 quotas::calls()
             }
@@ -128,8 +130,33 @@ impl Stage {
         self.directory.path().join("config")
     }
 
+    /// Starts a server on the configuration and waits until it answers accordingly; on other ports if another process has taken one of them.
+    pub(super) async fn serve(
+        &self,
+        options: &Options,
+        program: &Program,
+        connections: usize,
+    ) -> Result<(Server, Client)> {
+        for _ in 1..STARTS {
+            let mut server = self.start(options, program)?;
+            match serving(&mut server, self, connections).await {
+                Ok(client) => return Ok((server, client)),
+                Err(_) if self.has_collided() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut server = self.start(options, program)?;
+        let client = serving(&mut server, self, connections).await?;
+        Ok((server, client))
+    }
+
+    fn has_collided(&self) -> bool {
+        let log = std::fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
+        log.to_lowercase().contains("address already in use")
+    }
+
     /// Starts a server on the configuration.
-    pub(super) fn start(&self, options: &Options, program: &Program) -> Result<Server> {
+    fn start(&self, options: &Options, program: &Program) -> Result<Server> {
         let directory = self.directory.path();
         if program.role == Role::Limitador {
             return bridge::limitador(program, directory);
@@ -168,7 +195,7 @@ pub(super) async fn measure_stage(options: &Options, program: &Program, stage: &
 }
 
 /// Waits until the server answers according to its configuration.
-pub(super) async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
+async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
     let call = stage.calls.last().context("nothing to call")?;
     loop {
         let problem = match Client::connect(server.address, connections).await {
@@ -187,8 +214,7 @@ pub(super) async fn serving(server: &mut Server, stage: &Stage, connections: usi
 }
 
 async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -> Result<Figures> {
-    let mut server = stage.start(options, program)?;
-    let client = serving(&mut server, stage, options.connections).await?;
+    let (server, client) = stage.serve(options, program, options.connections).await?;
     let before = match work {
         Work::Report | Work::ReportLog | Work::EnvoyLog => reported(&server).await?,
         _ => 0.0,
@@ -225,8 +251,7 @@ async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -
 }
 
 async fn start(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
-    let mut server = stage.start(options, program)?;
-    serving(&mut server, stage, 1).await?;
+    let (server, _) = stage.serve(options, program, 1).await?;
     Ok(Figures {
         seconds: Some(server.started.elapsed().as_secs_f64()),
         cpu_seconds: Some(server.cpu()?.as_secs_f64()),
@@ -237,8 +262,7 @@ async fn start(options: &Options, program: &Program, stage: &Stage) -> Result<Fi
 
 /// Disables and enables a rule; every edit is measured.
 async fn edit(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
-    let mut server = stage.start(options, program)?;
-    let client = serving(&mut server, stage, 1).await?;
+    let (server, client) = stage.serve(options, program, 1).await?;
     let check = checks::of_rules(VARIETY, options.rules).into_iter().nth(3).context("no check")?;
     let rule = 3_usize.wrapping_mul(7919) % options.rules.max(1);
     let mut took = Vec::new();
@@ -273,8 +297,7 @@ async fn edit(options: &Options, program: &Program, stage: &Stage) -> Result<Fig
 }
 
 async fn idle(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
-    let mut server = stage.start(options, program)?;
-    drop(serving(&mut server, stage, 1).await?);
+    let (server, _) = stage.serve(options, program, 1).await?;
     tokio::time::sleep(Duration::from_secs_f64(options.duration.min(2.0))).await;
     let (begun, cpu) = (Instant::now(), server.cpu()?);
     tokio::time::sleep(Duration::from_secs_f64(options.duration.min(IDLE))).await;
@@ -283,8 +306,7 @@ async fn idle(options: &Options, program: &Program, stage: &Stage) -> Result<Fig
 }
 
 async fn memory(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
-    let mut server = stage.start(options, program)?;
-    let client = serving(&mut server, stage, options.connections).await?;
+    let (server, client) = stage.serve(options, program, options.connections).await?;
     for call in stage.calls.iter() {
         client.verify(call).await?;
     }
@@ -321,7 +343,7 @@ async fn logged(path: &Path, expected: usize) -> Result<()> {
         if lines == expected {
             return Ok(());
         }
-        if begun.elapsed() > Duration::from_secs(5) {
+        if begun.elapsed() > BACKEND_PATIENCE {
             bail!("{expected} bags were sent and {lines} are in the log");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -5,11 +5,13 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 
 use super::ports::next_free_port;
+use super::scenario::{POLL, START_PATIENCE};
 
 /// What answers to requests are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +57,6 @@ impl Sink {
             let port = listener.local_addr()?.port();
             Ok((listener, port))
         };
-        let mut process = None;
         let port = match backend {
             Backend::None => 0,
             Backend::Udp => {
@@ -93,14 +94,27 @@ impl Sink {
                 let arguments = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"];
                 let mut command = Command::new("redis-server");
                 command.args(arguments).arg(port.to_string()).stdout(Stdio::null());
-                process =
-                    Some(command.spawn().context("`redis-server` is needed: `.ci/run needs` installs it")?);
+                let started =
+                    command.spawn().context("`redis-server` is needed: `.ci/run needs` installs it")?;
+                // Ended with this, if it does not listen.
+                let sink = Self { port, received, process: Some(started) };
+                sink.listens()?;
                 // What it receives is not counted.
                 counted.store(1, Ordering::Relaxed);
-                port
+                return Ok(sink);
             }
         };
-        Ok(Self { port, received, process })
+        Ok(Self { port, received, process: None })
+    }
+
+    /// Waits for it: without Redis, Istio Mixer grants everything for as long as its configuration does not change.
+    fn listens(&self) -> Result<()> {
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            ensure!(begun.elapsed() < START_PATIENCE, "redis-server does not listen");
+            std::thread::sleep(POLL);
+        }
+        Ok(())
     }
 
     /// Bytes received so far.

@@ -15,7 +15,7 @@ use super::configuration;
 use super::measure::Figures;
 use super::options::{Options, Work};
 use super::process::Program;
-use super::scenario::{Stage, VARIETY, WARM_UP, serving};
+use super::scenario::{Stage, VARIETY, WARM_UP};
 
 /// Fractions of the maximum rate.
 const SHARES: [f64; 2] = [0.5, 0.8];
@@ -82,8 +82,7 @@ async fn measure(options: &Options, program: &Program) -> Result<Vec<Row>> {
 }
 
 async fn rows(options: &Options, program: &Program, stage: &Stage) -> Result<Vec<Row>> {
-    let mut server = stage.start(options, program)?;
-    let client = serving(&mut server, stage, options.connections).await?;
+    let (server, client) = stage.serve(options, program, options.connections).await?;
     let seconds = |part: f64| Duration::from_secs_f64(options.duration * part);
     let flat_out =
         Plan { streams: options.streams, duration: seconds(WARM_UP), calls: options.calls, rate: 0.0 };

@@ -24,14 +24,16 @@ use mixer_attribute::SignedDuration;
 use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
 use mixer_engine::adapter::{
-    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, DecodeParams,
-    Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota, HandleReport,
-    Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
+    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, Commons,
+    DecodeParams, Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota,
+    HandleReport, Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
+    Verdict, VerdictFuture,
 };
 use mixer_engine::snapshot::ExternalHandler;
 use mixer_engine::template::{Plan, TemplateInfo, Variety, WireType, put_bytes, put_length, put_tag};
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use output::OutputReader;
+use session::Validation;
 
 /// The timeout of a call, unless the handler has one.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,6 +83,42 @@ impl BuildHandler for External {
             Ok(Box::new(process) as Box<dyn Handler>)
         })
     }
+
+    /// An adapter with sessions validates its instances.
+    fn ask_backend(
+        &self,
+        params: &ErasedParams,
+        instances: Vec<BoundInstance>,
+        commons: &Commons,
+    ) -> Option<VerdictFuture> {
+        let as_istio_mixer = commons.get::<AdapterOptions>().as_istio_mixer;
+        let handler =
+            params.get::<ExternalHandler>().filter(|handler| opens_session(handler, as_istio_mixer))?;
+        Some(Box::pin(async move {
+            let Ok(connection) = Connection::new(&handler.connection, as_istio_mixer) else {
+                return Verdict::NoAnswer;
+            };
+            let timeout = timeout(&handler, as_istio_mixer).unwrap_or(CALL_TIMEOUT);
+            match session::validate(&connection, &handler, &instances, timeout).await {
+                Validation::Passed | Validation::NoSessions => Verdict::Takes,
+                Validation::Rejected(why) => Verdict::Rejects(why),
+                Validation::NoAnswer(_) => Verdict::NoAnswer,
+            }
+        }))
+    }
+}
+
+/// compat(1.3): Istio Mixer opens none.
+fn opens_session(handler: &ExternalHandler, as_istio_mixer: bool) -> bool {
+    handler.session_based && !as_istio_mixer
+}
+
+/// The limit of a call.
+fn timeout(handler: &ExternalHandler, as_istio_mixer: bool) -> Option<Duration> {
+    let configured = handler.connection.timeout.map(|timeout| timeout.to_std_or_zero());
+    // compat(1.3): without a timeout, only the deadline of the caller bounds a call.
+    let default = (!as_istio_mixer).then_some(CALL_TIMEOUT);
+    configured.filter(|timeout| !timeout.is_zero()).or(default)
 }
 
 /// How instances of one template are sent.
@@ -173,11 +211,8 @@ impl Process {
         let connection =
             Connection::new(&handler.connection, as_istio_mixer).map_err(BuildError::Unconnected)?;
         let connection = Arc::new(connection);
-        let configured = handler.connection.timeout.map(|timeout| timeout.to_std_or_zero());
-        // compat(1.3): without a timeout, only the deadline of the caller bounds a call.
-        let default = (!as_istio_mixer).then_some(CALL_TIMEOUT);
-        let timeout = configured.filter(|timeout| !timeout.is_zero()).or(default);
-        let session = match handler.session_based && !as_istio_mixer {
+        let timeout = timeout(handler, as_istio_mixer);
+        let session = match opens_session(handler, as_istio_mixer) {
             true => session::open(&connection, handler, &instances, timeout.unwrap_or(CALL_TIMEOUT)).await?,
             false => None,
         };

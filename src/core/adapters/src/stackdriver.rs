@@ -15,6 +15,8 @@ mod handler;
 mod labels;
 mod params;
 #[cfg(feature = "adapter-stackdriver")]
+mod place;
+#[cfg(feature = "adapter-stackdriver")]
 mod send;
 #[cfg(feature = "adapter-stackdriver")]
 mod series;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -143,12 +144,22 @@ pub fn list() -> Vec<DeliveryReport> {
     list
 }
 
+/// Until a delivery that is being dropped has left its counts.
+const LEAVING: Duration = Duration::from_secs(1);
+
 /// What became of all items, past and present, by the name and detail of their delivery.
 fn totals() -> BTreeMap<Key, Totals> {
-    let (mut totals, live) = {
+    let deadline = Instant::now() + LEAVING;
+    let (mut totals, live) = loop {
         let live = LIVE.lock();
         let arcs: Vec<Arc<dyn Reported>> = live.values().filter_map(Weak::upgrade).collect();
-        (GONE.lock().clone(), arcs)
+        // One that is being dropped is in neither of the two: its counters would go back for a moment.
+        if arcs.len() == live.len() || Instant::now() >= deadline {
+            break (GONE.lock().clone(), arcs);
+        }
+        drop(live);
+        drop(arcs);
+        std::thread::yield_now();
     };
     for delivery in &live {
         let DeliveryReport { name, detail, status, .. } = delivery.report();
@@ -224,6 +235,31 @@ mod tests {
         assert_eq!((counts.closed, counts.kept, counts.waiting), (0, 0, 0));
         let of_first = totals().get(&("registered", "a".to_owned())).copied().unwrap();
         assert_eq!((of_first.accepted, of_first.delivered, of_first.failed), (2, 1, 1));
+    }
+
+    struct Dropped;
+
+    impl Reported for Dropped {
+        fn report(&self) -> DeliveryReport {
+            unreachable!("it is gone")
+        }
+    }
+
+    /// Its last owner has dropped it, and it has not yet left its counts.
+    #[test]
+    fn a_delivery_that_is_being_dropped_is_counted() {
+        let number = number();
+        let delivery: Arc<dyn Reported> = Arc::new(Dropped);
+        let leaving = Arc::downgrade(&delivery);
+        drop(delivery);
+        add(number, leaving);
+        let last = DeliveryStatus { accepted: 3, delivered: 3, ..DeliveryStatus::default() };
+        let leaves = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            remove(number, "leaving", "a".to_owned(), &last);
+        });
+        assert_eq!(totals().get(&("leaving", "a".to_owned())).map(|totals| totals.accepted), Some(3));
+        leaves.join().unwrap();
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod status;
 
 pub use claims::InventoryError;
 pub use env::{AdapterResources, Clock, Commons, Env, SystemClock, TaskSpawner};
-pub use erased::{BuildFuture, BuildHandler, DecodeParams, Erase, ErasedAdapter, ErasedParams};
+pub use erased::{
+    BuildFuture, BuildHandler, DecodeParams, Erase, ErasedAdapter, ErasedParams, Verdict, VerdictFuture,
+};
 pub use handler::{
     BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,
     HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaLevel, QuotaResult, Reply, Status,

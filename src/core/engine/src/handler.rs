@@ -14,5 +14,5 @@ mod tests;
 pub use live::LiveHandler;
 pub use retire::retire;
 use signature::Signature;
-pub(crate) use table::HandlerTransition;
+pub(crate) use table::{FailedHandler, HandlerTransition};
 pub use table::{HandlerEnvironment, HandlerTable};

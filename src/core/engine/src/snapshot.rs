@@ -64,5 +64,5 @@ pub(crate) use names::candidates;
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;
-pub(crate) use trials::{TRIAL_REJECTED, Trial, rejected_trials};
+pub(crate) use trials::{TRIAL_REJECTED, Trial, rejected_trials, trials_rejected_by_backend};
 pub(crate) use unit::KeptUnit;

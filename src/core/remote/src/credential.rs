@@ -3,12 +3,15 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::regular_file;
 use mixer_base::secrets::MASKED;
+
+use crate::attempts::Attempts;
 
 /// The largest file with a credential.
 const MAX_BYTES: u64 = 64 << 10;
@@ -57,10 +60,14 @@ enum Source {
 
 struct Known {
     secret: Secret,
-    /// The file it was read from.
-    stamp: Option<FileStamp>,
-    /// Whether the last attempt to read it again failed.
-    is_stale: bool,
+    /// Of the file.
+    attempts: Attempts<Option<FileStamp>>,
+}
+
+impl Known {
+    fn new(secret: Secret, stamp: Option<FileStamp>) -> Self {
+        Self { secret, attempts: Attempts::succeeded(stamp) }
+    }
 }
 
 impl fmt::Debug for Credential {
@@ -92,26 +99,36 @@ impl Credential {
 
     /// A credential that a configuration holds itself.
     pub fn from_configuration(secret: &str) -> Self {
-        let known = Known { secret: Secret(secret.into()), stamp: None, is_stale: false };
+        let known = Known::new(Secret(secret.into()), None);
         Self { source: Source::Configuration, known: Mutex::new(known) }
     }
 
     fn of(source: Source) -> Result<Self, CredentialError> {
-        let known = source.read()?;
-        Ok(Self { source, known: Mutex::new(known) })
+        // Before the file is read, so that a change meanwhile is noticed.
+        let stamp = source.stamp();
+        let secret = source.read()?;
+        Ok(Self { source, known: Mutex::new(Known::new(secret, stamp)) })
     }
 
     /// The secret. Cost: looks at the metadata of the file, and reads it if they have changed. If that fails, the last value is used on,
-    /// and the log says so once.
+    /// the log says so once, and the file is not read for each call.
     pub fn secret(&self) -> Secret {
+        self.secret_at(Instant::now(), Source::read)
+    }
+
+    fn secret_at(
+        &self,
+        now: Instant,
+        read: impl FnOnce(&Source) -> Result<Secret, CredentialError>,
+    ) -> Secret {
         let mut known = self.known.lock();
-        let Source::File(path) = &self.source else { return known.secret.clone() };
-        let stamp = std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata));
-        if stamp.is_none() || stamp != known.stamp {
-            match self.source.read() {
-                Ok(new) => *known = new,
-                Err(error) if !known.is_stale => {
-                    known.is_stale = true;
+        let stamp = self.source.stamp();
+        if known.attempts.are_due(&stamp, now) {
+            let found = read(&self.source);
+            let is_news = known.attempts.note(stamp, found.is_err(), now);
+            match found {
+                Ok(secret) => known.secret = secret,
+                Err(error) if is_news => {
                     tracing::warn!("a credential cannot be read again, and is used as it was: {error}");
                 }
                 Err(_) => {}
@@ -122,24 +139,29 @@ impl Credential {
 }
 
 impl Source {
-    fn read(&self) -> Result<Known, CredentialError> {
+    /// How its file is now; `None` for one that is not there, and for other sources, which do not change.
+    fn stamp(&self) -> Option<FileStamp> {
+        let Source::File(path) = self else { return None };
+        std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata))
+    }
+
+    fn read(&self) -> Result<Secret, CredentialError> {
         let failed = |why: &dyn fmt::Display| CredentialError(format!("cannot read {self}: {why}"));
-        let (text, stamp) = match self {
+        let text = match self {
             Source::File(path) => {
                 let (file, metadata) = regular_file::open(path).map_err(|error| failed(&error))?;
                 let bytes =
                     regular_file::read_open(&file, &metadata, MAX_BYTES).map_err(|error| failed(&error))?;
-                let text = String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))?;
-                (text, Some(FileStamp::of(&metadata)))
+                String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))?
             }
-            Source::Environment(name) => (std::env::var(name).map_err(|error| failed(&error))?, None),
+            Source::Environment(name) => std::env::var(name).map_err(|error| failed(&error))?,
             Source::Configuration => return Err(failed(&"it is not read again")),
         };
         let text = text.trim_end();
         if text.is_empty() {
             return Err(failed(&"it is empty"));
         }
-        Ok(Known { secret: Secret(text.into()), stamp, is_stale: false })
+        Ok(Secret(text.into()))
     }
 }
 
@@ -166,6 +188,32 @@ mod tests {
         assert_eq!(credential.secret().expose(), "second, longer");
         std::fs::write(&path, "third").unwrap();
         assert_eq!(credential.secret().expose(), "third");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_not_read_for_each_call() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        std::fs::write(&path, "first").unwrap();
+        let credential = Credential::from_file(&path).unwrap();
+        let start = Instant::now();
+        for (state, change) in [("empty", true), ("away", false)] {
+            let reads = std::cell::Cell::new(0);
+            match change {
+                true => std::fs::write(&path, "").unwrap(),
+                false => std::fs::remove_file(&path).unwrap(),
+            }
+            for _ in 0..100 {
+                let secret = credential.secret_at(start, |source| {
+                    reads.set(reads.get() + 1);
+                    source.read()
+                });
+                assert_eq!(secret.expose(), "first", "{state}");
+            }
+            assert_eq!(reads.get(), 1, "{state}");
+        }
+        std::fs::write(&path, "second").unwrap();
+        assert_eq!(credential.secret_at(start, Source::read).expose(), "second");
     }
 
     #[test]

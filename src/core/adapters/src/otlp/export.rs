@@ -241,6 +241,18 @@ fn taken(response: &ExportResponse) -> Outcome {
     Outcome::Taken { rejected, why: foreign(&partial.error_message) }
 }
 
+/// The same of JSON, with which some collectors answer whatever they were sent. `None`: it is no object.
+fn taken_by_json(body: &[u8]) -> Option<Outcome> {
+    let document: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
+    let partial = document.get("partialSuccess");
+    let counts = ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"];
+    // Numbers of 64 bits are texts.
+    let number = |value: &serde_json::Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let rejected = partial.and_then(|partial| counts.iter().find_map(|count| number(partial.get(count)?)));
+    let why = partial.and_then(|partial| partial.get("errorMessage")?.as_str()).unwrap_or_default();
+    Some(Outcome::Taken { rejected: rejected.unwrap_or(0), why: foreign(why) })
+}
+
 /// As the OTLP specification says it.
 fn of_call(called: Result<Bytes, GrpcFailure>) -> Outcome {
     match called {
@@ -285,9 +297,7 @@ fn of_reply(status: Option<StatusCode>, answer: Answer, body: &Bytes) -> Outcome
     match answer {
         Answer::Delivered => match ExportResponse::decode(&body[..]) {
             Ok(response) => taken(&response),
-            // Some collectors answer with JSON, whatever they were sent.
-            Err(_) if body.starts_with(b"{") => taken(&ExportResponse::default()),
-            Err(_) => again(NOT_OTLP.to_owned(), Duration::ZERO),
+            Err(_) => taken_by_json(body).unwrap_or_else(|| again(NOT_OTLP.to_owned(), Duration::ZERO)),
         },
         Answer::Retry { why, after } if is_transient => again(why, after),
         Answer::Retry { why, .. } | Answer::Refused(why) => refused(why),

@@ -53,7 +53,10 @@ pub(super) enum Number {
     Double(f64),
 }
 
-/// The time of day, which never goes back.
+/// How far the time of day may be set back without going back here: more than that corrects a time that was wrong.
+const STEP: u64 = 60_000_000_000;
+
+/// The time of day, which goes back only if it was wrong by more than a minute.
 pub(super) struct WallClock {
     clock: Arc<dyn Clock>,
     last: AtomicU64,
@@ -64,11 +67,17 @@ impl WallClock {
         Self { clock, last: AtomicU64::new(0) }
     }
 
-    /// Nanoseconds since 1970. A clock that is set back stands still until it has caught up.
+    /// Nanoseconds since 1970. A clock that is set back by up to a minute stands still until it has caught up.
     pub(super) fn now(&self) -> u64 {
         let now = u64::try_from(self.clock.unix_time().as_nanos()).unwrap_or(u64::MAX);
         // Relaxed: only the maximum matters.
-        self.last.fetch_max(now, Ordering::Relaxed).max(now)
+        let last = self.last.fetch_max(now, Ordering::Relaxed).max(now);
+        if last - now <= STEP {
+            return last;
+        }
+        // Everything would have the wrong time until it comes, which may be years.
+        self.last.store(now, Ordering::Relaxed);
+        now
     }
 
     /// Time since an arbitrary point.
@@ -318,6 +327,10 @@ impl Series {
             return None;
         }
         self.has_news = false;
+        if is_delta && self.start > now.saturating_add(STEP) {
+            // The time was wrong when its last point was made.
+            self.start = now.saturating_sub(1);
+        }
         // A point that ends when it starts would mean that its start is not known.
         let time = now.max(self.start + 1);
         let point = match &self.value {

@@ -107,7 +107,7 @@ fn a_cumulative_point_counts_since_the_first_value_of_its_series() {
     scene.add("a", 3);
     assert_eq!(scene.points(3000, None), [point("a", 1000, 3000, 5), point("b", 1500, 3000, 1)]);
     // A clock that is set back makes no time that was before.
-    scene.clock.jump(-100);
+    scene.clock.jump(-2);
     scene.add("c", 1);
     let back = scene.points(4000, None);
     assert_eq!(back, [point("a", 1000, 3000, 5), point("b", 1500, 3000, 1), point("c", 3000, 3000, 1)]);
@@ -117,6 +117,26 @@ fn a_cumulative_point_counts_since_the_first_value_of_its_series() {
         point.start_time_unix_nano < point.time_unix_nano
     };
     assert!(points.iter().all(starts_before));
+}
+
+/// As after a bad answer of a time server: everything would have that time until it comes.
+#[test]
+fn a_time_that_was_wrong_is_corrected() {
+    const YEAR: i64 = 365 * 24 * 3600;
+    let wrong = 1000 + YEAR as u64 * 1000;
+    let delta = Scene::counter(Temporality::Delta);
+    let cumulative = Scene::counter(Temporality::Cumulative);
+    for scene in [&delta, &cumulative] {
+        scene.add("a", 1);
+        scene.clock.jump(YEAR);
+        scene.add("a", 1);
+        assert_eq!(scene.points(1500, None), [point("a", 1000, wrong + 500, 2)]);
+        scene.clock.jump(0);
+        scene.add("a", 1);
+        scene.add("b", 1);
+    }
+    assert_eq!(delta.points(2000, None), [point("a", 1999, 2000, 1), point("b", 1500, 2000, 1)]);
+    assert_eq!(cumulative.points(2000, None), [point("a", 1000, 2000, 3), point("b", 1500, 2000, 1)]);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Checks of keys, and the cache of their answers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use mixer_attribute::{SignedDuration, Timestamp};
 use mixer_base::bounded::key_digest;
@@ -25,12 +28,51 @@ pub(super) struct Checked {
     expires: Duration,
 }
 
+/// Identifies a key and an operation.
+type Digest = [u8; 32];
+
+/// What became of a question, once it is answered.
+type Answer = Result<Arc<Checked>, Failure>;
+
+/// The questions that Google is being asked, each on behalf of all calls that wait for its answer. At most as many as there are calls, which
+/// the pool of the handler bounds.
+#[derive(Default)]
+struct Questions(Mutex<HashMap<Digest, watch::Receiver<Option<Answer>>>>);
+
+/// A question of this call. If it is dropped before it is answered, its caller has left: one of those who wait asks instead.
+struct Asking<'q> {
+    questions: &'q Questions,
+    digest: Digest,
+    told: watch::Sender<Option<Answer>>,
+}
+
+impl Questions {
+    /// A question that no call asks yet. Errors: one that does; its answer is there once it is `Some`.
+    fn begin(&self, digest: Digest) -> Result<Asking<'_>, watch::Receiver<Option<Answer>>> {
+        let mut questions = self.0.lock();
+        if let Some(asked) = questions.get(&digest) {
+            return Err(asked.clone());
+        }
+        let (told, asked) = watch::channel(None);
+        questions.insert(digest, asked);
+        Ok(Asking { questions: self, digest, told })
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        // Before those who wait notice that nobody answers them.
+        self.questions.0.lock().remove(&self.digest);
+    }
+}
+
 /// Checks keys.
 pub(super) struct Checks {
     pub(super) client: Client,
     clock: Arc<dyn Clock>,
     /// By digests: a caller chooses the length of a key.
-    cache: Option<Cache<[u8; 32], Arc<Checked>>>,
+    cache: Option<Cache<Digest, Arc<Checked>>>,
+    questions: Questions,
     /// How long answers are valid.
     pub(super) expiration: SignedDuration,
 }
@@ -39,7 +81,7 @@ impl Checks {
     pub(super) fn new(client: Client, clock: Arc<dyn Clock>, size: i32, expiration: SignedDuration) -> Self {
         let size = usize::try_from(size).unwrap_or(0);
         let cache = (size > 0).then(|| Cache::new(size));
-        Self { client, clock, cache, expiration }
+        Self { client, clock, cache, questions: Questions::default(), expiration }
     }
 
     /// What Google said about a key and an operation, if it is still valid.
@@ -48,14 +90,34 @@ impl Checks {
         Some(found).filter(|found| self.clock.monotonic() < found.expires)
     }
 
-    /// Asks Google about a key and an operation of a call.
-    pub(super) async fn ask(
-        &self,
-        service: &str,
-        key: &str,
-        operation: &str,
-        at: Timestamp,
-    ) -> Result<Arc<Checked>, Failure> {
+    /// Asks Google about a key and an operation of a call, or waits for the answer to a call that does.
+    pub(super) async fn ask(&self, service: &str, key: &str, operation: &str, at: Timestamp) -> Answer {
+        let digest = digest(service, key, operation);
+        loop {
+            let mut asked = match self.questions.begin(digest) {
+                Ok(asking) => {
+                    // Another call may have got it since this one looked.
+                    let answer = match self.known(service, key, operation) {
+                        Some(known) => Ok(known),
+                        None => self.ask_google(service, key, operation, at).await,
+                    };
+                    if let (Ok(checked), Some(cache)) = (&answer, &self.cache) {
+                        cache.insert(digest, Arc::clone(checked));
+                    }
+                    asking.told.send_replace(Some(answer.clone()));
+                    return answer;
+                }
+                Err(asked) => asked,
+            };
+            if let Ok(answer) = asked.wait_for(Option::is_some).await
+                && let Some(answer) = &*answer
+            {
+                return answer.clone();
+            }
+        }
+    }
+
+    async fn ask_google(&self, service: &str, key: &str, operation: &str, at: Timestamp) -> Answer {
         let at = Timestamp { nanos: 0, ..at };
         let body = json!({ "operation": {
             "consumerId": format!("api_key:{key}"),
@@ -64,11 +126,7 @@ impl Checks {
             "startTime": at.rfc3339().to_string(),
         }});
         let answer = self.client.call(service, "check", &body).await?;
-        let checked = Arc::new(self.understood(&answer)?);
-        if let Some(cache) = &self.cache {
-            cache.insert(digest(service, key, operation), Arc::clone(&checked));
-        }
-        Ok(checked)
+        Ok(Arc::new(self.understood(&answer)?))
     }
 
     /// What an answer says. Errors: it has errors in another shape than Google's; that there are none cannot be told from it.
@@ -116,7 +174,7 @@ impl Checks {
     }
 }
 
-fn digest(service: &str, key: &str, operation: &str) -> [u8; 32] {
+fn digest(service: &str, key: &str, operation: &str) -> Digest {
     // Lengths keep apart what would read alike.
     let text = format!("{} {} {service}{key}{operation}", service.len(), key.len());
     key_digest(text.as_bytes())

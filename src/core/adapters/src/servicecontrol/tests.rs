@@ -162,6 +162,46 @@ async fn a_key_is_checked_once_while_its_answer_is_valid() {
     }
 }
 
+/// Without a cache, too: only those who wait for an answer share it.
+#[tokio::test]
+async fn calls_that_wait_for_one_answer_ask_once() {
+    for (size, status) in [(10, 200), (0, 200), (10, 503)] {
+        let mut google = Google::start(&[token(), (":check", status, json!({}))]).await;
+        let runtime = params().runtime_config.map(|of| RuntimeConfig { check_cache_size: size, ..of });
+        let handler = build(Params { runtime_config: runtime, ..google.params() }, false).await;
+        let keys = (0..40).map(|call| if call % 2 == 0 { "even" } else { "odd" });
+        let calls = keys.map(|key| check(&*handler, ["a", "op", key]));
+        for result in futures_util::future::join_all(calls).await {
+            assert_eq!(result.is_ok(), status == 200, "{result:?}");
+        }
+        let mut asked = Vec::new();
+        while let Ok((_, body)) = google.received.try_recv() {
+            asked.push(body["operation"]["consumerId"].as_str().unwrap().to_owned());
+        }
+        asked.sort();
+        assert_eq!(asked, ["api_key:even", "api_key:odd"], "{size} {status}");
+        // The next ones ask for themselves.
+        let again = check(&*handler, ["a", "op", "odd"]).await;
+        assert_eq!(
+            (again.is_ok(), google.received.try_recv().is_ok()),
+            (status == 200, size == 0 || status != 200)
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_the_answer_of_a_call_that_ends_asks_instead() {
+    let mut google = Google::start(&[token(), (":check", 200, json!({}))]).await;
+    let handler = build(google.params(), false).await;
+    let mut first = Box::pin(check(&*handler, ["a", "op", "key"]));
+    let mut second = Box::pin(check(&*handler, ["a", "op", "key"]));
+    assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending());
+    drop(first);
+    let answered = tokio::time::timeout(PATIENCE, second).await.expect("it is answered");
+    assert_eq!(answered.unwrap().status.code, 0);
+    assert!(google.received.recv().await.is_some());
+}
+
 #[tokio::test]
 async fn what_google_need_not_be_asked_is_refused() {
     let google = Google::start(&[token()]).await;

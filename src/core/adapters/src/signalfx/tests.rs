@@ -370,6 +370,6 @@ async fn every_series_arrives_although_the_queue_has_room_for_a_few() {
             seen.extend(upload.points.into_iter().map(service));
         }
     };
-    let found = tokio::time::timeout(Duration::from_secs(10), all).await;
+    let found = tokio::time::timeout(PATIENCE, all).await;
     assert!(found.is_ok(), "{} of {SERIES} series", seen.len());
 }

@@ -9,8 +9,9 @@ use mixer_delivery::Item;
 use mixer_engine::adapter::{BoundInstance, Instance};
 use prost::Message as _;
 
-use super::labels::{Place, ResourceTemplate, label, timestamp};
+use super::labels::{ResourceTemplate, label, timestamp};
 use super::params::{HttpMapping, LogInfo};
+use super::place::Place;
 use super::wire::{HttpRequest, LogEntry};
 use crate::go_template::{GoTemplate, Printing};
 

@@ -11,7 +11,8 @@ use mixer_delivery::Item;
 use mixer_engine::adapter::{BoundInstance, Instance};
 use prost::Message as _;
 
-use super::labels::{Place, label};
+use super::labels::label;
+use super::place::Place;
 use super::wire::{Entity, EntityAssertion, Relationship, RelationshipAssertion};
 
 const MEMBERSHIP: &str = "google.cloud.contextgraph.Membership";

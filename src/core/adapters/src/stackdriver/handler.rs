@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::entry::{LogTemplate, Logged};
-use super::graph::{Assertion, EdgeTemplate, Graph, Names};
-use super::labels::Place;
+use super::graph::{Assertion, EdgeTemplate, Graph};
 use super::params::Params;
+use super::place::Whereabouts;
 use super::send::{Method, Sender, Sent};
 use super::series::{MetricTemplate, Pushed, SeriesTable};
 use super::sinks::Sinks;
@@ -56,8 +56,7 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 pub(super) struct StackdriverHandler {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
-    place: Place,
-    names: Names,
+    whereabouts: Arc<Whereabouts>,
     /// One a bound instance.
     feeds: Vec<Feed>,
     metrics: Option<Arc<Metrics>>,
@@ -196,18 +195,12 @@ impl StackdriverHandler {
     ) -> Result<Self, BuildError> {
         let tokens = GoogleTokens::new(options(&params, &env.handler_name)).map_err(refused)?;
         let metadata = GoogleMetadata::new(&params.metadata_endpoint).map_err(refused)?;
-        let place = Place::find(&metadata).await;
-        let project = match params.project_id.as_str() {
-            "" => place.project.clone(),
-            project => project.to_owned(),
-        };
-        if project.is_empty() {
-            let text = "project_id: Project ID not provided and could not be determined";
-            return Err(BuildError::Invalid(vec![text.to_owned()]));
-        }
+        let whereabouts = Whereabouts::find(metadata, &params.project_id).await;
+        let whereabouts = Arc::new(whereabouts.map_err(|why| BuildError::Invalid(vec![why.to_owned()]))?);
+        let project = whereabouts.project();
         let feeds: Vec<Feed> = instances
             .iter()
-            .map(|instance| feed(&params, &project, instance))
+            .map(|instance| feed(&params, project, instance))
             .collect::<Result<_, _>>()
             .map_err(BuildError::Refused)?;
         let queue = (params.queue_kilobytes as usize).saturating_mul(1024);
@@ -244,8 +237,8 @@ impl StackdriverHandler {
             false => None,
             true => {
                 let batching = batching(ENTRIES, BATCH_BYTES, WAIT);
-                let resource = place.of_logs(&project);
-                Some(sending.deliver("stackdriver log sender", LOGS, false, resource, batching)?)
+                let context = Arc::clone(&whereabouts);
+                Some(sending.deliver("stackdriver log sender", LOGS, false, context, batching)?)
             }
         };
         let spans = match has(&|feed| matches!(feed, Feed::Span(_))) {
@@ -274,7 +267,7 @@ impl StackdriverHandler {
             }
         };
         let sinks = params.log_info.values().filter_map(|info| info.sink_info.clone()).collect();
-        let sinks = Sinks::new(&params, &sending.tokens, &project, sinks).map_err(refused)?;
+        let sinks = Sinks::new(&params, &sending.tokens, project, sinks).map_err(refused)?;
         if let Some(sinks) = sinks.map(Arc::new) {
             // Neither this handler nor the rest of a configuration waits for them.
             let handler = Arc::clone(&env.handler_name);
@@ -283,11 +276,15 @@ impl StackdriverHandler {
                 async move { sinks.put(&handler).await }
             });
         }
+        let (followed, handler) = (Arc::clone(&whereabouts), Arc::clone(&env.handler_name));
+        env.tasks.spawn(Task::restarted("stackdriver metadata").of(&*handler), move || {
+            let (followed, handler) = (Arc::clone(&followed), Arc::clone(&handler));
+            async move { followed.follow(&handler).await }
+        });
         Ok(Self {
             name: Arc::clone(&env.handler_name),
             clock: Arc::clone(&env.clock),
-            names: Names::new(&project, &place),
-            place,
+            whereabouts,
             feeds,
             metrics,
             logs,
@@ -305,14 +302,16 @@ impl StackdriverHandler {
     }
 
     fn metric(&self, metrics: &Metrics, template: &MetricTemplate, instance: &Instance<'_>) {
-        if let Err(why) = metrics.table.add(template, instance, &self.place, self.clock.now()) {
+        if let Err(why) =
+            metrics.table.add(template, instance, &self.whereabouts.site().place, self.clock.now())
+        {
             metrics.delivery.refuse(1);
             self.warn(instance.name, &format!("a value is dropped: {why}"));
         }
     }
 
     fn edge(&self, edges: &Edges, template: &EdgeTemplate, instance: &Instance<'_>) {
-        let call = template.call(instance, &self.names);
+        let call = template.call(instance, &self.whereabouts.site().names);
         for warning in &call.warnings {
             self.warn(instance.name, warning);
         }
@@ -410,7 +409,8 @@ impl HandleReport for StackdriverHandler {
                     }
                 }
                 Feed::Log(template) => {
-                    let (entry, failure) = template.entry(instance, &self.place, self.clock.now());
+                    let (entry, failure) =
+                        template.entry(instance, &self.whereabouts.site().place, self.clock.now());
                     if let Some(why) = failure {
                         self.warn(instance.name, &format!("failed to execute template: {why}"));
                     }

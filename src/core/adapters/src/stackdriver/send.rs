@@ -17,6 +17,7 @@ use mixer_remote::{
 use super::entry::Logged;
 use super::graph::Assertion;
 use super::params::Params;
+use super::place::Whereabouts;
 use super::series::Pushed;
 use super::span::SpanItem;
 use super::wire::{
@@ -216,16 +217,16 @@ impl Sent for Pushed {
 }
 
 impl Sent for Logged {
-    /// The resource of entries without one.
-    type Context = Resource;
+    /// For the resource of entries without one.
+    type Context = Arc<Whereabouts>;
 
-    fn request(items: &[Self], resource: &Resource) -> (Vec<u8>, usize) {
+    fn request(items: &[Self], whereabouts: &Arc<Whereabouts>) -> (Vec<u8>, usize) {
         let log = items.first().map(|first| Arc::clone(&first.log)).unwrap_or_default();
         // A request is about one log.
         let of_log: Vec<&Self> = items.iter().take_while(|item| item.log == log).collect();
         let request = WriteLogEntries {
             log_name: log.to_string(),
-            resource: Some(resource.clone()),
+            resource: Some(whereabouts.site().of_logs.clone()),
             entries: of_log.iter().map(|item| item.entry.clone()).collect(),
             // One entry that Google does not take costs no others.
             partial_success: true,

@@ -11,8 +11,9 @@ use mixer_engine::adapter::{BoundInstance, Instance};
 use parking_lot::Mutex;
 use prost::Message as _;
 
-use super::labels::{Labels, Place, ResourceTemplate, label, timestamp};
+use super::labels::{Labels, ResourceTemplate, label, timestamp};
 use super::params::{BucketsDefinition, MetricInfo, MetricKind, MetricValue};
+use super::place::Place;
 use super::wire::{
     Bounds, BucketOptions, Distribution, ExplicitBounds, ExponentialBounds, Interval, LinearBounds, Metric,
     Number, Point, Resource, TimeSeries, TypedValue,

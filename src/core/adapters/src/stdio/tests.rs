@@ -339,11 +339,10 @@ async fn a_sink_that_hangs_delays_no_report_and_drops_lines_that_do_not_fit() {
     let handler = build(&queued(LogStream::File, &path, 64), &[log_entry(&["k"])], &env).await;
     let value = "x".repeat(1000);
     let values = [text(&value), None, None];
-    let start = std::time::Instant::now();
+    // One that waited for the pipe would never end: nobody reads it yet.
     for _ in 0..1000 {
         report(&*handler, &[(0, &values)]).unwrap();
     }
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     let dropped = env.metrics.counter(Family::StdioLinesDropped, &["h.istio-system"]).get();
     // The pipe and two buffers hold lines; the others are dropped.
     assert!((700..1000).contains(&dropped), "{dropped}");

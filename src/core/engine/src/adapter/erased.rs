@@ -3,7 +3,7 @@
 mod build;
 mod params;
 
-pub use build::{BuildFuture, BuildHandler};
+pub use build::{BuildFuture, BuildHandler, Verdict, VerdictFuture};
 pub use params::{DecodeParams, ErasedParams};
 
 use std::marker::PhantomData;

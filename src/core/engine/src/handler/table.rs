@@ -14,7 +14,9 @@ use super::{LiveHandler, Signature};
 use crate::adapter::{
     BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
-use crate::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
+use crate::snapshot::{
+    HandlerBinding, HandlerConfig, Snapshot, Trial, rejected_trials, trials_rejected_by_backend,
+};
 use mixer_base::metrics::Metrics;
 use mixer_base::pool::AdapterPools;
 use mixer_base::suggestion::SuggestionBudget;
@@ -48,8 +50,36 @@ pub(crate) struct HandlerTransition {
     pub(crate) build_failures: u64,
 }
 
+/// A handler that failed to build.
+#[derive(Debug)]
+pub(crate) struct FailedHandler {
+    pub(crate) key: ResourceKey,
+    pub(crate) problem: Diagnostic,
+    /// The rules in dry run whose instances it rejects, if it takes those of the enforced rules.
+    pub(crate) trials: Vec<Trial>,
+    /// Whether another attempt may succeed although the configuration is the same.
+    pub(crate) may_change: bool,
+}
+
+impl FailedHandler {
+    /// With the trials that the adapter rejects by itself.
+    pub(crate) fn new(snapshot: &Snapshot, key: ResourceKey, problem: Diagnostic) -> Self {
+        let trials = rejected_trials(snapshot, &key);
+        Self { key, problem, may_change: trials.is_empty(), trials }
+    }
+
+    /// With those that its backend rejects, unless it rejects some by itself. The backend has as long as a build.
+    async fn with_verdict(mut self, snapshot: &Snapshot, environment: &HandlerEnvironment) -> Self {
+        if self.trials.is_empty() {
+            let asked = trials_rejected_by_backend(snapshot, &self.key, &environment.commons);
+            self.trials = tokio::time::timeout(environment.build_timeout, asked).await.unwrap_or_default();
+        }
+        self
+    }
+}
+
 /// A table, how it differs from the previous one, and the handlers that failed to build.
-pub(crate) type BuiltHandlers = (HandlerTable, HandlerTransition, Vec<(ResourceKey, Diagnostic)>);
+pub(crate) type BuiltHandlers = (HandlerTable, HandlerTransition, Vec<FailedHandler>);
 
 /// The live handlers of one snapshot, by resource key. A clone has the same handlers.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +141,16 @@ impl HandlerTable {
                 }
                 None => {
                     let build = build_one(binding, signature, environment);
-                    building.push(async move { (key, &binding.handler, build.await) });
+                    building.push(async move {
+                        match build.await {
+                            Ok(handler) => Ok((key, handler)),
+                            Err(failure) => {
+                                let problem = failure.diagnose(snapshot, &binding.handler);
+                                let failed = FailedHandler::new(snapshot, key.clone(), problem);
+                                Err(failed.with_verdict(snapshot, environment).await)
+                            }
+                        }
+                    });
                 }
             }
         }
@@ -123,19 +162,19 @@ impl HandlerTable {
                 next = building.next() => next,
                 () = &mut interrupt => return Err(table),
             };
-            let Some((key, config, built)) = next else { break };
-            match built {
-                Ok(handler) => {
+            match next {
+                None => break,
+                Some(Ok((key, handler))) => {
                     transition.new += 1;
                     table.handlers.insert(key.clone(), Arc::new(handler));
                 }
-                Err(failure) => {
+                Some(Err(failure)) => {
                     transition.build_failures += 1;
-                    failed.push((key.clone(), failure.diagnose(snapshot, config)));
+                    failed.push(failure);
                 }
             }
         }
-        failed.sort_by(|(_, a), (_, b)| a.resource.cmp(&b.resource));
+        failed.sort_by(|a, b| a.problem.resource.cmp(&b.problem.resource));
         Ok((table, transition, failed))
     }
 }

@@ -16,15 +16,17 @@ use super::problem_log::ProblemLog;
 use super::refill::{Cause, Refill};
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
-use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
+use crate::handler::{
+    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire,
+};
 use crate::routing::{RoutingTable, RuleKind};
-use crate::snapshot::{SnapshotBuilder, SnapshotCounts, rejected_trials};
+use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
 use crate::template::Variety;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_config::{Diagnostic, ResourceKey, Severity};
+use mixer_config::{ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -268,9 +270,9 @@ impl Configurator {
                     return Outcome::Interrupted;
                 }
             };
-            // One that rejects a trial alone rejects it again, and serves without it.
-            let is_own = |key: &&ResourceKey| rejected_trials(resolution.snapshot(), key).is_empty();
-            failures.extend(built.2.iter().map(|(key, _)| key).filter(is_own).cloned());
+            // One that rejects a trial by itself rejects it again, and serves without it.
+            let may_change = built.2.iter().filter(|failed| failed.may_change);
+            failures.extend(may_change.map(|failed| failed.key.clone()));
             if !resolution.handlers_failed(&built.2, &mut self.builder) {
                 break built;
             }
@@ -374,11 +376,11 @@ impl Configurator {
         resolved: Resolved,
         handlers: HandlerTable,
         before: &Published,
-        failed: Vec<(ResourceKey, Diagnostic)>,
+        failed: Vec<FailedHandler>,
     ) -> Publication {
         let Resolved { snapshot, resources, verdict, kept, mut diagnostics, .. } = resolved;
         let routes = before.routes.next(snapshot, handlers, &self.options.metrics);
-        diagnostics.extend(failed.into_iter().map(|(_, problem)| problem));
+        diagnostics.extend(failed.into_iter().map(|failed| failed.problem));
         diagnostics.extend(routes.diagnostics().iter().cloned());
         let environment = &self.options.environment;
         let now = environment.clock.now();

@@ -8,6 +8,7 @@ use super::last_good::{LastGood, OnConfigError};
 use super::refill::Cause;
 use super::resolution::Resolution;
 use super::withheld::WITHHELD;
+use crate::handler::FailedHandler;
 use crate::snapshot::{SnapshotBuilder, check_params};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, ResourceKey, Severity};
@@ -53,13 +54,13 @@ pub fn forecast(
 }
 
 /// The handlers whose parameters their adapters reject.
-fn rejected(resolution: &Resolution<'_>) -> Vec<(ResourceKey, Diagnostic)> {
+fn rejected(resolution: &Resolution<'_>) -> Vec<FailedHandler> {
     let snapshot = resolution.snapshot();
     let problems = check_params(snapshot).into_iter().filter(|problem| problem.severity == Severity::Error);
     let of_handler = |problem: Diagnostic| {
         let mut keys = snapshot.handlers.iter().map(|handler| &handler.key);
         let key = keys.find(|key| key.to_string() == problem.resource)?.clone();
-        Some((key, problem))
+        Some(FailedHandler::new(snapshot, key, problem))
     };
     problems.filter_map(of_handler).collect()
 }

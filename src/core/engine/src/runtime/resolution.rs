@@ -21,9 +21,9 @@ use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
 use super::together::changed_together;
 use super::withheld::Withheld;
+use crate::handler::FailedHandler;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
-    rejected_trials,
 };
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
@@ -179,14 +179,16 @@ impl<'l> Resolution<'l> {
     /// Corrects after handlers failed to build; [`settle`](Self::settle) follows. False if there is nothing to correct.
     pub(super) fn handlers_failed(
         &mut self,
-        failed: &[(ResourceKey, Diagnostic)],
+        failed: &[FailedHandler],
         builder: &mut SnapshotBuilder,
     ) -> bool {
         let policy = self.corrections.last.policy;
         self.corrections.pass += 1;
         let (released, failed): (Vec<_>, Vec<_>) =
-            failed.iter().partition(|(key, _)| self.release_from_dry_run(key));
-        let Some((_, first)) = failed.first().filter(|_| policy != OnConfigError::ServeValid) else {
+            failed.iter().partition(|failed| self.release_from_dry_run(failed));
+        let Some(FailedHandler { problem: first, .. }) =
+            failed.first().filter(|_| policy != OnConfigError::ServeValid)
+        else {
             if !released.is_empty() {
                 self.rebuild(builder);
             }
@@ -197,12 +199,12 @@ impl<'l> Resolution<'l> {
             if !self.restore_whole(cause, builder) {
                 return false;
             }
-            failed.iter().for_each(|(_, problem)| self.note(problem));
+            failed.iter().for_each(|failed| self.note(&failed.problem));
             self.rebuild(builder);
             return true;
         }
         let known = self.faulty.len();
-        for (key, problem) in failed {
+        for FailedHandler { key, problem, .. } in failed {
             self.note(problem);
             let why = format!("the handler does not build: {}", problem.message);
             let reason = Reason::new(why, Some(Arc::new(problem.clone())));
@@ -550,16 +552,14 @@ impl<'l> Resolution<'l> {
 
     /// Leaves out the rules in dry run that give a handler what it does not take, if it takes all that the enforced rules give it: a rule in
     /// dry run takes no handler from those. False if there is no such rule.
-    fn release_from_dry_run(&mut self, handler: &ResourceKey) -> bool {
-        let mut released = false;
-        for Trial { rule, problem } in rejected_trials(&self.snapshot, handler) {
+    fn release_from_dry_run(&mut self, failed: &FailedHandler) -> bool {
+        for Trial { rule, problem } in &failed.trials {
             let reason = Reason::new(problem.one_line(), Some(Arc::new(problem.clone())));
             self.corrections.insert(rule.key.clone(), None, reason);
             self.released.push(rule.key.clone());
-            self.note(&problem);
-            released = true;
+            self.note(problem);
         }
-        released
+        !failed.trials.is_empty()
     }
 
     /// Restores what is bound to a handler: rules that name it, and their instances.

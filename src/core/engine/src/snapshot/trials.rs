@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::lint::place::placed;
 use super::model::{HandlerConfig, InstanceConfig, RuleConfig, Snapshot};
-use crate::adapter::BoundInstance;
+use crate::adapter::{BoundInstance, Commons, Verdict};
 use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
@@ -56,28 +56,95 @@ pub(super) fn instances<'u>(uses: impl Iterator<Item = &'u Use<'u>>) -> Vec<Boun
 ///
 /// Cost: a validation by the adapter for each rule in dry run among `uses`, and two more.
 pub(super) fn rejected(handler: &HandlerConfig, uses: &[Use<'_>]) -> Vec<Trial> {
-    let enforced = || uses.iter().filter(|used| !used.rule.dry_run);
-    let tried: Vec<_> = uses.iter().filter(|used| used.rule.dry_run).collect();
-    if tried.is_empty() || rejection(handler, &instances(enforced())).is_some() {
+    let mut trying = Trying::begin(handler, uses);
+    if trying.is_over() || rejection(handler, &trying.instances()).is_some() {
         return Vec::new();
     }
-    let mut taken: Vec<&Use<'_>> = enforced().collect();
-    let at_fault = tried.into_iter().filter_map(|trial| {
-        let Some(why) = rejection(handler, &instances(taken.iter().copied().chain([trial]))) else {
-            taken.push(trial);
-            return None;
-        };
+    while trying.advance() {
+        let why = rejection(handler, &trying.instances());
+        trying.end(why);
+    }
+    trying.rejected
+}
+
+/// The trials of one handler, one after another.
+struct Trying<'u> {
+    handler: &'u HandlerConfig,
+    /// Uses that the handler takes, at first those by enforced rules, and the one that is tried.
+    taken: Vec<&'u Use<'u>>,
+    /// Uses to be tried, the next one last.
+    left: Vec<&'u Use<'u>>,
+    rejected: Vec<Trial>,
+}
+
+impl<'u> Trying<'u> {
+    fn begin(handler: &'u HandlerConfig, uses: &'u [Use<'u>]) -> Self {
+        let (left, taken) = uses.iter().rev().partition(|used| used.rule.dry_run);
+        Self { handler, taken, left, rejected: Vec::new() }
+    }
+
+    /// Whether there is nothing to be tried.
+    fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Goes on to the next trial; [`end`](Self::end) follows. False if there is none.
+    fn advance(&mut self) -> bool {
+        let next = self.left.pop();
+        self.taken.extend(next);
+        next.is_some()
+    }
+
+    /// The instances of what the handler takes and of the trial.
+    fn instances(&self) -> Vec<BoundInstance> {
+        instances(self.taken.iter().copied())
+    }
+
+    /// Notes whether the handler rejects the trial, and why.
+    fn end(&mut self, why: Option<String>) {
+        let Some(why) = why else { return };
+        let Some(trial) = self.taken.pop() else { return };
         let message = format!(
             "{} does not take what this rule in dry run gives it, and serves without it: {why}",
-            handler.key
+            self.handler.key
         );
         let field = FieldPath::root().field("spec").field("actions");
         let problem = Diagnostic::warning(TRIAL_REJECTED, field, message)
             .with_hint("the trial counts nothing until the handler takes its instances");
         let RuleConfig { key, origin, .. } = &**trial.rule;
-        Some(Trial { rule: Arc::clone(trial.rule), problem: placed(problem, key, origin) })
-    });
-    at_fault.collect()
+        self.rejected.push(Trial { rule: Arc::clone(trial.rule), problem: placed(problem, key, origin) });
+    }
+}
+
+/// As [`rejected_trials`], by the verdicts of the backend of the handler: none if it has no say, or does not answer. One that stops answering
+/// has rejected those that it rejected.
+///
+/// Cost: a question to the backend for each rule in dry run that uses the handler, and one more; a pass over all rules.
+pub(crate) async fn trials_rejected_by_backend(
+    snapshot: &Snapshot,
+    handler: &ResourceKey,
+    commons: &Commons,
+) -> Vec<Trial> {
+    let uses = uses(snapshot);
+    let (Some(config), Some(uses)) = (snapshot.handlers.get(handler), uses.get(handler)) else {
+        return Vec::new();
+    };
+    let ask = async |instances| match config.adapter.ask_backend(&config.params, instances, commons) {
+        Some(verdict) => verdict.await,
+        None => Verdict::NoAnswer,
+    };
+    let mut trying = Trying::begin(config, uses);
+    if trying.is_over() || ask(trying.instances()).await != Verdict::Takes {
+        return Vec::new();
+    }
+    while trying.advance() {
+        match ask(trying.instances()).await {
+            Verdict::Takes => {}
+            Verdict::Rejects(why) => trying.end(Some(why)),
+            Verdict::NoAnswer => break,
+        }
+    }
+    trying.rejected
 }
 
 /// [`rejected`], of the handler with this key. Cost: a pass over all rules more.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header::HeaderName};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::HeaderName};
 
 use super::Environment;
 use crate::RemoteError;
@@ -56,17 +56,17 @@ impl GoogleMetadata {
         Ok(Self { target, headers })
     }
 
-    /// A fact. Errors: the server is not there, or does not know it.
-    pub async fn fact(&self, fact: MetadataFact) -> Result<String, String> {
+    /// A fact; `None` if the server does not know it. Errors: it does not answer.
+    pub async fn fact(&self, fact: MetadataFact) -> Result<Option<String>, String> {
         match fact {
-            MetadataFact::Project => self.get("project/project-id").await,
-            MetadataFact::Cluster => self.get("instance/attributes/cluster-name").await,
-            MetadataFact::Instance => self.get("instance/id").await,
-            MetadataFact::Location => match self.get("instance/attributes/cluster-location").await {
-                Ok(location) if !location.is_empty() => Ok(location),
+            MetadataFact::Project => self.find("project/project-id").await,
+            MetadataFact::Cluster => self.find("instance/attributes/cluster-name").await,
+            MetadataFact::Instance => self.find("instance/id").await,
+            MetadataFact::Location => match self.find("instance/attributes/cluster-location").await? {
+                Some(location) if !location.is_empty() => Ok(Some(location)),
                 _ => {
-                    let zone = self.get("instance/zone").await?;
-                    Ok(zone.rsplit('/').next().unwrap_or_default().to_owned())
+                    let zone = self.find("instance/zone").await?;
+                    Ok(zone.map(|zone| zone.rsplit('/').next().unwrap_or_default().to_owned()))
                 }
             },
         }
@@ -74,11 +74,27 @@ impl GoogleMetadata {
 
     /// What it says at a path.
     pub(super) async fn get(&self, path: &str) -> Result<String, String> {
+        self.ask(path).await.map_err(|(_, why)| why)
+    }
+
+    /// The same; `None` if there is nothing at the path.
+    async fn find(&self, path: &str) -> Result<Option<String>, String> {
+        match self.ask(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err((Some(StatusCode::NOT_FOUND), _)) => Ok(None),
+            Err((_, why)) => Err(why),
+        }
+    }
+
+    /// Errors: the status, if there is an answer, and the text for operators.
+    async fn ask(&self, path: &str) -> Result<String, (Option<StatusCode>, String)> {
         let path = format!("/computeMetadata/v1/{path}");
         let reply = self.target.send_to(Method::GET, &path, &self.headers, Bytes::new()).await;
         match reply.answer {
             Answer::Delivered => Ok(String::from_utf8_lossy(&reply.body).trim().to_owned()),
-            Answer::Retry { why, .. } | Answer::Refused(why) => Err(format!("the metadata server: {why}")),
+            Answer::Retry { why, .. } | Answer::Refused(why) => {
+                Err((reply.status, format!("the metadata server: {why}")))
+            }
         }
     }
 }

@@ -157,6 +157,6 @@ async fn the_metadata_server_gives_tokens_and_facts() {
     let path = "GET /computeMetadata/v1/instance/service-accounts/default/token?scopes=a%2Cb HTTP/1.1";
     assert!(request.starts_with(path) && request.contains("metadata-flavor: Google"), "{request}");
     let metadata = GoogleMetadata::with("", &environment).unwrap();
-    assert_eq!(metadata.fact(MetadataFact::Project).await.as_deref(), Ok("project-1"));
-    assert_eq!(metadata.fact(MetadataFact::Location).await.as_deref(), Ok("us-central1-a"));
+    assert_eq!(metadata.fact(MetadataFact::Project).await, Ok(Some("project-1".to_owned())));
+    assert_eq!(metadata.fact(MetadataFact::Location).await, Ok(Some("us-central1-a".to_owned())));
 }

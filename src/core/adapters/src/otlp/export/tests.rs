@@ -68,6 +68,15 @@ fn what_was_rejected_is_told_and_what_is_no_answer_of_a_collector_is_sent_again(
         assert_eq!(of_call(Ok(body.clone())), expected);
         assert_eq!(of_reply(Some(StatusCode::OK), Answer::Delivered, &body), expected);
     }
-    let json = of_reply(Some(StatusCode::OK), Answer::Delivered, &Bytes::from_static(b"{}"));
-    assert_eq!(json, taken(0, ""));
+    for (json, expected) in [
+        ("{}", taken(0, "")),
+        (r#"{"partialSuccess":{}}"#, taken(0, "")),
+        (r#"{"partialSuccess":{"rejectedLogRecords":"7","errorMessage":"no\nroom"}}"#, taken(7, "no room")),
+        (r#"{"partialSuccess":{"rejectedSpans":2}}"#, taken(2, "")),
+        (r#"{"partialSuccess":{"rejectedDataPoints":"1"}}"#, taken(1, "")),
+        ("{ a page", again()),
+    ] {
+        let found = of_reply(Some(StatusCode::OK), Answer::Delivered, &Bytes::from_static(json.as_bytes()));
+        assert_eq!(found, expected, "{json}");
+    }
 }

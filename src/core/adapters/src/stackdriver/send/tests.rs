@@ -5,7 +5,7 @@ use axum::body::{Body, to_bytes};
 use base64::Engine as _;
 use http::{Request, Response};
 use mixer_delivery::{Batching, Delivery, DeliveryStatus, Retry, Settings};
-use mixer_remote::GoogleOptions;
+use mixer_remote::{GoogleMetadata, GoogleOptions};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -200,6 +200,12 @@ async fn a_request_has_one_point_of_a_series() {
     assert_eq!((status.delivered, status.failed), (4, 0));
 }
 
+/// Without a metadata server.
+async fn nowhere() -> Arc<Whereabouts> {
+    let metadata = GoogleMetadata::new("http://127.0.0.1:1").unwrap();
+    Arc::new(Whereabouts::find(metadata, "p").await.unwrap())
+}
+
 fn entry(id: &str) -> Logged {
     Logged::of("projects/p/logs/l", LogEntry { insert_id: id.to_owned(), ..LogEntry::default() })
 }
@@ -211,20 +217,19 @@ async fn an_entry_that_google_refuses_costs_no_others() {
     // An error of rights of a whole request would be tried again.
     let answer = (GrpcCode::PermissionDenied as i32, Some((LOG_ERRORS, errors)));
     let mut google = Google::start([answer]).await;
-    let resource = Resource { kind: "project".to_owned(), labels: BTreeMap::new() };
-    let delivery = google.deliver(resource, vec![entry("1"), entry("2"), entry("3")]);
+    let delivery = google.deliver(nowhere().await, vec![entry("1"), entry("2"), entry("3")]);
     let status = settled(&delivery).await;
     assert_eq!((status.delivered, status.failed), (2, 1));
     let request: WriteLogEntries = google.call().await;
     assert!(request.partial_success && request.entries.len() == 3, "{request:?}");
+    assert_eq!(request.resource.map(|resource| resource.kind).as_deref(), Some("project"));
     assert!(google.calls.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn an_entry_that_is_sent_again_has_the_id_that_it_had() {
     let mut google = Google::start([(GrpcCode::Unavailable as i32, None)]).await;
-    let resource = Resource { kind: "project".to_owned(), labels: BTreeMap::new() };
-    let delivery = google.deliver(resource, vec![entry("1")]);
+    let delivery = google.deliver(nowhere().await, vec![entry("1")]);
     let ids: [WriteLogEntries; 2] = [google.call().await, google.call().await];
     assert_eq!(ids.map(|request| request.entries[0].insert_id.clone()), ["1", "1"]);
     assert_eq!(settled(&delivery).await.delivered, 1);

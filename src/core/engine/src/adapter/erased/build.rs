@@ -2,12 +2,26 @@
 
 use std::pin::Pin;
 
-use super::super::{Adapter, BoundInstance, BuildError, Env, Handler, claims};
+use super::super::{Adapter, BoundInstance, BuildError, Commons, Env, Handler, claims};
 use super::{Erase, ErasedParams};
 use mixer_config::Diagnostics;
 
 /// A future that builds a handler.
 pub type BuildFuture = Pin<Box<dyn Future<Output = Result<Box<dyn Handler>, BuildError>> + Send>>;
+
+/// What the backend of a handler says about the instances of the handler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes them.
+    Takes,
+    /// It rejects them, for this reason.
+    Rejects(String),
+    /// It does not answer.
+    NoAnswer,
+}
+
+/// A future that asks a backend for its verdict.
+pub type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 /// The second half of an erased adapter: builds handlers.
 pub trait BuildHandler {
@@ -15,6 +29,12 @@ pub trait BuildHandler {
     fn validate(&self, params: &ErasedParams, instances: &[BoundInstance], problems: &mut Diagnostics);
     /// See [`Adapter::build`].
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture;
+
+    /// Asks the backend whether it takes these instances, after a build failed. `None` if it has no say in it: what
+    /// [`validate`](Self::validate) accepts, no backend rejects.
+    fn ask_backend(&self, _: &ErasedParams, _: Vec<BoundInstance>, _: &Commons) -> Option<VerdictFuture> {
+        None
+    }
 }
 
 impl<A: Adapter> Erase<A> {
