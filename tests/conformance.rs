@@ -22,6 +22,8 @@ mod cli;
 mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
+#[path = "conformance/galley.rs"]
+mod galley;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
 #[cfg(test)]
@@ -48,6 +50,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
+    ("galley", &[galley::run]),
 ];
 
 /// Maximum length of a failure, in characters.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use mixer_mcp::{Collection, Resource};
 
 use super::overlay::{Origin, Overlay};
@@ -15,6 +17,26 @@ pub(super) struct Numbers {
     changes: u64,
     /// Versions given to resources that sources do not give one.
     drafts: u64,
+    /// What borrowed versions stand for, by name of the resource and version.
+    borrowed: FxHashMap<(Box<str>, Box<str>), Box<str>>,
+}
+
+/// Borrowed versions that are remembered; beyond, each resource gets a version of its own.
+const MAX_BORROWED: usize = 65_536;
+
+impl Numbers {
+    /// Whether a borrowed version stands for this content, and for no other.
+    fn borrow(&mut self, resource: &Resource, made_of: &str) -> bool {
+        let key = (resource.name.clone(), resource.version.clone());
+        match self.borrowed.get(&key) {
+            Some(known) => **known == *made_of,
+            None if self.borrowed.len() < MAX_BORROWED => {
+                self.borrowed.insert(key, made_of.into());
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 /// What was published of a collection, and how its version came about.
@@ -54,6 +76,24 @@ pub enum Product {
     Versioned(Arc<Resource>),
     /// A resource that gets a version here: another one whenever its content differs.
     Draft(Resource),
+    /// A resource with the version of one of those that it is made of. It gets another one if that stands for other content under its
+    /// name.
+    Borrowed {
+        /// The resource.
+        resource: Resource,
+        /// A text that is another one whenever the content differs.
+        made_of: Box<str>,
+    },
+}
+
+impl Product {
+    /// The name of the resource.
+    pub fn name(&self) -> &str {
+        match self {
+            Product::Versioned(resource) => &resource.name,
+            Product::Draft(resource) | Product::Borrowed { resource, .. } => &resource.name,
+        }
+    }
 }
 
 impl Accumulator {
@@ -88,6 +128,10 @@ impl Accumulator {
     pub(super) fn put(&mut self, origin: Origin, product: Product, numbers: &mut Numbers) {
         let resource = match product {
             Product::Versioned(resource) => resource,
+            Product::Borrowed { resource, made_of } => match numbers.borrow(&resource, &made_of) {
+                true => Arc::new(resource),
+                false => Arc::new(Resource { version: format!("{}{made_of}", resource.version).into(), ..resource }),
+            },
             Product::Draft(draft) => match self.known(origin, &draft) {
                 Some(known) => known,
                 None => {

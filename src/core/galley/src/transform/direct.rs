@@ -31,7 +31,7 @@ impl Transformer for Direct {
         match (old, new) {
             (_, Some(entry)) => {
                 let product = Product::Versioned(entry.resource.clone());
-                self.products.put(collection, entry.resource.name.clone(), product);
+                self.products.put(collection, product);
             }
             (Some(entry), None) => self.products.remove(collection, entry.resource.name.clone()),
             (None, None) => {}

@@ -330,7 +330,7 @@ impl Transformer for ServiceEntries {
         for name in std::mem::take(&mut self.touched) {
             let product = self.services.get(&name).and_then(|service| self.entry(kind, service));
             match product {
-                Some(product) => out.put(SYNTHETIC_SERVICE_ENTRIES, name, Product::Draft(product)),
+                Some(product) => out.put(SYNTHETIC_SERVICE_ENTRIES, Product::Draft(product)),
                 None => out.remove(SYNTHETIC_SERVICE_ENTRIES, name),
             }
         }
