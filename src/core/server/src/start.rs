@@ -25,7 +25,7 @@ use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
 use mixer_base::probe::FileProbe;
 use mixer_base::task::TaskCollector;
-use mixer_config::store::{ConfigStore, WhenLost};
+use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_net::address::ListenAddress;
@@ -254,9 +254,8 @@ impl Start<'_> {
         let tls = self.load_tls(&api_address)?;
         self.write_pid_file()?;
         let listener = self.listen(&api_address)?;
-        let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
         let store = effects
-            .open_store(&options.config_store_url, when_lost)
+            .open_store(&options.store_options())
             .map_err(|e| StartError::because("unable to connect to the configuration server", e))?;
         let metrics =
             effects.metrics().map_err(|e| StartError::because("could not build opencensus exporter", e))?;
