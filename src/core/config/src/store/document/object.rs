@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::identity::{self, Identity};
 use super::{BYTES_PER_KEPT_VALUE, Broken, ChunkPlace, revision};
+use crate::store::IdentityRule;
 use crate::{Diagnostic, Origin, RawResource, yaml};
 
 /// An object as its server has it.
@@ -57,7 +58,8 @@ pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
     };
     let parsed = yaml::parse(&text).map_err(|error| broken(place.syntax_error(&error)))?;
     let Identity { key, annotations, mut envelope } =
-        identity::identify(&parsed.root).map_err(|why| broken(place.unidentified(&why, &text)))?;
+        identity::identify(&parsed.root, IdentityRule::Complete)
+            .map_err(|why| broken(place.unidentified(&why, &text)))?;
     envelope.version = version;
     // The tree is kept until the resource is built, unless it is much larger than the text.
     let keep = !parsed.plain && parsed.values <= text.len() / BYTES_PER_KEPT_VALUE;
