@@ -113,8 +113,12 @@ pub trait Effects: Send + Sync + 'static {
     }
 
     /// Opens the configuration store.
-    fn open_store(&self, options: &StoreOptions) -> Result<Arc<dyn ConfigStore>, StoreError> {
-        mixer_stores::open(options)
+    fn open_store(
+        &self,
+        options: &StoreOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn ConfigStore>, StoreError> {
+        mixer_stores::open(options, metrics)
     }
 
     /// The cache of the last good configuration, if configured.

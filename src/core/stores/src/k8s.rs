@@ -8,10 +8,12 @@ mod discovery;
 mod follow;
 mod kind;
 mod object;
+mod status;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -19,8 +21,9 @@ use mixer_base::task::Task;
 use mixer_config::store::{Feed, FeedStore, StoreError};
 use mixer_kube::{Access, Client, Pace};
 
-use crate::StoreKind;
+use crate::StoreOptions;
 use follow::Follower;
+use status::Statuses;
 
 /// The kinds without which there is no configuration: a cluster that does not serve all of them has no Mixer installed, or not yet.
 pub const CRITICAL: [&str; 6] = ["adapter", "attributemanifest", "handler", "instance", "rule", "template"];
@@ -70,23 +73,38 @@ impl Settings {
 /// Follows a cluster on the current runtime, until the store is dropped.
 ///
 /// Errors: the cluster is not known, or a credential cannot be used.
-pub fn open(url: &str, settings: Settings, kinds: &[StoreKind]) -> Result<FeedStore, StoreError> {
-    open_at(url, settings, kinds, Pace::default())
+pub fn open(url: &str, settings: Settings, options: &StoreOptions) -> Result<FeedStore, StoreError> {
+    open_at(url, settings, options, Pace::default())
 }
 
-fn open_at(url: &str, settings: Settings, kinds: &[StoreKind], pace: Pace) -> Result<FeedStore, StoreError> {
+fn open_at(
+    url: &str,
+    settings: Settings,
+    options: &StoreOptions,
+    pace: Pace,
+) -> Result<FeedStore, StoreError> {
     let client = Client::new(settings.access()?)
         .map_err(|error| StoreError::Unusable { what: "configuration", why: error.to_string() })?;
     let stop = CancellationToken::new();
     let (store, feed) = Feed::new(url, &format!("k8s://{}", client.server()), stop.clone().drop_guard());
-    let (kinds, ended) = (kinds.to_vec(), stop.clone());
+    let statuses = options.faults.clone().map(|faults| (Statuses::new(client.clone()), faults));
+    let (kinds, ended) = (options.kinds.clone(), stop.clone());
     let make = move || {
-        let follower = Follower::new(client.clone(), feed.clone(), &kinds, &settings.namespaces, pace);
-        let ended = ended.clone();
+        let written = statuses.as_ref().map(|(statuses, _)| Arc::clone(statuses));
+        let follower =
+            Follower::new(client.clone(), feed.clone(), &kinds, &settings.namespaces, pace, written);
+        let (ended, statuses) = (ended.clone(), statuses.clone());
         async move {
+            let writes = async {
+                match &statuses {
+                    Some((statuses, faults)) => statuses.run(faults.clone()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = ended.cancelled() => {}
                 () = follower.run() => {}
+                () = writes => {}
             }
         }
     };

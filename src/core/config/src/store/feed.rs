@@ -20,6 +20,8 @@ use mixer_base::shared_map::SharedMap;
 const QUIET: Duration = Duration::from_millis(20);
 /// Changes are announced at the latest this long after the first one.
 const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Maximum size of the texts of all objects. A cache holds as much.
+const MAX_BYTES: usize = 256 << 20;
 /// Names of collections that an outage lists.
 const LISTED: usize = 8;
 
@@ -64,6 +66,9 @@ struct Published {
 pub struct FeedDraft {
     collections: BTreeMap<Arc<str>, Collection>,
     resources: SharedMap<Arc<RawResource>>,
+    /// Size of the texts of all objects.
+    bytes: usize,
+    max_bytes: usize,
     has_changed: bool,
     /// Whether all collections are known that the contents wait for.
     is_closed: bool,
@@ -87,6 +92,8 @@ impl Feed {
         let draft = FeedDraft {
             collections: BTreeMap::new(),
             resources: SharedMap::default(),
+            bytes: 0,
+            max_bytes: MAX_BYTES,
             has_changed: false,
             is_closed: false,
             status: SourceStatus::default(),
@@ -188,10 +195,15 @@ impl FeedDraft {
         }
     }
 
-    /// Makes or replaces an object.
+    /// Makes or replaces an object. One for which there is no room cannot be read.
     pub fn put(&mut self, collection: &str, name: &str, object: ReadObject) {
+        let (bytes, max_bytes) = (self.bytes, self.max_bytes);
         let known = self.collection(collection);
         let before = known.objects.get(name);
+        let others = bytes.saturating_sub(before.map_or(0, size));
+        let has_room = others.saturating_add(size(&object)) <= max_bytes;
+        let object = if has_room { object } else { Err(Box::new(no_room(object, max_bytes))) };
+        let bytes = others.saturating_add(size(&object));
         let is_same = match (before, &object) {
             (Some(Ok(before)), Ok(object)) => before.revision == object.revision && before.key == object.key,
             (Some(Err(before)), Err(object)) => before == object,
@@ -204,6 +216,7 @@ impl FeedDraft {
         known.broken += usize::from(object.is_err());
         let before = known.objects.insert(name.into(), object);
         known.broken -= usize::from(before.as_ref().is_some_and(|before| before.is_err()));
+        self.bytes = bytes;
         self.has_changed = true;
         if let Some(Ok(before)) = before
             && resource.as_ref().is_none_or(|resource| resource.key != before.key)
@@ -220,6 +233,7 @@ impl FeedDraft {
         let Some(known) = self.collections.get_mut(collection) else { return };
         let Some(removed) = known.objects.remove(name) else { return };
         self.has_changed = true;
+        self.bytes = self.bytes.saturating_sub(size(&removed));
         match removed {
             Ok(removed) => drop(self.resources.remove(&removed.key)),
             Err(_) => known.broken -= 1,
@@ -276,6 +290,27 @@ impl FeedDraft {
         });
         SourceStatus { collections: collections.collect(), ..self.status.clone() }
     }
+}
+
+/// The size of the text of an object.
+fn size(object: &ReadObject) -> usize {
+    match object {
+        Ok(resource) => resource.origin.text.len(),
+        Err(broken) => broken.text.len(),
+    }
+}
+
+/// An object for which there is no room.
+fn no_room(object: ReadObject, max_bytes: usize) -> Broken {
+    let file = match object {
+        Ok(resource) => Arc::clone(&resource.origin.file),
+        Err(broken) => broken.file,
+    };
+    let text = format!("{file}: it is not read: all objects have more than {} MiB", max_bytes >> 20);
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), text)
+        .with_hint("remove objects, or have several servers with a part each");
+    let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
+    Broken { file, document: None, text: "".into(), problem, keeps_last: false }
 }
 
 /// The contents before everything was received.
@@ -493,6 +528,28 @@ mod tests {
         }
         let took = begun.elapsed();
         assert!(took >= MAX_DELAY && took < MAX_DELAY * 2, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_for_which_there_is_no_room_cannot_be_read() {
+        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
+        feed.change(|draft| {
+            draft.max_bytes = 4 << 20;
+            draft.close();
+        });
+        let large = "x".repeat(3 << 20);
+        put(&feed, "a", &large);
+        put(&feed, "b", &large);
+        let contents = store.contents();
+        assert_eq!((names(&store), contents.broken.len()), (vec!["a.rule.shop".to_owned()], 1));
+        let text = "mcp://h:1/rules/b: it is not read: all objects have more than 4 MiB";
+        assert_eq!(contents.broken[0].problem.message, text);
+        put(&feed, "b", "small");
+        assert_eq!((names(&store).len(), store.contents().broken.len()), (2, 0));
+        put(&feed, "a", &large.replace('x', "y"));
+        feed.change(|draft| draft.remove("rules", "a"));
+        put(&feed, "b", &large);
+        assert_eq!(store.contents().broken.len(), 0, "there is room again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
-use mixer_stores::{StoreKind, StoreOptions};
+use mixer_stores::{Credentials, StoreKind, StoreOptions};
 
 /// Memory of the check cache per entry, up to half of its share of the memory budget.
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
@@ -38,6 +38,13 @@ impl ServerOptions {
             url: self.config_store_url.clone(),
             when_lost: if self.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep },
             kinds: kinds.map(|known| StoreKind { kind: known.name, group: known.group }).collect(),
+            credentials: Credentials {
+                cert_file: self.cert_file.clone(),
+                key_file: self.key_file.clone(),
+                ca_cert_file: self.ca_cert_file.clone(),
+            },
+            max_mcp_message: usize::try_from(self.mcp_max_message_size).unwrap_or(usize::MAX),
+            faults: None,
         }
     }
 

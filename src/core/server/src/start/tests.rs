@@ -232,7 +232,11 @@ impl Effects for Faulty {
         }
     }
 
-    fn open_store(&self, options: &StoreOptions) -> Result<Arc<dyn ConfigStore>, StoreError> {
+    fn open_store(
+        &self,
+        options: &StoreOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn ConfigStore>, StoreError> {
         if self.fails(Step::ReadStore) {
             let store: Arc<dyn ConfigStore> = Arc::new(HangingStore);
             self.made.lock().stores.push(Arc::downgrade(&store));
@@ -245,7 +249,7 @@ impl Effects for Faulty {
         if self.fails(Step::OpenStore) {
             "nosuch://store".clone_into(&mut options.url);
         }
-        let store = SystemEffects.open_store(&options)?;
+        let store = SystemEffects.open_store(&options, metrics)?;
         self.made.lock().stores.push(Arc::downgrade(&store));
         Ok(store)
     }

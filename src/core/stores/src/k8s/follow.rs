@@ -12,6 +12,7 @@ use mixer_kube::{Client, Pace, Progress, Reflector, Resource, Selection};
 use super::CRITICAL;
 use super::discovery::{Served, discover};
 use super::kind::KindStore;
+use super::status::Statuses;
 use crate::StoreKind;
 
 /// How often kinds are looked for while one is missing that every configuration has, or cannot be followed.
@@ -31,6 +32,8 @@ pub(super) struct Follower {
     /// Empty: all.
     namespaces: Vec<String>,
     pace: Pace,
+    /// What is told of the status of objects, if it is written.
+    statuses: Option<Arc<Statuses>>,
     followed: BTreeMap<StoreKind, Followed>,
     tasks: JoinSet<std::convert::Infallible>,
     /// Why kinds are not known.
@@ -63,6 +66,7 @@ impl Follower {
         kinds: &[StoreKind],
         namespaces: &[String],
         pace: Pace,
+        statuses: Option<Arc<Statuses>>,
     ) -> Self {
         Self {
             client,
@@ -70,6 +74,7 @@ impl Follower {
             kinds: kinds.to_vec(),
             namespaces: namespaces.to_vec(),
             pace,
+            statuses,
             followed: BTreeMap::new(),
             tasks: JoinSet::new(),
             discovery: None,
@@ -81,13 +86,15 @@ impl Follower {
 
     /// Goes on until the future is dropped. Panics as its reflectors do, so that all is started again.
     pub(super) async fn run(mut self) {
-        let mut next = tokio::time::Instant::now();
+        let mut looked: Option<tokio::time::Instant> = None;
         loop {
+            let pause = if self.is_unsettled() { FIRST_LOOKS } else { LATER_LOOKS };
+            if looked.is_none_or(|looked| looked.elapsed() >= pause) {
+                self.look().await;
+                looked = Some(tokio::time::Instant::now());
+                self.tell();
+            }
             tokio::select! {
-                () = tokio::time::sleep_until(next) => {
-                    self.look().await;
-                    next = tokio::time::Instant::now() + if self.is_unsettled() { FIRST_LOOKS } else { LATER_LOOKS };
-                }
                 ended = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     if let Some(Err(error)) = ended && error.is_panic() {
                         std::panic::resume_unwind(error.into_panic());
@@ -161,8 +168,12 @@ impl Follower {
                 }
             };
             self.feed.change(|draft| draft.expect(&collection));
-            let store =
-                KindStore::new(self.feed.clone(), kind.kind, Arc::clone(&collection), namespace.is_some());
+            if let Some(statuses) = &self.statuses {
+                statuses.follow(&collection, resource);
+            }
+            let (feed, statuses) = (self.feed.clone(), self.statuses.clone());
+            let (named, is_of_namespace) = (Arc::clone(&collection), namespace.is_some());
+            let store = KindStore::new(feed, kind.kind, named, is_of_namespace, statuses);
             let mut reflector = Reflector::new(self.client.clone(), selection, store).at(self.pace);
             let progress = reflector.progress();
             let task = self.tasks.spawn(async move { reflector.run().await });

@@ -7,6 +7,7 @@ use mixer_config::store::{Feed, ReadObject};
 use mixer_kube::{Object as _, Store};
 
 use super::object::ConfigObject;
+use super::status::Statuses;
 
 /// Writes the objects of a kind, in all namespaces or in one.
 pub(super) struct KindStore {
@@ -15,6 +16,8 @@ pub(super) struct KindStore {
     /// `PLURAL.GROUP`, with the namespace if it is of one.
     collection: Arc<str>,
     is_of_namespace: bool,
+    /// What is told of the status of objects, if it is written.
+    statuses: Option<Arc<Statuses>>,
     listed: BTreeMap<String, ReadObject>,
     changes: Vec<Change>,
     /// The version of the last change.
@@ -29,9 +32,15 @@ enum Change {
 }
 
 impl KindStore {
-    pub(super) fn new(feed: Feed, kind: &'static str, collection: Arc<str>, is_of_namespace: bool) -> Self {
+    pub(super) fn new(
+        feed: Feed,
+        kind: &'static str,
+        collection: Arc<str>,
+        is_of_namespace: bool,
+        statuses: Option<Arc<Statuses>>,
+    ) -> Self {
         let (listed, changes, version) = (BTreeMap::new(), Vec::new(), String::new());
-        Self { feed, kind, collection, is_of_namespace, listed, changes, version }
+        Self { feed, kind, collection, is_of_namespace, statuses, listed, changes, version }
     }
 
     /// The name within the collection.
@@ -43,6 +52,9 @@ impl KindStore {
         object.resource_version().clone_into(&mut self.version);
         let name = self.name(&object);
         let origin = self.feed.origin(&self.collection, Some(&name));
+        if let Some(statuses) = &self.statuses {
+            statuses.seen(&origin, object.status());
+        }
         let read = object.read(self.kind, &origin);
         (name, read)
     }
@@ -71,7 +83,11 @@ impl Store for KindStore {
 
     fn delete(&mut self, object: ConfigObject) {
         object.resource_version().clone_into(&mut self.version);
-        self.changes.push(Change::Remove(self.name(&object)));
+        let name = self.name(&object);
+        if let Some(statuses) = &self.statuses {
+            statuses.gone(&self.feed.origin(&self.collection, Some(&name)));
+        }
+        self.changes.push(Change::Remove(name));
     }
 
     fn publish(&mut self) {

@@ -46,6 +46,11 @@ impl Object for ConfigObject {
 }
 
 impl ConfigObject {
+    /// Its status, as written.
+    pub(super) fn status(&self) -> Option<&Value> {
+        self.beside.get("status")
+    }
+
     /// The resource of this kind. `origin`: the name of the object.
     pub(super) fn read(mut self, kind: &str, origin: &Arc<str>) -> ReadObject {
         // Whoever writes a status changes no configuration.

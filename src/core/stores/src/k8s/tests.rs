@@ -9,6 +9,7 @@ use mixer_config::store::ConfigStore;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::StoreKind;
 use kube_api::{CRITICAL as CRITICAL_PLURALS, Fault, KubeApi, TOKEN};
 
 /// Longer than anything that is waited for takes on a busy machine.
@@ -27,6 +28,10 @@ const KINDS: [StoreKind; 8] = [
 
 const fn of(kind: &'static str) -> StoreKind {
     StoreKind { kind, group: "config.istio.io" }
+}
+
+fn options(url: &str) -> StoreOptions {
+    StoreOptions { kinds: KINDS.to_vec(), ..StoreOptions::new(url) }
 }
 
 fn pace() -> Pace {
@@ -51,7 +56,7 @@ impl Scene {
         std::fs::write(kubeconfig.path(), api.kubeconfig()).unwrap();
         let rest = format!("{}{query}", kubeconfig.path().display());
         let url = format!("k8s://{rest}");
-        let store = open_at(&url, Settings::parse(&url, &rest).unwrap(), &KINDS, pace()).unwrap();
+        let store = open_at(&url, Settings::parse(&url, &rest).unwrap(), &options(&url), pace()).unwrap();
         Self { api, store, _kubeconfig: kubeconfig }
     }
 
@@ -121,7 +126,7 @@ async fn the_objects_of_all_known_kinds_are_resources() {
         let of = |contents: &mixer_config::store::StoreContents| {
             contents.resources.iter().find(|resource| &*resource.key.name == name).cloned().unwrap()
         };
-        std::sync::Arc::ptr_eq(&of(&contents), &of(&now))
+        Arc::ptr_eq(&of(&contents), &of(&now))
     };
     assert_eq!((same("a"), same("b"), same("no")), (true, false, true));
     let source = scene.store.source().unwrap();
@@ -167,7 +172,7 @@ async fn an_outage_changes_nothing_and_is_told() {
         scene.until(&format!("{fault:?} is told"), |scene| scene.why().is_some()).await;
         let outage = scene.store.availability().unwrap_err();
         assert!(outage.keeps_last && !outage.why.contains(TOKEN), "{}", outage.why);
-        assert!(std::sync::Arc::ptr_eq(&first, &scene.store.contents()), "{fault:?}");
+        assert!(Arc::ptr_eq(&first, &scene.store.contents()), "{fault:?}");
         assert!(scene.store.source().unwrap().connected_since.is_none());
         scene.api.fail(None);
         scene.until("it recovers", |scene| scene.why().is_none()).await;
@@ -222,10 +227,7 @@ async fn namespaces_can_be_chosen() {
 
 #[tokio::test]
 async fn what_is_no_cluster_is_refused_at_once() {
-    let refused = |url: &str| {
-        let options = crate::StoreOptions { kinds: KINDS.to_vec(), ..crate::StoreOptions::new(url) };
-        crate::open(&options).err().unwrap().to_string()
-    };
+    let refused = |url: &str| crate::open(&options(url), &Arc::default()).err().unwrap().to_string();
     assert_eq!(refused("k8s://"), "invalid configuration: no configuration has been provided");
     let missing = refused("k8s:///nowhere/kubeconfig");
     assert_eq!(

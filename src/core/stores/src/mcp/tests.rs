@@ -1,0 +1,1 @@
+//! This server as a sink.
