@@ -24,6 +24,8 @@ mod envoy;
 mod expressions;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
+#[path = "conformance/sink.rs"]
+mod sink;
 #[cfg(test)]
 #[path = "support/support.rs"]
 mod support;
@@ -48,6 +50,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
+    ("galley", &[sink::run]),
 ];
 
 /// Maximum length of a failure, in characters.

@@ -41,6 +41,8 @@ mod lifecycle;
 mod lists;
 #[path = "server/log.rs"]
 mod log;
+#[path = "server/mcp.rs"]
+mod mcp;
 #[path = "server/on_config_error.rs"]
 mod on_config_error;
 #[path = "server/otlp.rs"]

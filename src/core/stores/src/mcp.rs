@@ -8,10 +8,12 @@ mod credentials;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use mixer_base::metrics::Metrics;
@@ -156,6 +158,7 @@ pub fn open(
         sink,
         settings,
         credentials: options.credentials.clone(),
+        bound: Mutex::new(None),
         stop: stop.clone(),
     };
     let first = match &follower.settings.end {
@@ -179,6 +182,8 @@ struct Follower {
     updater: Applier,
     settings: Settings,
     credentials: Credentials,
+    /// The TCP address of the socket that sources connect to.
+    bound: Mutex<Option<SocketAddr>>,
     stop: CancellationToken,
 }
 
@@ -200,8 +205,13 @@ impl Follower {
             sink: Some((Arc::clone(&self.sink), Box::new(self.updater.clone()))),
             ..Services::default()
         };
-        Server::bind(options, services)
-            .map_err(|error| StoreError::Unusable { what: "configuration", why: error.to_string() })
+        let server = Server::bind(options, services)
+            .map_err(|error| StoreError::Unusable { what: "configuration", why: error.to_string() })?;
+        // Of port 0 the one that it became.
+        if let Some(bound) = server.local_address() {
+            *self.bound.lock() = Some(bound);
+        }
+        Ok(server)
     }
 
     async fn run(&self, server: Option<Server>) {
@@ -270,7 +280,11 @@ impl Follower {
     fn outage(&self, status: &SinkStatus) -> Option<String> {
         match (&status.source, &self.settings.end) {
             (Some(_), _) => None,
-            (None, End::Listens(address)) => Some(format!("no source is connected to {address}")),
+            (None, End::Listens(address)) => {
+                let bound = *self.bound.lock();
+                let address = bound.map_or_else(|| address.to_string(), |bound| bound.to_string());
+                Some(format!("no source is connected to {address}"))
+            }
             (None, End::Connects(address)) => status.error.as_ref().map(|why| match why.contains(address) {
                 true => why.clone(),
                 false => format!("{address}: {why}"),

@@ -36,7 +36,7 @@ impl Applier {
 
     /// Errors: a body cannot be decoded.
     fn read(&self, kind: &Kind, resource: &Resource) -> Result<ReadObject, Refusal> {
-        let spec = stub_to_json(&resource.type_url, &resource.body)
+        let spec = mixer_schema::to_json(&resource.type_url, &resource.body)
             .map_err(|why| Refusal::undecodable(format!("{}: {why}", resource.name)))?;
         let (namespace, name) = resource.namespace_and_name();
         let object = SourceObject {
@@ -98,8 +98,4 @@ impl Updater for Applier {
             _ => self.apply_change(&change),
         }
     }
-}
-
-fn stub_to_json(_: &str, _: &[u8]) -> Result<serde_json::Value, String> {
-    Err("x".to_owned())
 }

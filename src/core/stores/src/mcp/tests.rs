@@ -1,7 +1,5 @@
 //! This server as a sink.
 
-use std::net::TcpListener;
-
 use mixer_config::store::ConfigStore;
 use mixer_mcp::{
     Cache, CallOut, Change, Collection, Refusal, Resource, Snapshot, Source, SourceOptions, Updater,
@@ -198,18 +196,19 @@ async fn a_structure_is_the_value_that_was_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_can_connect_to_this_server() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("mcp+listen://{free}");
-    let options = StoreOptions { kinds: kinds(), ..StoreOptions::new(&url) };
+    let url = "mcp+listen://127.0.0.1:0";
+    let options = StoreOptions { kinds: kinds(), ..StoreOptions::new(url) };
     let store = crate::open(&options, &Arc::default()).unwrap();
     let waits = async {
-        while store.availability().err().map(|outage| outage.why)
-            != Some(format!("no source is connected to tcp://{free}"))
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        loop {
+            let why = store.availability().err().map(|outage| outage.why).unwrap_or_default();
+            match why.strip_prefix("no source is connected to ") {
+                Some(address) => break address.to_owned(),
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
         }
     };
-    tokio::time::timeout(DEADLINE, waits).await.expect("it says that it waits");
+    let address = tokio::time::timeout(DEADLINE, waits).await.expect("it says that it waits");
     let cache = Cache::new(|_, _| "default".into());
     let names: Vec<Arc<str>> = mixer_schema::kinds().iter().map(|kind| kind.collection.into()).collect();
     let filled = |text: &str, version: &str| {
@@ -220,7 +219,7 @@ async fn a_source_can_connect_to_this_server() {
     };
     cache.set_snapshot("default", filled("x", "1"));
     let source = Source::new(Arc::clone(&cache), SourceOptions::new(names.clone()), &Arc::default());
-    let call_out = CallOut::new(source, ClientOptions::new(free.to_string()));
+    let call_out = CallOut::new(source, ClientOptions::new(address.clone()));
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let calls = tokio::spawn(async move { call_out.run(stopped).await });
@@ -241,6 +240,7 @@ async fn a_source_can_connect_to_this_server() {
     tokio::time::timeout(DEADLINE, waits).await.expect("the end is told");
     assert_eq!(name().len(), 1, "and nothing else");
     // The port is that of somebody else.
+    let options = StoreOptions::new(format!("mcp+listen://{address}"));
     let taken = crate::open(&options, &Arc::default()).err().unwrap().to_string();
     assert!(taken.starts_with("invalid configuration: unable to listen: "), "{taken}");
 }
