@@ -240,6 +240,10 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/server/src/start/configuration.rs",
         "the first configuration: the start awaits the task; a panic is that of the start",
     ),
+    (
+        "src/core/stores/src/k8s/follow.rs",
+        "reflectors of a supervised task: a JoinSet that ends with it; a panic is that of the task",
+    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 

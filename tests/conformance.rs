@@ -26,6 +26,8 @@ mod expressions;
 mod galley;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
+#[path = "conformance/sink.rs"]
+mod sink;
 #[cfg(test)]
 #[path = "support/support.rs"]
 mod support;
@@ -50,7 +52,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
-    ("galley", &[galley::run]),
+    ("galley", &[galley::run, sink::run]),
 ];
 
 /// Maximum length of a failure, in characters.
