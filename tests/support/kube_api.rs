@@ -27,7 +27,7 @@ use asked::Asked;
 pub(crate) const TOKEN: &str = "token-of-the-test";
 
 /// Kind, path and API version of what it keeps.
-const KINDS: [(&str, &str, &str); 12] = [
+const KINDS: [(&str, &str, &str); 16] = [
     ("Pod", "pods", "v1"),
     ("ReplicationController", "replicationcontrollers", "v1"),
     ("Secret", "secrets", "v1"),
@@ -40,6 +40,10 @@ const KINDS: [(&str, &str, &str); 12] = [
     ("rule", "rules", CONFIG),
     ("template", "templates", CONFIG),
     ("ServiceRole", "serviceroles", "rbac.istio.io/v1alpha1"),
+    ("Gateway", "gateways", "networking.istio.io/v1alpha3"),
+    ("Service", "services", "v1"),
+    ("Endpoints", "endpoints", "v1"),
+    ("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io/v1"),
 ];
 
 /// The group of Mixer's kinds.
@@ -414,12 +418,13 @@ fn is_custom(version: &str) -> bool {
 
 /// An API group, or the kinds of a version of one; `None` if something else is asked for, or it is not served.
 fn discovery(path: &str, defined: &BTreeSet<&'static str>) -> Option<Value> {
-    let asked = path.strip_prefix("/apis/")?;
+    let asked = path.strip_prefix("/apis/").or_else(|| path.strip_prefix("/api/"))?;
     let served = KINDS.iter().filter(|kind| !is_custom(kind.2) || defined.contains(kind.1));
     let of_group = |kind: &&(&str, &str, &str)| kind.2.split('/').next() == asked.split('/').next();
     let mut kinds = served.filter(of_group).peekable();
-    let (group, version) = kinds.peek()?.2.split_once('/')?;
-    let group_version = format!("{group}/{version}");
+    let group_version = kinds.peek()?.2;
+    // The core has no group.
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     if asked == group {
         let version = json!({"groupVersion": group_version, "version": version});
         return Some(json!({

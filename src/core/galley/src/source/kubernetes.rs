@@ -185,7 +185,12 @@ impl Following<'_> {
         let changed = Arc::clone(&self.source.rediscover);
         self.tasks.spawn(async move {
             let group = "apiextensions.k8s.io";
-            let versions = discover(&client, group).await.unwrap_or_default();
+            let versions = loop {
+                match discover(&client, group).await {
+                    Ok(versions) => break versions,
+                    Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
+                }
+            };
             let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
             // Without permission to watch them, discovery is repeated while kinds are missing.
             let Some(definitions) = definitions else { return };
@@ -306,3 +311,6 @@ impl Source for Kubernetes {
         self.rediscover.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;
