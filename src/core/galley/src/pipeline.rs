@@ -24,7 +24,6 @@ use crate::metrics::Counters;
 use crate::options::{GroupPlan, Options};
 use crate::state::{CollectionState, EventKind, EventRecord, GroupState};
 use crate::transform::{Produced, Products, Transformer, transformers};
-pub use accumulator::Product;
 use accumulator::{Accumulator, Edition, Numbers};
 use inputs::{InputChange, Inputs};
 use overlay::Origin;

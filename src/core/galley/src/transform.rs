@@ -6,6 +6,7 @@
 
 mod direct;
 mod ingress;
+mod product;
 mod service_entry;
 mod tree;
 
@@ -13,9 +14,9 @@ use mixer_schema::MESH_CONFIG;
 
 use crate::event::Entry;
 use crate::options::{Options, collection};
-use crate::pipeline::Product;
 pub use direct::Direct;
 pub use ingress::Ingresses;
+pub use product::Product;
 pub use service_entry::ServiceEntries;
 
 /// Makes collections of collections.

@@ -1,8 +1,7 @@
 //! Resources that sinks see as they were delivered.
 
-use super::{Products, Transformer};
+use super::{Product, Products, Transformer};
 use crate::event::Entry;
-use crate::pipeline::Product;
 
 /// Passes collections on.
 #[derive(Debug)]

@@ -10,11 +10,10 @@ use mixer_mcp::Resource;
 use mixer_schema::{Kind, MESH_CONFIG, by_collection};
 
 use super::tree::{list, map, number, resource, text, texts};
-use super::{Products, Transformer};
+use super::{Product, Products, Transformer};
 use crate::event::Entry;
 use crate::object::{INGRESS_CLASS, Ingress, IngressPath, MeshSettings, Object};
 use crate::options::{Face, Options, collection};
-use crate::pipeline::Product;
 
 const INPUTS: [&str; 2] = [collection::INGRESSES, MESH_CONFIG];
 const OUTPUTS: [&str; 2] = [collection::GATEWAYS, collection::VIRTUAL_SERVICES];
