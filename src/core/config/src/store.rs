@@ -50,6 +50,12 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
 
+    /// [`rescan`](Self::rescan), by an operator who says that the configuration is complete: a file that is gone or empty counts as deleted
+    /// at once.
+    fn reread(&self) {
+        self.rescan();
+    }
+
     /// Whether the last read succeeded, and a read in progress is not overdue. Errors: why not.
     fn availability(&self) -> Result<(), Outage> {
         let why = self.contents().unavailable.clone();
@@ -62,6 +68,41 @@ pub trait ConfigStore: Send + Sync + 'static {
     }
 }
 
+/// How the files of a store are read. The default is that of Istio Mixer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// What divides a file into documents.
+    pub separator: Separator,
+    /// What identifies a document.
+    pub identity: IdentityRule,
+    /// Maximum size of all files in bytes, if it is not that of a policy server.
+    pub max_bytes: Option<u64>,
+    /// Whether files are read on request alone, and not when they change.
+    pub on_request: bool,
+}
+
+/// What divides a file into documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Separator {
+    /// Exactly `---` between two line feeds.
+    #[default]
+    Exact,
+    /// A line of `---` and white space.
+    Line,
+}
+
+/// What identifies a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IdentityRule {
+    /// Kind, namespace and name, all of which it must have.
+    #[default]
+    Complete,
+    /// Kind, namespace and name, any of which may be empty.
+    Kind,
+    /// The same, where the kind is that of its group: `KIND.GROUP`.
+    GroupAndKind,
+}
+
 /// Why a store cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
@@ -69,6 +110,12 @@ pub struct Outage {
     pub why: String,
     /// Whether the contents of the last read that succeeded stay in effect.
     pub keeps_last: bool,
+}
+
+/// A store of the files at or below a path, read in any way.
+pub fn open_path(path: impl Into<std::path::PathBuf>, lost: WhenLost, reading: Reading) -> Box<dyn ConfigStore> {
+    let path = path.into();
+    Box::new(FsStore::reading(&format!("fs://{}", path.display()), path, lost, reading))
 }
 
 /// The files of the embedded sample configuration: name and text.

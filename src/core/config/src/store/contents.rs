@@ -30,6 +30,8 @@ pub struct StoreContents {
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
     pub unavailable: Option<String>,
+    /// The resources that others of the same key replace, in the order in which they were read; of a whole read only.
+    pub overridden: Vec<Arc<RawResource>>,
     /// The number of files.
     pub files: usize,
     /// The number of documents with an identity, including duplicates.
@@ -155,7 +157,14 @@ impl StoreContents {
             self.diagnostics.push(duplicate(severity, before, resource));
         }
         all.reverse();
-        all.dedup_by(|earlier, later| earlier.key == later.key);
+        let overridden = &mut self.overridden;
+        all.dedup_by(|earlier, later| {
+            let is_duplicate = earlier.key == later.key;
+            if is_duplicate {
+                overridden.push(Arc::clone(earlier));
+            }
+            is_duplicate
+        });
         all.reverse();
         self.resources = all.into_iter().collect();
     }
