@@ -3,6 +3,7 @@
 //! The store of `mixer-config` walks, splits, parses and watches, and reads a file once its writer has closed it. This source
 //! compares its versions and converts what changed.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -216,22 +217,25 @@ impl Files {
         out.send(self.collections.iter().map(|collection| Event::full_sync(collection)).collect()).await
     }
 
-    async fn follow(&self, out: &Emitter) -> Result<(), Stopped> {
+    async fn follow(self: &Arc<Self>, out: &Emitter) -> Result<Infallible, Ended> {
         self.store.loaded().await;
         let mut is_first = true;
         loop {
-            let next = self.store.contents();
-            let batch = {
-                let mut state = self.state.lock();
-                let batch = tokio::task::block_in_place(|| self.take(&mut state, &next));
-                self.report(&state, out);
-                log(&state, &batch);
+            // Converting many documents takes long.
+            let (this, of_health) = (Arc::clone(self), out.clone());
+            let take = move || {
+                let mut state = this.state.lock();
+                let batch = this.take(&mut state, &this.store.contents());
+                this.report(&state, &of_health);
                 batch
             };
+            let batch = tokio::task::spawn_blocking(take).await;
+            let batch = batch.map_err(|error| Ended::Failed(format!("cannot read the configuration: {error}")))?;
+            tracing::debug!(events = batch.len(), "configuration was read");
             match std::mem::take(&mut is_first) {
-                true => self.deliver_all(out).await?,
+                true => self.deliver_all(out).await.map_err(|Stopped| Ended::Stopped)?,
                 false if batch.is_empty() => {}
-                false => out.send(batch).await?,
+                false => out.send(batch).await.map_err(|Stopped| Ended::Stopped)?,
             }
             self.store.changed().await;
         }
@@ -262,13 +266,6 @@ fn placed(mut problem: Diagnostic, resource: &RawResource) -> Diagnostic {
     problem
 }
 
-/// Logs what was read: each problem once, when the file that has it is read.
-fn log(state: &Kept, batch: &Batch) {
-    if !batch.is_empty() {
-        tracing::debug!(events = batch.len(), resources = state.converted.len(), "configuration was read");
-    }
-}
-
 impl Source for Files {
     fn name(&self) -> String {
         format!("files {}", self.store.url().trim_start_matches("fs://"))
@@ -281,7 +278,8 @@ impl Source for Files {
     fn run(self: Arc<Self>, out: Emitter) -> BoxFuture<'static, Ended> {
         Box::pin(async move {
             match self.follow(&out).await {
-                Ok(()) | Err(Stopped) => Ended::Stopped,
+                Ok(never) => match never {},
+                Err(ended) => ended,
             }
         })
     }
