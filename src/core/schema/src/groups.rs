@@ -75,7 +75,9 @@ mod tests {
         let default = names(default);
         assert_eq!(names(synthetic), [SYNTHETIC_SERVICE_ENTRIES]);
         assert!(!default.contains(&SYNTHETIC_SERVICE_ENTRIES) && !default.contains(&"k8s/core/v1/pods"));
-        assert!(default.contains(&"k8s/core/v1/services") && default.contains(&"istio/mesh/v1alpha1/MeshConfig"));
+        assert!(
+            default.contains(&"k8s/core/v1/services") && default.contains(&"istio/mesh/v1alpha1/MeshConfig")
+        );
         assert!(default.contains(&"istio/config/v1alpha2/legacy/deniers"));
         assert!(default.iter().all(|collection| group_of(collection) == DEFAULT_GROUP));
         assert_eq!(group_of(SYNTHETIC_SERVICE_ENTRIES), SYNTHETIC_GROUP);
