@@ -11,7 +11,6 @@
 //! See docs/operations.md.
 
 mod activation;
-mod components;
 mod controls;
 mod controlz;
 mod discovery;
@@ -20,19 +19,17 @@ mod error;
 mod faults;
 mod health;
 mod memory;
-mod monitor;
 mod observers;
 mod options;
 mod pid_file;
-mod pprof;
 mod resident;
 mod server;
 mod service;
 mod start;
+mod steps;
 mod supervisor;
 
 pub use activation::{Endpoint, InheritedSockets};
-pub use components::{StopReport, StopStep};
 pub use controls::{Controls, Reload};
 pub use effects::{Effects, Rehearsal, SystemEffects};
 pub use error::StartError;
@@ -41,12 +38,14 @@ pub use pid_file::PidFile;
 pub use resident::release_startup_code;
 pub use server::Server;
 pub use start::RehearsalReport;
+pub use steps::{StopReport, StopStep};
 pub use supervisor::Supervisor;
 
-pub use options::{IntrospectionOptions, ProbeOptions, Reflection, ServerOptions};
+pub use options::{ProbeOptions, Reflection, ServerOptions};
 
 pub use mixer_api::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use mixer_introspect::IntrospectionOptions;
 pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
 use mixer_engine::decision::DecisionOptions;
 use mixer_engine::runtime::OnConfigError;
+use mixer_introspect::IntrospectionOptions;
 use mixer_net::address::{AddressError, ListenAddress};
 use mixer_net::tls::ServerTlsOptions;
 use mixer_spans::TracingOptions;
@@ -387,57 +388,6 @@ impl ProbeOptions {
     }
 }
 
-/// Settings of ControlZ.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IntrospectionOptions {
-    /// Port; 0: off.
-    pub port: u16,
-    /// Host; `*` means all interfaces; a port in it (`127.0.0.1:0`) takes precedence.
-    pub address: String,
-    /// Refuses requests that change state.
-    pub read_only: bool,
-    /// File with the token for requests; empty: no token.
-    pub token_file: PathBuf,
-    /// Allowed names in `Host` besides IP addresses and `localhost`.
-    pub allowed_hosts: Vec<String>,
-}
-
-impl IntrospectionOptions {
-    /// Its listen address as `host:port`; `None` if it is off.
-    pub fn listen_address(&self) -> Option<String> {
-        if self.port == 0 {
-            return None;
-        }
-        let host = if self.address == "*" { "" } else { self.address.as_str() };
-        // An IPv6 address without port ends with a bracket.
-        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|p| !p.is_empty());
-        match port.map(str::parse::<u16>) {
-            Some(Ok(_)) if host.starts_with('[') || host.matches(':').count() == 1 => Some(host.to_owned()),
-            _ if host.contains(':') && !host.starts_with('[') => Some(format!("[{host}]:{}", self.port)),
-            _ => Some(format!("{host}:{}", self.port)),
-        }
-    }
-}
-
-impl Default for IntrospectionOptions {
-    fn default() -> Self {
-        Self {
-            port: 9876,
-            address: "localhost".to_owned(),
-            read_only: false,
-            token_file: PathBuf::new(),
-            allowed_hosts: Vec::new(),
-        }
-    }
-}
-
-/// `key=value …`.
-impl std::fmt::Display for IntrospectionOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "port={} address={} readOnly={}", self.port, self.address, self.read_only)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -555,28 +505,6 @@ mod tests {
         options.adapter_worker_pool_floor = 100;
         assert_eq!(options.adapter_pool().floor, 64);
         assert_eq!(options.api_pool(), PoolOptions { floor: 1024, ceiling: 1024, queue: 1024 });
-    }
-
-    #[test]
-    fn a_port_in_the_controlz_address_takes_precedence() {
-        let at = |address: &str| {
-            IntrospectionOptions { address: address.to_owned(), ..IntrospectionOptions::default() }
-                .listen_address()
-        };
-        for (address, listens) in [
-            ("localhost", "localhost:9876"),
-            ("*", ":9876"),
-            ("127.0.0.1:0", "127.0.0.1:0"),
-            ("::1", "[::1]:9876"),
-            ("[::1]", "[::1]:9876"),
-            ("[::1]:0", "[::1]:0"),
-        ] {
-            assert_eq!(at(address).as_deref(), Some(listens), "{address}");
-        }
-        assert_eq!(
-            IntrospectionOptions { port: 0, ..IntrospectionOptions::default() }.listen_address(),
-            None
-        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::components::StopStep;
+use crate::steps::StopStep;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use mixer_adapters::AdapterOptions;
