@@ -26,6 +26,7 @@ mod event_loop;
 mod exit;
 mod flag_type;
 mod flags;
+mod galley;
 mod go_syntax;
 mod io;
 mod legacy;

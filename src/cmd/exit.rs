@@ -29,6 +29,8 @@ pub(crate) enum Exit {
 
 /// The exit status of every failure under a legacy name.
 pub(crate) const LEGACY_FAILURE: u8 = 255;
+/// The exit status of galley after a fatal log record, and after a configuration file that it cannot read.
+pub(crate) const GALLEY_FATAL: u8 = 1;
 
 impl Exit {
     /// Every status with its number and meaning, as help and man pages list them.
@@ -95,12 +97,14 @@ pub(crate) struct Failure {
     pub(crate) legacy: Option<String>,
     /// Whether the legacy programs print it as a usage error, with the usage block.
     pub(crate) with_usage: bool,
+    /// The fatal log record that galley writes instead of a text.
+    pub(crate) fatal: Option<String>,
 }
 
 impl Failure {
     /// A failure without cause and hint.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, what: what.into(), cause: None, hint: None, legacy: None, with_usage: false }
+        Self { exit, what: what.into(), cause: None, hint: None, legacy: None, with_usage: false, fatal: None }
     }
 
     /// A usage error.
@@ -131,6 +135,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn legacy(mut self, text: impl Into<String>) -> Self {
         self.legacy = Some(text.into());
+        self
+    }
+
+    /// Adds the fatal log record of galley.
+    #[must_use]
+    pub(crate) fn fatal(mut self, text: impl Into<String>) -> Self {
+        self.fatal = Some(text.into());
         self
     }
 

@@ -13,6 +13,8 @@ pub(crate) enum FlagType {
     Text,
     /// Any text, repeatable.
     TextArray,
+    /// Texts separated by commas, repeatable.
+    TextList,
     /// A Boolean; its value needs `=`.
     Bool,
     /// A Boolean that clap parses as a switch without value.
@@ -45,6 +47,7 @@ impl FlagType {
             clap::ArgAction::SetTrue | clap::ArgAction::SetFalse | clap::ArgAction::Count => {
                 return FlagType::Switch;
             }
+            clap::ArgAction::Append if arg.get_value_delimiter().is_some() => return FlagType::TextList,
             clap::ArgAction::Append => return FlagType::TextArray,
             _ => {}
         }
@@ -69,6 +72,7 @@ impl FlagType {
         match self {
             FlagType::Text => "string",
             FlagType::TextArray => "stringArray",
+            FlagType::TextList => "strings",
             FlagType::Bool | FlagType::Switch => "",
             FlagType::Int => "int",
             FlagType::Int32 => "int32",
@@ -92,7 +96,7 @@ impl FlagType {
         let number = |function: &'static str| move |error: NumberError| error.text(function, value);
         let ranged = |ok: bool| if ok { Ok(()) } else { Err(NumberError::Range) };
         match self {
-            FlagType::Text | FlagType::TextArray => Ok(()),
+            FlagType::Text | FlagType::TextArray | FlagType::TextList => Ok(()),
             FlagType::Bool | FlagType::Switch => go_bool(value).map(drop).map_err(number("ParseBool")),
             FlagType::Int => go_int(value).map(drop).map_err(number("ParseInt")),
             FlagType::Int32 => {

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ManArgs, tree: fn(Personality) -> clap::Command, io: &m
         }
         return Ok(Exit::Success);
     };
-    for personality in [Personality::Mixer, Personality::Mixs, Personality::Mixc] {
+    for personality in [Personality::Mixer, Personality::Mixs, Personality::Mixc, Personality::Galley] {
         write_pages(dir, tree(personality))?;
     }
     Ok(Exit::Success)

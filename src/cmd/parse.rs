@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use super::exit::LEGACY_FAILURE;
+use super::exit::{GALLEY_FATAL, LEGACY_FAILURE};
 use super::personality::Personality;
 use super::server::with_config_file;
 use super::shown::Shown;
 use super::tree::{self, Command, GlobalFlags};
-use super::{legacy, usage};
+use super::{galley, legacy, usage};
 use mixer_server::ServerOptions;
 
 /// A parsed command line.
@@ -39,6 +39,11 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sho
         personality = legacy;
         args.drain(..2);
     }
+    if personality == Personality::Galley && galley::is_for_operators(&args) {
+        // The program `galley` has the commands of operators too, with native texts.
+        args.splice(..1, [OsString::from("mixer"), OsString::from("galley")]);
+        return parse_native(args);
+    }
     if personality.is_legacy() { parse_legacy(personality, &args) } else { parse_native(args) }
 }
 
@@ -61,6 +66,8 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
         legacy::LegacyCommandLine::Error(text) => return Err(Shown::error(text, LEGACY_FAILURE)),
     };
     let args = args.into_iter().map(OsString::from).collect();
+    let args = galley::with_config_file(args, &root)
+        .map_err(|failure| Shown::error(failure.legacy_text(), GALLEY_FATAL))?;
     let merged = with_config_file(args, &root, false)
         .map_err(|failure| Shown::error(format!("{}\n", failure.legacy_text()), LEGACY_FAILURE))?;
     let command = tree::parse_legacy(root, &merged).map_err(|error| {
@@ -75,6 +82,8 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let root = tree::native(false);
     let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
+    let args =
+        galley::with_config_file(args, &root).map_err(|failure| usage::shown_failure(&failure, format))?;
     let merged =
         with_config_file(args, &root, true).map_err(|failure| usage::shown_failure(&failure, format))?;
     let program = tree::parse(&merged)

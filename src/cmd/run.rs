@@ -1,15 +1,18 @@
 //! From an [`Invocation`] to its exit status: runs the command and prints failures.
 
 use std::io::Write as _;
+use std::time::SystemTime;
 
-use super::exit::{Exit, Failure, LEGACY_FAILURE, Outcome, Stop};
+use mixer_attribute::Timestamp;
+
+use super::exit::{Exit, Failure, GALLEY_FATAL, LEGACY_FAILURE, Outcome, Stop};
 use super::io::Io;
 use super::parse::{Invocation, server_options};
 use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, legacy, man, probe, report, routes, server,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, report, routes, server,
     snapshot, test, validate, version,
 };
 
@@ -48,6 +51,7 @@ fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome 
         Command::Diff(args) => diff::run(&args, io),
         Command::Snapshot(args) => snapshot::run(&args, io),
         Command::Routes(args) => routes::run(&args, io),
+        Command::Galley(args) => galley::run(&args, personality, io),
         Command::Adapter(args) => adapter::run(&args, io),
         Command::Version(args) => version::run(&args, personality, io),
         Command::Crd(args) => crd::run(&args, io),
@@ -69,6 +73,12 @@ fn print_failure(
     usage: &str,
     io: &mut Io,
 ) -> u8 {
+    if let (true, Some(text)) = (personality == Personality::Galley, &failure.fatal) {
+        let time = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
+        // As below.
+        let _ = writeln!(io.out, "{time}\tfatal\t{text}").and_then(|()| io.out.flush());
+        return GALLEY_FATAL;
+    }
     let (text, code) = if personality.is_legacy() {
         let line = failure.legacy_text();
         let text = if failure.with_usage {

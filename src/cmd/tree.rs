@@ -9,7 +9,7 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, man, probe, report, routes, snapshot, test,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, report, routes, snapshot, test,
     validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
@@ -131,6 +131,13 @@ pub(crate) enum Command {
     ///
     /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann
     Routes(routes::RoutesArgs),
+    /// Run and inspect the configuration plane.
+    ///
+    /// `galley server` reads resources from files or a Kubernetes cluster and distributes them to sinks, such as `mixer server`, over
+    /// MCP. The other commands ask a running one at its ControlZ endpoint.
+    ///
+    /// Example: mixer galley server --config-path config/ --insecure
+    Galley(galley::GalleyArgs),
     /// Start an adapter of your own, out of process.
     ///
     /// Example: mixer adapter new gate
@@ -181,7 +188,19 @@ impl LegacyArgs {
 pub(crate) fn native(environment: bool) -> clap::Command {
     let mut root = CommandLine::command().after_help(Exit::help());
     root = root.mut_subcommands(|c| finish(with_sample(c), environment));
-    root
+    root.mut_subcommand("galley", |galley| galley.mut_subcommand("server", outside_a_pod))
+}
+
+/// Called as galley, the process runs in its image: with probe files, certificates and a mesh configuration of that. Here, a directory
+/// is enough.
+fn outside_a_pod(server: clap::Command) -> clap::Command {
+    server.mut_args(|arg| match arg.get_id().as_str() {
+        "liveness_probe_path" | "readiness_probe_path" | "mesh_config_file" | "access_list_file" => {
+            arg.default_value("").hide_default_value(true)
+        }
+        "enable_validation" | "enable_reconcile_webhook_configuration" => arg.default_value("false"),
+        _ => arg,
+    })
 }
 
 /// Called as mixs, no store is the cluster that it runs in; here it is the embedded sample, and an empty URL is refused.
@@ -216,8 +235,16 @@ fn legacy_parts(personality: Personality) -> (&'static [&'static str], &'static 
 pub(crate) fn legacy(personality: Personality) -> clap::Command {
     let (names, about) = legacy_parts(personality);
     let mut root = clap::Command::new(personality.name()).about(about).long_about(about);
-    for command in CommandLine::command().get_subcommands().filter(|c| names.contains(&c.get_name())) {
+    let all = CommandLine::command();
+    for command in all.get_subcommands().filter(|c| names.contains(&c.get_name())) {
         root = root.subcommand(finish(command.clone(), false));
+    }
+    if personality == Personality::Galley
+        && let Some(galley) = all.find_subcommand("galley")
+    {
+        for command in galley.get_subcommands().filter(|c| galley::OF_ISTIO.contains(&c.get_name())) {
+            root = root.subcommand(finish(command.clone(), false));
+        }
     }
     root
 }
@@ -278,6 +305,11 @@ pub(crate) fn parse(merged: &MergedArgs) -> Result<CommandLine, clap::Error> {
 /// Parses the rewritten arguments of a legacy program.
 pub(crate) fn parse_legacy(root: clap::Command, merged: &MergedArgs) -> Result<Command, clap::Error> {
     let matches = root.clone().try_get_matches_from(&merged.args)?;
+    let is_of_galley = matches.subcommand_name().is_some_and(|name| galley::OF_ISTIO.contains(&name));
+    if root.get_name() == Personality::Galley.name() && is_of_galley {
+        return galley::GalleyCommand::from_arg_matches(&matches)
+            .map(|command| Command::Galley(galley::GalleyArgs { command }));
+    }
     let mut command = Command::from_arg_matches(&matches)?;
     if let Command::Server(args) = &mut command {
         args.note_origins(&root, &matches, merged);

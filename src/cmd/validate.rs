@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,6 +15,7 @@ use location::location;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{EmptyConfigFlags, NamespaceFlags};
+use super::galley;
 use super::io::{Io, Style};
 use super::output::{self, OutputFormat, counted, escaped};
 use super::snapshot::{self, FileProblems};
@@ -41,13 +43,17 @@ pub(crate) struct ValidateArgs {
     lint: bool,
     /// Show what the configuration would change in a running server: host:port of its ControlZ endpoint.
     ///
-    /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876.
+    /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876. If it is the
+    /// endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why.
     #[arg(long, value_name = "ADDRESS")]
     live: Option<String>,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
 }
+
+/// How long sinks have to acknowledge what is published.
+const LIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Counts of the summary.
 struct Totals {
@@ -90,6 +96,10 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             }
             summary(io, &totals)?;
         }
+    }
+    if let Some(address) = args.live.as_ref().filter(|address| galley::is_galley(address)) {
+        let delivered = galley::wait_for_latest(address, LIVE_TIMEOUT, io)?;
+        return Ok(if valid { delivered } else { Exit::Negative });
     }
     if let Some(address) = &args.live
         && !snapshot::compare_with(

@@ -6,7 +6,7 @@ use crate::cmd::flag_type::FlagType;
 const SHORTHANDS: [(&str, &str); 5] = [
     ("check", "mrqasidbtc"),
     ("report", "mrasidbtc"),
-    ("server", "p"),
+    ("server", "pc"),
     ("version", "so"),
     ("collateral", "o"),
 ];

@@ -60,7 +60,7 @@ fn right_column(flag: &LegacyFlag) -> String {
     let shown = match flag.flag_type {
         _ if matches!(flag.default.as_str(), "" | "0" | "0s" | "false") => return flag.help.clone(),
         FlagType::Text => quoted(&flag.default).to_string(),
-        FlagType::TextArray => format!("[{}]", flag.default),
+        FlagType::TextArray | FlagType::TextList => format!("[{}]", flag.default),
         _ => flag.default.clone(),
     };
     format!("{} (default {shown})", flag.help)

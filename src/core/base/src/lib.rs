@@ -36,6 +36,7 @@
 pub mod bounded;
 pub mod budget;
 pub mod build_info;
+pub mod components;
 pub mod decimal;
 pub mod degradation;
 pub mod exposition;

@@ -46,6 +46,7 @@ pub trait Collect: Send + Sync {
 #[derive(Debug, Default)]
 pub struct Collected {
     values: BTreeMap<(Family, Vec<String>), f64>,
+    histograms: BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
 }
 
 impl Collected {
@@ -54,6 +55,16 @@ impl Collected {
         debug_assert_eq!(labels.len(), family.info().labels.len());
         let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
         *self.values.entry(key).or_insert(0.0) += value;
+    }
+
+    /// A histogram of a family: one count per bound and one more, not cumulative, and the sum in the unit of the family's name.
+    pub fn histogram(&mut self, family: Family, labels: &[&str], counts: Vec<u64>, sum: f64) {
+        debug_assert_eq!(
+            (labels.len(), counts.len()),
+            (family.info().labels.len(), family.info().bounds.len() + 1)
+        );
+        let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
+        self.histograms.insert(key, (counts, sum));
     }
 }
 
@@ -284,9 +295,9 @@ impl Metrics {
             collector.collect(&mut collected);
         }
         values.extend(collected.values);
-        let mut histograms: BTreeMap<(Family, Vec<String>), Histogram> = BTreeMap::new();
-        histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.clone());
-        histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.clone());
+        let mut histograms = collected.histograms;
+        histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.get());
+        histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.get());
         self.calls(&mut values, &mut histograms);
         Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
     }
@@ -295,7 +306,7 @@ impl Metrics {
     fn calls(
         &self,
         values: &mut BTreeMap<(Family, Vec<String>), f64>,
-        histograms: &mut BTreeMap<(Family, Vec<String>), Histogram>,
+        histograms: &mut BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
     ) {
         let tables = self.tables.lock();
         for ([adapter, handler, template], counters) in &tables.dispatches {
@@ -307,7 +318,7 @@ impl Metrics {
                 if count > 0 {
                     values.insert((Family::RuntimeDispatches, labels.clone()), count as f64);
                 }
-                histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.clone());
+                histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.get());
             }
         }
         for (method, counters) in &tables.rpcs {
@@ -316,9 +327,9 @@ impl Metrics {
                 let labels = vec![method.to_string(), status.to_owned()];
                 values.insert((Family::RpcsCompleted, labels), count as f64);
             }
-            histograms.insert((Family::RpcLatency, labels.clone()), counters.latency.clone());
-            histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.clone());
-            histograms.insert((Family::RpcBytesSent, labels), counters.sent.clone());
+            histograms.insert((Family::RpcLatency, labels.clone()), counters.latency.get());
+            histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.get());
+            histograms.insert((Family::RpcBytesSent, labels), counters.sent.get());
         }
     }
 }
@@ -360,7 +371,7 @@ impl FamilySamples {
     fn of(
         family: Family,
         values: &BTreeMap<(Family, Vec<String>), f64>,
-        histograms: &BTreeMap<(Family, Vec<String>), Histogram>,
+        histograms: &BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
     ) -> Option<Self> {
         let info = family.info();
         let labels = |values: &[String]| info.labels.iter().copied().zip(values.iter().cloned()).collect();
@@ -370,7 +381,7 @@ impl FamilySamples {
             .map(|((_, of), value)| FamilySample { labels: labels(of), value: SampleValue::Number(*value) });
         let counted = histograms.range(from..).take_while(|((f, _), _)| *f == family);
         let counted = counted.filter_map(|((_, of), histogram)| {
-            let (counts, sum) = histogram.get();
+            let (counts, sum) = histogram.clone();
             let counted = counts.iter().any(|count| *count > 0);
             counted
                 .then(|| FamilySample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })

@@ -31,6 +31,7 @@ mod problems;
 mod programs;
 mod quotas;
 mod rules;
+mod structure;
 mod suspicions;
 mod trials;
 mod unit;
@@ -53,6 +54,7 @@ pub use extension::{
 };
 pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutline, TemplateResource};
 pub(crate) use kind::KIND_UNKNOWN;
+pub use kind::KnownKind;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::Evasion;
 pub use model::{
@@ -64,5 +66,6 @@ pub(crate) use names::candidates;
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;
+pub use structure::structure;
 pub(crate) use trials::{TRIAL_REJECTED, Trial, rejected_trials, trials_rejected_by_backend};
 pub(crate) use unit::KeptUnit;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use super::{MAX_BODY, Server, Shared, explain, json_text};
+use super::{Console, MAX_BODY, Shared, SharedConsole, explain, json_text};
 use mixer_base::task::Group;
 use mixer_engine::runtime::Published;
 use mixer_net::http::{Busy, LargeAnswers, LongText, Places, Rendering};
@@ -78,7 +78,7 @@ impl Default for Answers {
 }
 
 /// Answers on a thread of its own, because rendering a large page would keep the readiness probe waiting; large answers are streamed.
-pub(super) async fn bounded(State(server): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn bounded(State(server): State<SharedConsole>, request: Request, next: Next) -> Response {
     let accepted: HeaderMap = request
         .headers()
         .get_all(header::ACCEPT_ENCODING)
@@ -111,7 +111,7 @@ pub(super) async fn bounded(State(server): State<Shared>, request: Request, next
     }
 }
 
-async fn streamed_if_large(server: &Server, request: &HeaderMap, mut response: Response) -> Response {
+async fn streamed_if_large(server: &Console, request: &HeaderMap, mut response: Response) -> Response {
     if let Some(text) = response.extensions_mut().remove::<Arc<Rendering>>() {
         return server.large_answers.answer(request, response, text);
     }

@@ -6,7 +6,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 /// The query parameters in order.
-pub(super) struct Parameters(pub(super) Vec<(String, String)>);
+#[derive(Debug)]
+pub struct Parameters(pub Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Parameters {
     type Rejection = Infallible;
@@ -18,13 +19,13 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
 }
 
 /// The first value of a field; empty if absent.
-pub(super) fn value(body: &str, name: &str) -> String {
+pub fn value(body: &str, name: &str) -> String {
     let mut fields = form_urlencoded::parse(body.as_bytes());
     fields.find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 /// A percent-encoded parameter.
-pub(super) fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use mixer_attribute::Timestamp;
 
 /// `1.5 MiB`.
-pub(super) fn bytes(count: f64) -> String {
+pub fn bytes(count: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count.max(0.0);
     let mut unit = UNITS.first().copied().unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn bytes(count: f64) -> String {
 }
 
 /// `1 234 567`, with narrow no-break spaces.
-pub(super) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// Three significant digits.
-pub(super) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     match magnitude {
         _ if !value.is_finite() => "–".to_owned(),
@@ -48,12 +48,12 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// As [`short`]; what is too small for that in full.
-pub(super) fn short_or_exact(value: f64) -> String {
+pub fn short_or_exact(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.01 { format!("{value:.6}") } else { short(value) }
 }
 
 /// A duration in seconds: `12 µs`, `3.4 ms`, `1.2 s`.
-pub(super) fn seconds(value: f64) -> String {
+pub fn seconds(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".to_owned(),
         v if v <= 0.0 => "0".to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn seconds(value: f64) -> String {
 }
 
 /// A duration in its two largest units: `3 d 4 h`, `5 min 6 s`.
-pub(super) fn long(duration: Duration) -> String {
+pub fn long(duration: Duration) -> String {
     let total = duration.as_secs();
     let (days, hours, minutes, seconds) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
     match (days, hours, minutes) {
@@ -77,35 +77,35 @@ pub(super) fn long(duration: Duration) -> String {
 }
 
 /// Elapsed time, with the instant as tooltip.
-pub(super) fn ago(then: SystemTime) -> Markup {
+pub fn ago(then: SystemTime) -> Markup {
     let age = SystemTime::now().duration_since(then).unwrap_or_default();
     let text = if age < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", long(age)) };
     html! { time datetime=(instant(then)) title=(instant(then)) { (text) } }
 }
 
 /// An instant in UTC, as in the log.
-pub(super) fn instant(time: SystemTime) -> String {
+pub fn instant(time: SystemTime) -> String {
     Timestamp::from_system_time(time).rfc3339_micros().to_string()
 }
 
 /// An instant in UTC, to the minute.
-pub(super) fn minute(time: SystemTime) -> String {
+pub fn minute(time: SystemTime) -> String {
     let text = instant(time);
     format!("{} UTC", text.get(..16).unwrap_or(&text).replace('T', " "))
 }
 
 /// A labelled figure for the head of a page.
-pub(super) fn figure(name: &str, value: impl maud::Render, note: impl maud::Render) -> Markup {
+pub fn figure(name: &str, value: impl maud::Render, note: impl maud::Render) -> Markup {
     html! { div.figure { dt { (name) } dd { (value) small { (note) } } } }
 }
 
 /// The text of an empty table.
-pub(super) fn nothing(text: &str) -> Markup {
+pub fn nothing(text: &str) -> Markup {
     html! { p.empty { (text) } }
 }
 
 /// The filter field; `q` is its current value.
-pub(super) fn filter(q: &str, what: &str) -> Markup {
+pub fn filter(q: &str, what: &str) -> Markup {
     html! {
         form.filter method="get" role="search" {
             input #filter type="search" name="q" value=(q) placeholder={ "Filter " (what) } aria-label={ "Filter " (what) }
@@ -116,7 +116,7 @@ pub(super) fn filter(q: &str, what: &str) -> Markup {
 }
 
 /// Whether every word of the filter occurs in one of the texts, case-insensitively.
-pub(super) fn matches(q: &str, texts: &[&str]) -> bool {
+pub fn matches(q: &str, texts: &[&str]) -> bool {
     q.split_whitespace().all(|word| {
         let word = word.to_lowercase();
         texts.iter().any(|text| text.to_lowercase().contains(&word))
@@ -124,7 +124,7 @@ pub(super) fn matches(q: &str, texts: &[&str]) -> bool {
 }
 
 /// States that a list is truncated.
-pub(super) fn shown(shown: usize, of: usize) -> Markup {
+pub fn shown(shown: usize, of: usize) -> Markup {
     html! { @if shown < of { p.dim { "The first " (shown) " of " (of) "; the filter finds the others." } } }
 }
 

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::trend::Trend;
-use super::{Shared, page};
+use super::{SharedConsole, page};
 
 /// Name of the cookie with the token.
 const COOKIE: &str = "ctrlz_token";
@@ -160,7 +160,7 @@ fn is_cross_site(host: &str, headers: &HeaderMap) -> bool {
 }
 
 /// Applies the guard and adds security headers.
-pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(shared): State<SharedConsole>, request: Request, next: Next) -> Response {
     let wants_page = request
         .headers()
         .get(header::ACCEPT)

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::process_memory::Memory;
-use super::{Server, configuration, format, plot, process};
+use super::{Console, Server, configuration, format, plot, process};
 use mixer_config::Severity;
 
 /// compat(1.3): members and their order.
@@ -27,7 +27,7 @@ pub(super) struct Home {
 }
 
 /// The JSON of Istio Mixer's home page.
-pub(super) fn json(server: &Server) -> Home {
+pub(super) fn json(server: &Console) -> Home {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Home {
         process_name: process::program().display().to_string(),
@@ -42,7 +42,6 @@ pub(super) fn json(server: &Server) -> Home {
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
-    let (ready, _) = server.readiness();
     let trend = server.trend.view();
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
@@ -55,7 +54,7 @@ pub(super) fn page(server: &Server) -> Response {
         json: "/homej/",
         body: html! {
             section #overview data-live {
-                (conditions(server, ready))
+                (conditions(server))
                 dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
                     (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" }))
@@ -81,13 +80,15 @@ pub(super) fn page(server: &Server) -> Response {
                 }
                 @if errors > 0 { (configuration::first_errors(server)) }
             }
-            (stop(server.guard.read_only))
+            (stop(server, "The server becomes not ready, answers calls in flight, flushes buffered reports and exits with status 0."))
         },
     }
     .answer(server)
 }
 
-fn conditions(server: &Server, ready: bool) -> Markup {
+/// What keeps the process from being ready, and what is degraded.
+pub(super) fn conditions(server: &Console) -> Markup {
+    let (ready, _) = server.readiness();
     html! {
         @if !ready {
             div.notice.bad role="alert" {
@@ -119,12 +120,14 @@ fn last_change(server: &Server) -> Markup {
     }
 }
 
-fn stop(read_only: bool) -> Markup {
+/// The form that stops the process; `what` says what happens then.
+pub(super) fn stop(server: &Console, what: &str) -> Markup {
+    let read_only = server.guard.read_only;
     html! {
         details.danger {
             summary { "Stop this process…" }
             form method="post" action="/exit" data-confirm="Stop this process?" {
-                p { "The server becomes not ready, answers calls in flight, flushes buffered reports and exits with status 0." }
+                p { (what) }
                 button.danger disabled[read_only] { "Stop gracefully" }
             }
         }

@@ -1,11 +1,13 @@
-//! ControlZ: introspection and control of a running server over HTTP.
+//! The HTTP endpoints for operators of a running process: ControlZ, for introspection and control, and [monitoring](monitor).
 //!
-//! [`routes`] builds the endpoint from an [`Introspection`]. Pages are rendered on the server and work without the script, which only
+//! [`routes`] builds ControlZ of a server of Mixer from an [`Introspection`] and its [`Engine`]; [`console`] builds that of another program,
+//! which adds its own pages to those that every process has. Pages are rendered on the server and work without the script, which only
 //! refreshes, filters and handles shortcuts. Every page has a JSON form, and the JSON endpoints of Istio Mixer are kept. Reading does
 //! not disturb requests: it loads the published state, sums counters and copies bounded rings.
 //!
 //! ```ignore
-//! let router = mixer_introspect::routes(Introspection { runtime, store, metrics, log, connections, conditions, degradations, actions, settings, guard });
+//! let parts = Introspection { metrics, log, conditions, degradations, actions, settings, guard, large_answers, program };
+//! let router = mixer_introspect::routes(parts, Engine { runtime, store, connections });
 //! ```
 //! See docs/operations.md.
 
@@ -18,8 +20,8 @@ mod deliveries;
 mod denials;
 mod excerpt;
 mod explain;
-mod form;
-mod format;
+pub mod form;
+pub mod format;
 mod guard;
 mod handlers;
 mod history;
@@ -27,9 +29,12 @@ mod home;
 mod latency;
 mod memory;
 mod metrics;
+pub mod monitor;
+mod options;
 mod page;
 mod plot;
 mod pools;
+pub mod pprof;
 mod process;
 mod process_memory;
 mod quantile;
@@ -62,6 +67,8 @@ use mixer_net::registry::ConnectionRegistry;
 
 use form::Parameters;
 pub use guard::Guard;
+pub use options::IntrospectionOptions;
+pub use page::{PROCESS_TOPICS, Page, Topic, TopicGroup, not_found, topic};
 pub use signals::Action;
 
 /// Maximum size of a request body.
@@ -70,21 +77,15 @@ const MAX_BODY: usize = 256 << 10;
 /// A readiness condition: name and status.
 pub type Condition = (String, Result<(), String>);
 
-/// What ControlZ reads.
+/// What ControlZ reads of any process.
 pub struct Introspection {
-    /// The published configuration.
-    pub runtime: Arc<Runtime>,
-    /// The configuration store.
-    pub store: Arc<dyn ConfigStore>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The log, whose levels can be changed.
     pub log: Log,
-    /// The open connections.
-    pub connections: Arc<ConnectionRegistry>,
     /// The readiness conditions.
     pub conditions: Arc<dyn Fn() -> Vec<Condition> + Send + Sync>,
-    /// What does not work as it should although the server is ready.
+    /// What does not work as it should although the process is ready.
     pub degradations: Degradations,
     /// The operator actions.
     pub actions: Vec<Action>,
@@ -94,26 +95,120 @@ pub struct Introspection {
     pub guard: Guard,
     /// Bounds large answers. Other endpoints may share it.
     pub large_answers: Arc<LargeAnswers>,
+    /// What differs between programs.
+    pub program: Program,
 }
 
-type Shared = Arc<Server>;
+/// What differs between the programs that have ControlZ.
+pub struct Program {
+    /// The navigation, in groups.
+    pub topics: &'static [TopicGroup],
+    /// What the top of every page shows of the state.
+    pub badge: Arc<dyn Fn() -> Option<Badge> + Send + Sync>,
+    /// The number of refused calls since the start.
+    pub denials: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
 
-/// The sources of the pages and their own state.
-pub(crate) struct Server {
+/// A link at the top of every page.
+#[derive(Debug, Clone)]
+pub struct Badge {
+    /// Where it leads.
+    pub path: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// Its text.
+    pub text: String,
+}
+
+/// What the pages of a server of Mixer read.
+pub struct Engine {
+    /// The published configuration.
+    pub runtime: Arc<Runtime>,
+    /// The configuration store.
+    pub store: Arc<dyn ConfigStore>,
+    /// The open connections.
+    pub connections: Arc<ConnectionRegistry>,
+}
+
+impl Program {
+    /// A server of Mixer.
+    pub fn mixer(runtime: &Arc<Runtime>) -> Self {
+        let (published, refused) = (Arc::clone(runtime), Arc::clone(runtime));
+        let badge = move || {
+            let text = format!("snapshot {}", published.load().id());
+            Some(Badge { path: "/historyz/", title: "Published snapshot", text })
+        };
+        Self {
+            topics: page::TOPICS,
+            badge: Arc::new(badge),
+            denials: Arc::new(move || refused.denials().total()),
+        }
+    }
+}
+
+/// The pages of every process, and their state.
+pub struct Console {
     parts: Introspection,
     trend: trend::Trend,
     temporary: scopes::Temporary,
-    /// Each explanation takes a thread while its handlers answer.
-    explanations: Arc<Semaphore>,
     answers: answers::Answers,
     started: SystemTime,
 }
 
-impl std::ops::Deref for Server {
+type SharedConsole = Arc<Console>;
+
+impl std::ops::Deref for Console {
     type Target = Introspection;
 
     fn deref(&self) -> &Introspection {
         &self.parts
+    }
+}
+
+impl Console {
+    fn new(parts: Introspection) -> SharedConsole {
+        Arc::new(Self {
+            trend: trend::Trend::new(&parts.metrics),
+            temporary: scopes::Temporary::default(),
+            answers: answers::Answers::default(),
+            started: SystemTime::now(),
+            parts,
+        })
+    }
+
+    /// When the process began to serve ControlZ.
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// What keeps the process from being ready, and what is degraded.
+    pub fn conditions_markup(&self) -> maud::Markup {
+        home::conditions(self)
+    }
+
+    /// The form that stops the process; `what` says what happens then.
+    pub fn stop_form(&self, what: &str) -> maud::Markup {
+        home::stop(self, what)
+    }
+}
+
+type Shared = Arc<Server>;
+
+/// The pages of a server of Mixer, and their state.
+pub(crate) struct Server {
+    console: SharedConsole,
+    runtime: Arc<Runtime>,
+    store: Arc<dyn ConfigStore>,
+    connections: Arc<ConnectionRegistry>,
+    /// Each explanation takes a thread while its handlers answer.
+    explanations: Arc<Semaphore>,
+}
+
+impl std::ops::Deref for Server {
+    type Target = Console;
+
+    fn deref(&self) -> &Console {
+        &self.console
     }
 }
 
@@ -137,115 +232,126 @@ impl Introspection {
     }
 }
 
-/// The endpoint. Samples for the plots are taken only while it is in use.
-pub fn routes(parts: Introspection) -> Router {
-    routes_of(Arc::new(Server::new(parts)))
+/// ControlZ of a server of Mixer. Samples for the plots are taken only while it is in use.
+pub fn routes(parts: Introspection, engine: Engine) -> Router {
+    routes_of(Arc::new(Server::new(parts, engine)))
+}
+
+fn routes_of(server: Shared) -> Router {
+    framed(Arc::clone(&server.console), mixer_routes().with_state(server))
 }
 
 impl Server {
-    fn new(parts: Introspection) -> Self {
-        Self {
-            trend: trend::Trend::new(&parts.metrics),
-            temporary: scopes::Temporary::default(),
-            explanations: Arc::new(Semaphore::new(explain::MAX_CONCURRENT)),
-            answers: answers::Answers::default(),
-            started: SystemTime::now(),
-            parts,
-        }
+    fn new(parts: Introspection, engine: Engine) -> Self {
+        let Engine { runtime, store, connections } = engine;
+        let explanations = Arc::new(Semaphore::new(explain::MAX_CONCURRENT));
+        Self { console: Console::new(parts), runtime, store, connections, explanations }
     }
 }
 
-fn routes_of(shared: Shared) -> Router {
-    let answering = axum::middleware::from_fn_with_state(Arc::clone(&shared), answers::bounded);
-    let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
-    compatible_routes()
-        .merge(native_routes())
-        .route(
-            "/{*path}",
-            get(async |State(s): State<Shared>| page::not_found(&s)).fallback(async || StatusCode::NOT_FOUND),
-        )
+/// ControlZ of another program: the pages of every process, and those of `pages`, among them `/`.
+pub fn console(parts: Introspection, pages: impl FnOnce(Arc<Console>) -> Router) -> Router {
+    let console = Console::new(parts);
+    let pages = pages(Arc::clone(&console));
+    framed(console, pages)
+}
+
+/// Adds the pages of every process, access control, and the bounds of answers.
+fn framed(console: SharedConsole, pages: Router) -> Router {
+    let answering = axum::middleware::from_fn_with_state(Arc::clone(&console), answers::bounded);
+    let guarding = axum::middleware::from_fn_with_state(Arc::clone(&console), guard::guard);
+    let nowhere = get(async |State(s): State<SharedConsole>| page::not_found(&s));
+    process_routes()
+        .route("/{*path}", nowhere.fallback(async || StatusCode::NOT_FOUND))
+        .with_state(console)
+        .merge(pages)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .layer(answering)
         .layer(guarding)
-        .with_state(shared)
 }
 
 /// The value of a parameter; empty if absent.
-fn parameter<'p>(parameters: &'p [(String, String)], name: &str) -> &'p str {
+pub fn parameter<'p>(parameters: &'p [(String, String)], name: &str) -> &'p str {
     parameters.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
 }
 
-/// The paths of Istio Mixer.
-fn compatible_routes() -> Router<Shared> {
-    let home =
-        get(async |State(s): State<Shared>| home::page(&s)).head(async || StatusCode::METHOD_NOT_ALLOWED);
+/// The pages of every process.
+fn process_routes() -> Router<SharedConsole> {
     let scopes_page = || {
-        any(async |State(s): State<Shared>, Parameters(p): Parameters| scopes::page(&s, &p))
-            .post(async |State(s): State<Shared>, body: String| scopes::change_by_form(&s, &body))
+        any(async |State(s): State<SharedConsole>, Parameters(p): Parameters| scopes::page(&s, &p))
+            .post(async |State(s): State<SharedConsole>, body: String| scopes::change_by_form(&s, &body))
     };
-    let collect = put(async |State(s): State<Shared>| memory::collect(&s).await)
-        .get(async |State(s): State<Shared>| page::not_found(&s));
+    let collect = put(async |State(s): State<SharedConsole>| memory::collect(&s).await)
+        .get(async |State(s): State<SharedConsole>| page::not_found(&s));
     let signal =
-        put(signals::raise).post(signals::raise).get(async |State(s): State<Shared>| page::not_found(&s));
-    let exit = put(async |State(s): State<Shared>| signals::exit(&s))
-        .get(async |State(s): State<Shared>| page::not_found(&s));
+        put(signals::raise).post(signals::raise).get(async |State(s): State<SharedConsole>| page::not_found(&s));
+    let exit = put(async |State(s): State<SharedConsole>| signals::exit(&s))
+        .get(async |State(s): State<SharedConsole>| page::not_found(&s));
     Router::new()
-        .route("/", home)
-        .route("/homej", get(async |State(s): State<Shared>| json(&home::json(&s))))
-        .route("/homej/", get(async |State(s): State<Shared>| json(&home::json(&s))))
+        .route("/homej", get(async |State(s): State<SharedConsole>| json(&home::json(&s))))
+        .route("/homej/", get(async |State(s): State<SharedConsole>| json(&home::json(&s))))
         .route("/homej/exit", exit)
         .route("/scopez", scopes_page())
         .route("/scopez/", scopes_page())
         .route("/scopez/{*rest}", scopes_page())
         .route("/scopej", redirect("/scopej/"))
-        .route("/scopej/", get(async |State(s): State<Shared>| json(&scopes::list(&s))))
+        .route("/scopej/", get(async |State(s): State<SharedConsole>| json(&scopes::list(&s))))
         .route("/scopej/{name}", get(scopes::read).put(scopes::change))
-        .merge(topic("memz", any(async |State(s): State<Shared>| memory::page(&s))))
-        .merge(topic("memj", get(async |State(s): State<Shared>| json(&memory::json(&s)))))
+        .merge(served("memz", any(async |State(s): State<SharedConsole>| memory::page(&s))))
+        .merge(served("memj", get(async |State(s): State<SharedConsole>| json(&memory::json(&s)))))
         .route("/memj/forcecollection", collect)
-        .route("/memz/collect", post(async |State(s): State<Shared>| memory::collect_by_form(&s).await))
-        .merge(topic(
+        .route("/memz/collect", post(async |State(s): State<SharedConsole>| memory::collect_by_form(&s).await))
+        .merge(served(
             "envz",
-            any(async |State(s): State<Shared>, Parameters(p): Parameters| process::environment_page(&s, &p)),
+            any(async |State(s): State<SharedConsole>, Parameters(p): Parameters| process::environment_page(&s, &p)),
         ))
-        .merge(topic(
+        .merge(served(
             "envj",
-            get(async |State(s): State<Shared>, Parameters(p): Parameters| {
+            get(async |State(s): State<SharedConsole>, Parameters(p): Parameters| {
                 json(&process::environment(&s, &p))
             }),
         ))
-        .merge(topic("procz", any(async |State(s): State<Shared>| process::page(&s))))
-        .merge(topic("procj", get(async || json(&process::json()))))
-        .merge(topic("argz", any(async |State(s): State<Shared>| process::arguments_page(&s))))
-        .merge(topic("argj", get(async || json(&process::arguments()))))
-        .merge(topic("versionz", any(async |State(s): State<Shared>| process::version_page(&s))))
-        .merge(topic("versionj", get(async || json(&process::version()))))
-        .merge(topic(
+        .merge(served("procz", any(async |State(s): State<SharedConsole>| process::page(&s))))
+        .merge(served("procj", get(async || json(&process::json()))))
+        .merge(served("argz", any(async |State(s): State<SharedConsole>| process::arguments_page(&s))))
+        .merge(served("argj", get(async || json(&process::arguments()))))
+        .merge(served("versionz", any(async |State(s): State<SharedConsole>| process::version_page(&s))))
+        .merge(served("versionj", get(async || json(&process::version()))))
+        .merge(served(
             "metricz",
-            any(async |State(s): State<Shared>, Parameters(p): Parameters| metrics::page(&s, &p)),
+            any(async |State(s): State<SharedConsole>, Parameters(p): Parameters| metrics::page(&s, &p)),
         ))
-        .merge(topic("metricj", any(async |State(s): State<Shared>| json(&metrics::json(&s)))))
-        .merge(topic("signalz", any(async |State(s): State<Shared>| signals::page(&s))))
+        .merge(served("metricj", any(async |State(s): State<SharedConsole>| json(&metrics::json(&s)))))
+        .merge(served("signalz", any(async |State(s): State<SharedConsole>| signals::page(&s))))
         .route("/signalj/{name}", signal)
-}
-
-/// The additional paths.
-fn native_routes() -> Router<Shared> {
-    Router::new()
         .route(
             "/assets/{name}",
-            get(async |State(s): State<Shared>, Path(name): Path<String>| {
+            get(async |State(s): State<SharedConsole>, Path(name): Path<String>| {
                 assets::file(&name).unwrap_or_else(|| page::not_found(&s))
             }),
         )
-        .route("/login", post(async |State(s): State<Shared>, body: String| log_in(&s, &body)))
-        .route("/exit", post(async |State(s): State<Shared>| signals::exit_by_form(&s)))
+        .route("/login", post(async |State(s): State<SharedConsole>, body: String| log_in(&s, &body)))
+        .route("/exit", post(async |State(s): State<SharedConsole>| signals::exit_by_form(&s)))
         .route("/signalz/{name}", post(signals::raise_by_form))
-        .merge(topic(
+        .merge(served("taskz", any(async |State(s): State<SharedConsole>| tasks::page(&s))))
+        .merge(served("taskj", get(async || json(&tasks::json()))))
+        .route(
+            "/taskz/panic",
+            post(async |State(s): State<SharedConsole>, body: String| tasks::panic_by_form(&s, &body)),
+        )
+}
+
+/// The pages of a server of Mixer.
+fn mixer_routes() -> Router<Shared> {
+    let home =
+        get(async |State(s): State<Shared>| home::page(&s)).head(async || StatusCode::METHOD_NOT_ALLOWED);
+    Router::new()
+        .route("/", home)
+        .merge(served(
             "configz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| configuration::page(&s, &p)),
         ))
-        .merge(topic(
+        .merge(served(
             "diagnosticsj",
             get(async |State(s): State<Shared>| {
                 answers::of_snapshot(&s, "diagnosticsj", configuration::diagnostics)
@@ -255,24 +361,24 @@ fn native_routes() -> Router<Shared> {
             "/configz/resource",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| configuration::resource(&s, &p)),
         )
-        .merge(topic(
+        .merge(served(
             "historyz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| history::page(&s, &p)),
         ))
-        .merge(topic("historyj", get(async |State(s): State<Shared>| json(&history::json(&s)))))
+        .merge(served("historyj", get(async |State(s): State<Shared>| json(&history::json(&s)))))
         .route(
             "/historyz/diff",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| history::diff_page(&s, &p)),
         )
-        .merge(topic(
+        .merge(served(
             "routesz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| routing::page(&s, &p)),
         ))
-        .merge(topic(
+        .merge(served(
             "routesj",
             get(async |State(s): State<Shared>| answers::of_snapshot(&s, "routesj", routing::json)),
         ))
-        .merge(topic(
+        .merge(served(
             "snapshotj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
                 let reveals = process::reveals(&s, &p);
@@ -280,47 +386,41 @@ fn native_routes() -> Router<Shared> {
                 answers::of_snapshot(&s, name, |published| configuration::json(published, reveals))
             }),
         ))
-        .merge(topic("explainz", any(explain::page)))
-        .merge(topic(
+        .merge(served("explainz", any(explain::page)))
+        .merge(served(
             "handlerz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| handlers::page(&s, &p)),
         ))
-        .merge(topic("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
-        .merge(topic("deliveryz", any(async |State(s): State<Shared>| deliveries::page(&s))))
-        .merge(topic("deliveryj", get(async || json(&deliveries::json()))))
-        .merge(topic("taskz", any(async |State(s): State<Shared>| tasks::page(&s))))
-        .merge(topic("taskj", get(async || json(&tasks::json()))))
-        .route(
-            "/taskz/panic",
-            post(async |State(s): State<Shared>, body: String| tasks::panic_by_form(&s, &body)),
-        )
-        .merge(topic("poolz", any(async |State(s): State<Shared>| pools::page(&s))))
-        .merge(topic("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
-        .merge(topic("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
-        .merge(topic("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
-        .merge(topic("cachez", any(async |State(s): State<Shared>| cache::page(&s))))
-        .merge(topic("cachej", get(async |State(s): State<Shared>| json(&cache::json(&s)))))
-        .merge(topic(
+        .merge(served("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
+        .merge(served("deliveryz", any(async |State(s): State<Shared>| deliveries::page(&s))))
+        .merge(served("deliveryj", get(async || json(&deliveries::json()))))
+        .merge(served("poolz", any(async |State(s): State<Shared>| pools::page(&s))))
+        .merge(served("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
+        .merge(served("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
+        .merge(served("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
+        .merge(served("cachez", any(async |State(s): State<Shared>| cache::page(&s))))
+        .merge(served("cachej", get(async |State(s): State<Shared>| json(&cache::json(&s)))))
+        .merge(served(
             "callerz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| callers::page(&s, &p)),
         ))
-        .merge(topic("callerj", get(async |State(s): State<Shared>| json(&callers::json(&s)))))
-        .merge(topic(
+        .merge(served("callerj", get(async |State(s): State<Shared>| json(&callers::json(&s)))))
+        .merge(served(
             "denialz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| denials::page(&s, &p)),
         ))
-        .merge(topic("denialj", get(async |State(s): State<Shared>| json(&denials::json(&s)))))
-        .merge(topic("latencyz", any(async |State(s): State<Shared>| latency::page(&s))))
-        .merge(topic("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
+        .merge(served("denialj", get(async |State(s): State<Shared>| json(&denials::json(&s)))))
+        .merge(served("latencyz", any(async |State(s): State<Shared>| latency::page(&s))))
+        .merge(served("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
 }
 
 /// A topic is served at its path with a trailing slash; without the slash it redirects.
-fn topic(name: &str, method: MethodRouter<Shared>) -> Router<Shared> {
+pub fn served<S: Clone + Send + Sync + 'static>(name: &str, method: MethodRouter<S>) -> Router<S> {
     let path = format!("/{name}/");
     Router::new().route(&format!("/{name}"), redirect(&path)).route(&path, method)
 }
 
-fn redirect(to: &str) -> MethodRouter<Shared> {
+fn redirect<S: Clone + Send + Sync + 'static>(to: &str) -> MethodRouter<S> {
     let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
     any(async move || (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, location)]))
 }
@@ -330,7 +430,7 @@ fn back(to: &str) -> Response {
     Redirect::to(to).into_response()
 }
 
-fn log_in(server: &Server, body: &str) -> Response {
+fn log_in(server: &Console, body: &str) -> Response {
     let given = form::value(body, "token");
     match server.guard.log_in(&given) {
         Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
@@ -339,7 +439,7 @@ fn log_in(server: &Server, body: &str) -> Response {
 }
 
 /// A JSON response.
-fn json<T: Serialize>(value: &T) -> Response {
+pub fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_string_pretty(value) {
         Ok(text) => json_text(text),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::process_memory::Memory;
-use super::{Server, back, format, plot};
+use super::{Console, back, format, plot};
 
 /// compat(1.3): Go's memory statistics with the nearest meaning, 0 where there is none, and the values of [`Memory`].
-pub(super) fn json(server: &Server) -> Value {
+pub(super) fn json(server: &Console) -> Value {
     let memory = Memory::now();
     let idle = memory.data.saturating_sub(memory.anonymous);
     json!({
@@ -26,25 +26,25 @@ pub(super) fn json(server: &Server) -> Value {
 }
 
 /// `PUT /memj/forcecollection`: there is no garbage collector; the allocator returns its free memory to the system.
-pub(super) async fn collect(server: &Server) -> Response {
+pub(super) async fn collect(server: &Console) -> Response {
     trim(server).await;
     StatusCode::ACCEPTED.into_response()
 }
 
 /// The same for the form on the page.
-pub(super) async fn collect_by_form(server: &Server) -> Response {
+pub(super) async fn collect_by_form(server: &Console) -> Response {
     trim(server).await;
     back("/memz/")
 }
 
-async fn trim(server: &Server) {
+async fn trim(server: &Console) {
     server.trend.count_collection();
     // Never fails unless the process ends.
     let _ = tokio::task::spawn_blocking(mixer_base::memory::release).await;
 }
 
 /// The page.
-pub(super) fn page(server: &Server) -> Response {
+pub(super) fn page(server: &Console) -> Response {
     let memory = Memory::now();
     let trend = server.trend.view();
     let rows: [(&str, u64, &str); 8] = [

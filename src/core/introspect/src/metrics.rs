@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use super::page::Page;
-use super::{Server, format, parameter};
+use super::{Console, format, parameter};
 use mixer_base::exposition::push_number;
 use mixer_base::metrics::{FamilySample, FamilySamples, SampleValue};
 
@@ -16,7 +16,7 @@ fn number(value: f64) -> String {
 }
 
 /// Families in name order; numbers are strings.
-pub(super) fn json(server: &Server) -> Vec<Value> {
+pub(super) fn json(server: &Console) -> Vec<Value> {
     server
         .metrics
         .samples()
@@ -55,7 +55,7 @@ fn sample_json(family: &FamilySamples, sample: &FamilySample) -> Value {
 }
 
 /// The page.
-pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+pub(super) fn page(server: &Console, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let all = server.metrics.samples();
     let families: Vec<&FamilySamples> =
@@ -80,7 +80,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     .answer(server)
 }
 
-fn text(server: &Server) -> String {
+fn text(server: &Console) -> String {
     let mut text = Vec::new();
     server.metrics.write(&mut text);
     String::from_utf8_lossy(&text).into_owned()

@@ -9,7 +9,7 @@ use super::assets;
 
 /// A page of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Topic {
+pub struct Topic {
     /// Its path.
     pub(super) path: &'static str,
     /// Its title.
@@ -18,12 +18,32 @@ pub(super) struct Topic {
     pub(super) key: char,
 }
 
-const fn topic(path: &'static str, name: &'static str, key: char) -> Topic {
+/// Topics under a heading, which is empty for the first ones.
+pub type TopicGroup = (&'static str, &'static [Topic]);
+
+/// A topic of the navigation: its path, its title, and the shortcut after `g`.
+pub const fn topic(path: &'static str, name: &'static str, key: char) -> Topic {
     Topic { path, name, key }
 }
 
-/// The navigation, in groups. The last group has the topics of Istio Mixer in their order.
-pub(super) const TOPICS: &[(&str, &[Topic])] = &[
+/// The topics that every process has, in the order of Istio Mixer.
+pub const PROCESS_TOPICS: TopicGroup = (
+    "Process",
+    &[
+        topic("/scopez/", "Logging Scopes", 's'),
+        topic("/taskz/", "Tasks", 'n'),
+        topic("/memz/", "Memory Usage", 'm'),
+        topic("/envz/", "Environment Variables", 'v'),
+        topic("/procz/", "Process Info", 'o'),
+        topic("/argz/", "Command-Line Arguments", 'x'),
+        topic("/versionz/", "Version Info", 'i'),
+        topic("/metricz/", "Metrics", 't'),
+        topic("/signalz/", "Signals", 'z'),
+    ],
+);
+
+/// The navigation of a server of Mixer, in groups.
+pub(super) const TOPICS: &[TopicGroup] = &[
     ("", &[topic("/", "Overview", 'h')]),
     (
         "Traffic",
@@ -32,6 +52,7 @@ pub(super) const TOPICS: &[(&str, &[Topic])] = &[
             topic("/denialz/", "Recent Denials", 'd'),
             topic("/callerz/", "Callers", 'u'),
             topic("/poolz/", "Pools", 'p'),
+            topic("/deliveryz/", "Deliveries", 'w'),
         ],
     ),
     (
@@ -46,45 +67,32 @@ pub(super) const TOPICS: &[(&str, &[Topic])] = &[
             topic("/cachez/", "Check Cache", 'k'),
         ],
     ),
-    (
-        "Process",
-        &[
-            topic("/scopez/", "Logging Scopes", 's'),
-            topic("/deliveryz/", "Deliveries", 'w'),
-            topic("/taskz/", "Tasks", 'n'),
-            topic("/memz/", "Memory Usage", 'm'),
-            topic("/envz/", "Environment Variables", 'v'),
-            topic("/procz/", "Process Info", 'o'),
-            topic("/argz/", "Command-Line Arguments", 'x'),
-            topic("/versionz/", "Version Info", 'i'),
-            topic("/metricz/", "Metrics", 't'),
-            topic("/signalz/", "Signals", 'z'),
-        ],
-    ),
+    PROCESS_TOPICS,
 ];
 
 /// A page without the layout.
-pub(super) struct Page {
+#[derive(Debug)]
+pub struct Page {
     /// Its topic.
-    pub(super) path: &'static str,
+    pub path: &'static str,
     /// Its heading.
-    pub(super) title: &'static str,
+    pub title: &'static str,
     /// The sentence below the heading.
-    pub(super) lead: Markup,
+    pub lead: Markup,
     /// The content.
-    pub(super) body: Markup,
+    pub body: Markup,
     /// Path of the JSON form; empty if there is none.
-    pub(super) json: &'static str,
+    pub json: &'static str,
 }
 
 impl Page {
     /// The response with status 200.
-    pub(super) fn answer(self, server: &Introspection) -> Response {
+    pub fn answer(self, server: &Introspection) -> Response {
         self.answer_with(StatusCode::OK, server)
     }
 
     /// The response with another status.
-    pub(super) fn answer_with(self, status: StatusCode, server: &Introspection) -> Response {
+    pub fn answer_with(self, status: StatusCode, server: &Introspection) -> Response {
         document(status, framed(&self, server))
     }
 }
@@ -117,7 +125,7 @@ fn framed(page: &Page, server: &Introspection) -> Markup {
                 a.skip href="#main" { "Skip to content" }
                 (top_bar(server))
                 div.frame {
-                    (navigation(page.path))
+                    (navigation(page.path, server.program.topics))
                     main #main tabindex="-1" {
                         header.title {
                             h1 { (page.title) }
@@ -129,7 +137,7 @@ fn framed(page: &Page, server: &Introspection) -> Markup {
                         (page.body)
                     }
                 }
-                (help())
+                (help(server.program.topics))
             }
         }
     }
@@ -152,7 +160,9 @@ fn top_bar(server: &Introspection) -> Markup {
             div.instance #instance data-live {
                 span.pill.(kind) title=(why) { (state) }
                 span.dim.wide { (server.instance()) }
-                a.dim href="/historyz/" title="Published snapshot" { "snapshot " (server.runtime.load().id()) }
+                @if let Some(badge) = (server.program.badge)() {
+                    a.dim href=(badge.path) title=(badge.title) { (badge.text) }
+                }
                 @if server.guard.read_only { span.pill title="Started with --ctrlz-readonly" { "read only" } }
             }
             div.tools {
@@ -172,14 +182,14 @@ fn logo() -> Markup {
     )
 }
 
-fn navigation(here: &str) -> Markup {
+fn navigation(here: &str, topics: &[TopicGroup]) -> Markup {
     html! {
         nav.topics aria-label="Topics" {
             // On narrow pages the list is hidden until the box is ticked.
             input #menu type="checkbox" aria-label="Show topics";
             label.menu for="menu" { "Topics" }
             div.list {
-                @for (group, topics) in TOPICS {
+                @for (group, topics) in topics {
                     div.group {
                         @if !group.is_empty() { h2 { (group) } }
                         ul {
@@ -198,7 +208,7 @@ fn navigation(here: &str) -> Markup {
     }
 }
 
-fn help() -> Markup {
+fn help(topics: &[TopicGroup]) -> Markup {
     html! {
         dialog #help aria-label="Keys" {
             h2 { "Keys" }
@@ -208,7 +218,7 @@ fn help() -> Markup {
                 dt { kbd { "t" } } dd { "light, dark or as the system" }
                 dt { kbd { "[" } " " kbd { "]" } } dd { "previous and next topic" }
                 dt { kbd { "?" } } dd { "this list" }
-                @for topic in TOPICS.iter().flat_map(|(_, topics)| *topics) {
+                @for topic in topics.iter().flat_map(|(_, topics)| *topics) {
                     dt { kbd { "g" } " " kbd { (topic.key) } } dd { (topic.name) }
                 }
             }
@@ -218,7 +228,7 @@ fn help() -> Markup {
 }
 
 /// The 404 page.
-pub(super) fn not_found(server: &Introspection) -> Response {
+pub fn not_found(server: &Introspection) -> Response {
     let page = Page {
         path: "",
         title: "Not found",
@@ -275,7 +285,8 @@ mod tests {
 
     #[test]
     fn keys_are_unique() {
-        let topics: Vec<&Topic> = TOPICS.iter().flat_map(|(_, topics)| *topics).collect();
+        let all = TOPICS.iter().filter(|(group, _)| *group != "Process");
+        let topics: Vec<&Topic> = all.chain([&PROCESS_TOPICS]).flat_map(|(_, topics)| *topics).collect();
         let keys: BTreeSet<char> = topics.iter().map(|t| t.key).collect();
         assert_eq!(keys.len(), topics.len());
         assert!(topics.iter().all(|t| t.path.ends_with('/')));

@@ -8,7 +8,7 @@ use maud::html;
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, format, parameter};
+use super::{Console, format, parameter};
 use mixer_base::build_info::BuildInfo;
 use mixer_base::secrets::{mask_arguments, mask_value};
 
@@ -85,7 +85,7 @@ pub(super) fn program() -> PathBuf {
 }
 
 /// The page.
-pub(super) fn page(server: &Server) -> Response {
+pub(super) fn page(server: &Console) -> Response {
     let info = json();
     let groups =
         info.groups.clone().unwrap_or_default().iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
@@ -130,12 +130,12 @@ pub(super) struct Variable {
 }
 
 /// Whether secrets are requested and may be revealed.
-pub(super) fn reveals(server: &Server, parameters: &[(String, String)]) -> bool {
+pub(super) fn reveals(server: &Console, parameters: &[(String, String)]) -> bool {
     server.guard.may_reveal && !parameter(parameters, "reveal").is_empty()
 }
 
 /// The environment in the order of Istio Mixer. Secret values are masked unless `reveal` is given and the guard permits it.
-pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> Vec<Variable> {
+pub(super) fn environment(server: &Console, parameters: &[(String, String)]) -> Vec<Variable> {
     let reveal = reveals(server, parameters);
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let mut variables: Vec<(String, String)> = std::env::vars_os().map(|(n, v)| (text(n), text(v))).collect();
@@ -150,7 +150,7 @@ pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> V
 }
 
 /// The environment page.
-pub(super) fn environment_page(server: &Server, parameters: &[(String, String)]) -> Response {
+pub(super) fn environment_page(server: &Console, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let reveal = reveals(server, parameters);
     let all = environment(server, parameters);
@@ -183,7 +183,7 @@ pub(super) fn arguments() -> Vec<String> {
 }
 
 /// The page of arguments and settings.
-pub(super) fn arguments_page(server: &Server) -> Response {
+pub(super) fn arguments_page(server: &Console) -> Response {
     Page {
         path: "/argz/",
         title: "Command-Line Arguments",
@@ -219,7 +219,7 @@ pub(super) fn version() -> Version {
 }
 
 /// The page.
-pub(super) fn version_page(server: &Server) -> Response {
+pub(super) fn version_page(server: &Console) -> Response {
     let info = version();
     let rows: Vec<(&str, String)> = [
         ("Version", info.version),

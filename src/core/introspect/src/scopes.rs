@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::page::Page;
-use super::{Server, Shared, back, form, format, json, parameter, plain};
+use super::{Console, SharedConsole, back, form, format, json, parameter, plain};
 use mixer_base::log::{LogLevel, ScopeState};
 use mixer_base::task::Group;
 
@@ -53,12 +53,12 @@ fn level(word: &str) -> Option<LogLevel> {
 }
 
 /// All scopes.
-pub(super) fn list(server: &Server) -> Vec<Scope> {
+pub(super) fn list(server: &Console) -> Vec<Scope> {
     server.log.scopes().iter().map(Scope::from).collect()
 }
 
 /// One scope.
-pub(super) async fn read(State(server): State<Shared>, Path(name): Path<String>) -> Response {
+pub(super) async fn read(State(server): State<SharedConsole>, Path(name): Path<String>) -> Response {
     match server.log.scopes().iter().find(|scope| scope.name == name) {
         Some(scope) => json(&Scope::from(scope)),
         None => unknown(&name),
@@ -79,7 +79,7 @@ struct Wanted {
 }
 
 /// Changes one scope.
-pub(super) async fn change(State(server): State<Shared>, Path(name): Path<String>, body: String) -> Response {
+pub(super) async fn change(State(server): State<SharedConsole>, Path(name): Path<String>, body: String) -> Response {
     let wanted: Wanted = match serde_json::from_str(&body) {
         Ok(wanted) => wanted,
         Err(error) => return plain(StatusCode::BAD_REQUEST, format!("unable to decode request: {error}")),
@@ -99,7 +99,7 @@ pub(super) async fn change(State(server): State<Shared>, Path(name): Path<String
 pub(super) struct Temporary(Mutex<BTreeMap<&'static str, (Instant, ScopeState)>>);
 
 /// Changes a scope permanently or for `minutes`.
-fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
+fn apply(server: &SharedConsole, state: ScopeState, lasting: Duration) {
     let before = server.log.scopes().into_iter().find(|scope| scope.name == state.name);
     let (Some(before), Ok(())) = (before, server.log.set_scope(&state)) else { return };
     tracing::info!(
@@ -134,7 +134,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
 }
 
 /// Changes one or all scopes by form.
-pub(super) fn change_by_form(server: &Shared, body: &str) -> Response {
+pub(super) fn change_by_form(server: &SharedConsole, body: &str) -> Response {
     let name = form::value(body, "scope");
     let output = level(&form::value(body, "output_level"));
     let stack_trace = level(&form::value(body, "stack_trace_level"));
@@ -176,7 +176,7 @@ fn plain_menu(read_only: bool) -> Markup {
 }
 
 /// The page.
-pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+pub(super) fn page(server: &Console, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let read_only = server.guard.read_only;
     let scopes = server.log.scopes();

@@ -8,7 +8,7 @@ use http::StatusCode;
 use maud::html;
 
 use super::page::{self, Page};
-use super::{Server, Shared, back};
+use super::{Console, SharedConsole, back};
 
 /// The name of the action that ends the process.
 const STOP: &str = "SIGTERM";
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Action {
     }
 }
 
-impl Server {
+impl Console {
     /// Runs an action. False if it is unknown.
     fn act(&self, name: &str) -> bool {
         let Some(action) = self.actions.iter().find(|action| action.name == name) else { return false };
@@ -41,7 +41,7 @@ impl Server {
 }
 
 /// `PUT /signalj/SIGUSR1`. compat(1.3): succeeds whether or not there is a listener; other names are refused.
-pub(super) async fn raise(State(server): State<Shared>, Path(name): Path<String>) -> Response {
+pub(super) async fn raise(State(server): State<SharedConsole>, Path(name): Path<String>) -> Response {
     if name != "SIGUSR1" {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
@@ -50,7 +50,7 @@ pub(super) async fn raise(State(server): State<Shared>, Path(name): Path<String>
 }
 
 /// The buttons on the page.
-pub(super) async fn raise_by_form(State(server): State<Shared>, Path(name): Path<String>) -> Response {
+pub(super) async fn raise_by_form(State(server): State<SharedConsole>, Path(name): Path<String>) -> Response {
     if name == STOP {
         return exit_by_form(&server);
     }
@@ -58,17 +58,17 @@ pub(super) async fn raise_by_form(State(server): State<Shared>, Path(name): Path
 }
 
 /// `PUT /homej/exit`: stops the process gracefully after a second, so that the response arrives.
-pub(super) fn exit(server: &Server) -> Response {
+pub(super) fn exit(server: &Console) -> Response {
     if server.act(STOP) { StatusCode::ACCEPTED } else { StatusCode::NOT_IMPLEMENTED }.into_response()
 }
 
 /// The same by form, with a page as response.
-pub(super) fn exit_by_form(server: &Server) -> Response {
+pub(super) fn exit_by_form(server: &Console) -> Response {
     if server.act(STOP) { page::stopping(server) } else { StatusCode::NOT_IMPLEMENTED.into_response() }
 }
 
 /// The page.
-pub(super) fn page(server: &Server) -> Response {
+pub(super) fn page(server: &Console) -> Response {
     let read_only = server.guard.read_only;
     Page {
         path: "/signalz/",

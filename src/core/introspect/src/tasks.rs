@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, back, form, format};
+use super::{Console, back, form, format};
 use mixer_base::task::{self, Policy, TaskState, TaskStatus};
 use mixer_base::time::Timestamp;
 
@@ -78,7 +78,7 @@ pub(super) fn json() -> Tasks {
 }
 
 /// The page.
-pub(super) fn page(server: &Server) -> Response {
+pub(super) fn page(server: &Console) -> Response {
     let Tasks { tasks, totals } = json();
     Page {
         path: "/taskz/",
@@ -128,7 +128,7 @@ fn row(task: &TaskInfo) -> Markup {
 }
 
 /// `POST /taskz/panic`: makes the tasks with a name panic, for tests of the supervision. Debug builds with `MIXER_FAULTS=1` only.
-pub(super) fn panic_by_form(server: &Server, body: &str) -> Response {
+pub(super) fn panic_by_form(server: &Console, body: &str) -> Response {
     if !task::is_injection_enabled() {
         return super::page::not_found(server);
     }

@@ -108,12 +108,14 @@ impl Fixture {
         configurator.apply().await;
         let rendered_on = Arc::new(Mutex::new(Vec::new()));
         let rendering = Arc::clone(&rendered_on);
-        let server = Arc::new(Server::new(Introspection {
+        let engine = Engine {
             runtime: Arc::clone(&runtime),
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
+            connections: Arc::new(ConnectionRegistry::default()),
+        };
+        let parts = Introspection {
             metrics,
             log: Log::new(&LogOptions { targets: Vec::new(), ..LogOptions::default() }).unwrap(),
-            connections: Arc::new(ConnectionRegistry::default()),
             conditions: Arc::new(move || {
                 rendering.lock().push(std::thread::current().id());
                 vec![("configuration".to_owned(), Ok(()))]
@@ -123,7 +125,9 @@ impl Fixture {
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
             guard,
-        }));
+            program: Program::mixer(&runtime),
+        };
+        let server = Arc::new(Server::new(parts, engine));
         let router = routes_of(Arc::clone(&server));
         Self { router, server, store, configurator, runtime, rendered_on }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::process_memory::Memory;
 use super::quantile::quantile;
 use super::series::{SAMPLE_INTERVAL, Series};
-use super::{Introspection, Shared};
+use super::{Introspection, SharedConsole};
 use mixer_base::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
 use mixer_base::task::Task;
 
@@ -85,7 +85,7 @@ impl Trend {
     }
 
     /// Records a request to ControlZ and starts sampling. Must run on a tokio runtime.
-    pub(super) fn visit(server: &Shared) {
+    pub(super) fn visit(server: &SharedConsole) {
         *server.trend.visited.lock() = Some(Instant::now());
         if server.trend.is_sampling.swap(true, Ordering::Relaxed) {
             return;
@@ -124,7 +124,7 @@ impl Trend {
             at: START.get_or_init(Instant::now).elapsed(),
             checks: calls(&self.check),
             reports: calls(&self.report),
-            denials: server.runtime.denials().total(),
+            denials: (server.program.denials)(),
             cpu: cpu_seconds().unwrap_or(0.0),
             memory: Memory::now().resident as f64,
             latency: self.check.latency().get().0,

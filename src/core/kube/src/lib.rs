@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`Access`] | where a cluster is and what authenticates to it: the pod's service account, or a kubeconfig |
 //! | [`Client`] | requests over HTTP/1.1 and HTTP/2, with credentials that are read again when they change |
+//! | [`discover`] | which kinds a server serves |
 //! | [`Selection`] | which objects: kind, namespace, labels |
 //! | [`Reflector`] | lists objects in pages and follows their changes, for a [`Store`] |
 //! | [`Progress`] | what a reflector has reached, and what stands in its way |
@@ -21,6 +22,7 @@
 
 mod access;
 mod client;
+mod discovery;
 mod error;
 mod object;
 mod progress;
@@ -31,6 +33,7 @@ mod watch;
 
 pub use access::{Access, AccessError};
 pub use client::Client;
+pub use discovery::{Served, discover};
 pub use error::{ApiStatus, Error};
 pub use object::{Object, OwnerReference, PartialMetadata, PartialObject};
 pub use progress::{Progress, Reached, Trouble};

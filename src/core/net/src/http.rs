@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
+use crate::tls::ServerTls;
 use mixer_base::task::{Group, Task};
 pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
@@ -90,36 +91,68 @@ pub fn serve(
     stop: CancellationToken,
     grace: Duration,
 ) -> JoinHandle<()> {
-    let routes = routes.fallback(async || not_found());
-    let (connections, running) = (Group::new("http connection"), TaskTracker::new());
-    let (listener, until, tracked) = (Arc::new(listener), stop.clone(), running.clone());
-    let accepting = task.supervised(stop, move || {
-        let (listener, routes, until) = (Arc::clone(&listener), routes.clone(), until.clone());
-        let (connections, tracked) = (connections.clone(), tracked.clone());
-        async move {
-            let begin = |connection: Connection| {
-                let routes = routes.clone();
-                let answer = move |request: Request<HttpBody>, _| {
-                    let mut routes = routes.clone();
-                    async move {
-                        match routes.call(request.map(Body::new)).await {
-                            Ok(response) => response,
-                            Err(never) => match never {},
-                        }
-                    }
+    Endpoint { listener, tls: None, routes, limits }.serve(task, stop, grace)
+}
+
+/// An HTTP/1 endpoint over plain text or TLS.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Its socket.
+    pub listener: TcpListener,
+    /// TLS settings, loaded with [`ServerTls::load_http1`]; `None` for plain text.
+    pub tls: Option<Arc<ServerTls>>,
+    /// What it answers; unknown paths get [`not_found`].
+    pub routes: Router,
+    /// Its bounds.
+    pub limits: HttpLimits,
+}
+
+impl Endpoint {
+    /// As [`serve`].
+    pub fn serve(self, task: Task, stop: CancellationToken, grace: Duration) -> JoinHandle<()> {
+        let Self { listener, tls, routes, limits } = self;
+        let routes = routes.fallback(async || not_found());
+        let (connections, running) = (Group::new("http connection"), TaskTracker::new());
+        let (listener, until, tracked) = (Arc::new(listener), stop.clone(), running.clone());
+        let accepting = task.supervised(stop, move || {
+            let (listener, routes, until) = (Arc::clone(&listener), routes.clone(), until.clone());
+            let (connections, tracked, tls) = (connections.clone(), tracked.clone(), tls.clone());
+            async move {
+                let begin = |connection: Connection| {
+                    let served = serve_connection(connection, tls.clone(), routes.clone());
+                    connections.spawn(tracked.track_future(served));
                 };
-                connections.spawn(tracked.track_future(connection.serve(answer)));
-            };
-            accept(&listener, limits, until, begin).await;
+                accept(&listener, limits, until, begin).await;
+            }
+        });
+        Group::new("http endpoint").spawn(async move {
+            // The listener is dropped with this future.
+            accepting.await;
+            running.close();
+            // Requests that still run end with the runtime.
+            let _ = tokio::time::timeout(grace, running.wait()).await;
+        })
+    }
+}
+
+async fn serve_connection(connection: Connection, tls: Option<Arc<ServerTls>>, routes: Router) {
+    let answer = move |request: Request<HttpBody>, _| {
+        let mut routes = routes.clone();
+        async move {
+            match routes.call(request.map(Body::new)).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
         }
-    });
-    Group::new("http endpoint").spawn(async move {
-        // The listener is dropped with this future.
-        accepting.await;
-        running.close();
-        // Requests that still run end with the runtime.
-        let _ = tokio::time::timeout(grace, running.wait()).await;
-    })
+    };
+    match tls {
+        None => connection.serve(answer).await,
+        Some(tls) => {
+            if let Some(connection) = connection.secured(&tls).await {
+                connection.serve(answer).await;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Controls, IntrospectionOptions, ServerOptions};
-use mixer_base::regular_file;
-use mixer_introspect::{Action, Guard, Introspection};
+use super::{Controls, ServerOptions};
+use mixer_introspect::{Action, Engine, Guard, Introspection, Program};
 use mixer_net::http::LargeAnswers;
 
 /// The sources and actions of ControlZ.
@@ -13,22 +12,26 @@ pub(super) fn introspection(
     options: &ServerOptions,
     guard: Guard,
     large_answers: Arc<LargeAnswers>,
-) -> Introspection {
+) -> (Introspection, Engine) {
     let readiness = controls.health.readiness.clone();
     let degradations = controls.health.degradations.clone();
-    Introspection {
-        runtime: Arc::clone(&controls.runtime),
-        store: Arc::clone(&controls.store),
+    let parts = Introspection {
         metrics: Arc::clone(&controls.metrics),
         log: controls.log.clone(),
-        connections: Arc::clone(controls.workers.registry()),
         conditions: Arc::new(move || readiness.emitters()),
         degradations,
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,
         large_answers,
-    }
+        program: Program::mixer(&controls.runtime),
+    };
+    let engine = Engine {
+        runtime: Arc::clone(&controls.runtime),
+        store: Arc::clone(&controls.store),
+        connections: Arc::clone(controls.workers.registry()),
+    };
+    (parts, engine)
 }
 
 /// The signals and their effects.
@@ -51,44 +54,4 @@ fn actions(controls: &Arc<Controls>) -> Vec<Action> {
         Action { name, about, run: Arc::new(move || act(&controls)) }
     };
     table.into_iter().map(action).collect()
-}
-
-/// Maximum size of the token file, in bytes.
-const MAX_TOKEN: u64 = 64 << 10;
-
-/// The access rules of ControlZ. Errors: the token cannot be read.
-pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
-    let file = &settings.token_file;
-    let token = if file.as_os_str().is_empty() {
-        None
-    } else {
-        let text = regular_file::read_text(file, MAX_TOKEN)
-            .map_err(|e| format!("token file {}: {e}", file.display()))?;
-        let token = text.trim();
-        if token.is_empty() {
-            return Err(format!("token file {} is empty", file.display()));
-        }
-        Some(token.to_owned())
-    };
-    // A loopback listener also permits revealing; known once it is bound.
-    let may_reveal = token.is_some() && !settings.read_only;
-    Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only, may_reveal })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_token_file_is_a_regular_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("token");
-        let settings = IntrospectionOptions { token_file: path.clone(), ..IntrospectionOptions::default() };
-        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let error = guard(&settings).map(|_| ()).unwrap_err();
-        assert!(error.ends_with(": not a regular file but a FIFO"), "{error}");
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, " secret\n").unwrap();
-        assert_eq!(guard(&settings).map(|guard| guard.token), Ok(Some("secret".to_owned())));
-    }
 }

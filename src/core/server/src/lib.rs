@@ -11,27 +11,25 @@
 //! See docs/operations.md.
 
 mod activation;
-mod components;
 mod controls;
 mod controlz;
 mod discovery;
 mod effects;
 mod error;
+mod faults;
 mod health;
 mod memory;
-mod monitor;
 mod observers;
 mod options;
 mod pid_file;
-mod pprof;
 mod resident;
 mod server;
 mod service;
 mod start;
+mod steps;
 mod supervisor;
 
 pub use activation::{Endpoint, InheritedSockets};
-pub use components::{StopReport, StopStep};
 pub use controls::{Controls, Reload};
 pub use effects::{Effects, Rehearsal, SystemEffects};
 pub use error::StartError;
@@ -40,15 +38,28 @@ pub use pid_file::PidFile;
 pub use resident::release_startup_code;
 pub use server::Server;
 pub use start::RehearsalReport;
+pub use steps::{StopReport, StopStep};
 pub use supervisor::Supervisor;
 
-pub use options::{IntrospectionOptions, ProbeOptions, Reflection, ServerOptions};
+pub use options::{ProbeOptions, Reflection, ServerOptions};
 
 pub use mixer_api::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use mixer_introspect::IntrospectionOptions;
 pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_config::store::{StoreContents, StoreError};
 use mixer_engine::snapshot::Registry;
+
+/// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
+///
+/// Errors: there is no store with this URL, or it cannot be opened.
+pub fn read_store(options: &ServerOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+    mixer_stores::read(&options.store_options(), limit)
+}
 
 /// The adapters and kinds that a configuration may refer to.
 pub const REGISTRY: Registry = Registry {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::components::{Components, StopStep};
+use super::steps::{Components, StopStep};
 use super::effects::Effects;
 use super::{ServerOptions, StartError};
 use mixer_api::Observers;

@@ -12,6 +12,7 @@ use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
 use mixer_engine::decision::DecisionOptions;
 use mixer_engine::runtime::OnConfigError;
+use mixer_introspect::IntrospectionOptions;
 use mixer_net::address::{AddressError, ListenAddress};
 use mixer_net::tls::ServerTlsOptions;
 use mixer_spans::TracingOptions;
@@ -65,7 +66,8 @@ pub struct ServerOptions {
     pub num_check_cache_entries: i32,
     /// Whether the size of the check cache was set. Otherwise the cache is off.
     pub check_cache_requested: bool,
-    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://sample`; never empty.
+    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `mcp+listen://ADDRESS`, `embedded://sample`; never
+    /// empty.
     pub config_store_url: String,
     /// Namespace of mesh-wide rules.
     pub config_default_namespace: String,
@@ -86,6 +88,10 @@ pub struct ServerOptions {
     pub hides_accepted_by_istio: bool,
     /// Directory with the last good configuration for the next start; empty: none.
     pub config_cache: PathBuf,
+    /// Whether objects of Kubernetes get a status that says whether they can be used.
+    pub config_write_status: bool,
+    /// Maximum size of a message of an MCP source, in bytes.
+    pub mcp_max_message_size: u64,
     /// Client certificate for `mcps://`.
     pub cert_file: PathBuf,
     /// Its key.
@@ -170,6 +176,8 @@ impl Default for ServerOptions {
             allow_empty_config: false,
             hides_accepted_by_istio: false,
             config_cache: PathBuf::new(),
+            config_write_status: false,
+            mcp_max_message_size: 64 << 20,
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
             key_file: PathBuf::from("/etc/certs/key.pem"),
             ca_cert_file: PathBuf::from("/etc/certs/root-cert.pem"),
@@ -203,6 +211,9 @@ impl ServerOptions {
         let refuse = |text: String| Err(OptionsError(text));
         if self.max_message_size == 0 {
             return refuse("max message size must be > 0, got 0".to_owned());
+        }
+        if self.mcp_max_message_size == 0 {
+            return refuse("mcp max message size must be > 0, got 0".to_owned());
         }
         if self.max_concurrent_streams == 0 {
             return refuse("max concurrent streams must be > 0, got 0".to_owned());
@@ -377,57 +388,6 @@ impl ProbeOptions {
     }
 }
 
-/// Settings of ControlZ.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IntrospectionOptions {
-    /// Port; 0: off.
-    pub port: u16,
-    /// Host; `*` means all interfaces; a port in it (`127.0.0.1:0`) takes precedence.
-    pub address: String,
-    /// Refuses requests that change state.
-    pub read_only: bool,
-    /// File with the token for requests; empty: no token.
-    pub token_file: PathBuf,
-    /// Allowed names in `Host` besides IP addresses and `localhost`.
-    pub allowed_hosts: Vec<String>,
-}
-
-impl IntrospectionOptions {
-    /// Its listen address as `host:port`; `None` if it is off.
-    pub fn listen_address(&self) -> Option<String> {
-        if self.port == 0 {
-            return None;
-        }
-        let host = if self.address == "*" { "" } else { self.address.as_str() };
-        // An IPv6 address without port ends with a bracket.
-        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|p| !p.is_empty());
-        match port.map(str::parse::<u16>) {
-            Some(Ok(_)) if host.starts_with('[') || host.matches(':').count() == 1 => Some(host.to_owned()),
-            _ if host.contains(':') && !host.starts_with('[') => Some(format!("[{host}]:{}", self.port)),
-            _ => Some(format!("{host}:{}", self.port)),
-        }
-    }
-}
-
-impl Default for IntrospectionOptions {
-    fn default() -> Self {
-        Self {
-            port: 9876,
-            address: "localhost".to_owned(),
-            read_only: false,
-            token_file: PathBuf::new(),
-            allowed_hosts: Vec::new(),
-        }
-    }
-}
-
-/// `key=value …`.
-impl std::fmt::Display for IntrospectionOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "port={} address={} readOnly={}", self.port, self.address, self.read_only)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -545,28 +505,6 @@ mod tests {
         options.adapter_worker_pool_floor = 100;
         assert_eq!(options.adapter_pool().floor, 64);
         assert_eq!(options.api_pool(), PoolOptions { floor: 1024, ceiling: 1024, queue: 1024 });
-    }
-
-    #[test]
-    fn a_port_in_the_controlz_address_takes_precedence() {
-        let at = |address: &str| {
-            IntrospectionOptions { address: address.to_owned(), ..IntrospectionOptions::default() }
-                .listen_address()
-        };
-        for (address, listens) in [
-            ("localhost", "localhost:9876"),
-            ("*", ":9876"),
-            ("127.0.0.1:0", "127.0.0.1:0"),
-            ("::1", "[::1]:9876"),
-            ("[::1]", "[::1]:9876"),
-            ("[::1]:0", "[::1]:0"),
-        ] {
-            assert_eq!(at(address).as_deref(), Some(listens), "{address}");
-        }
-        assert_eq!(
-            IntrospectionOptions { port: 0, ..IntrospectionOptions::default() }.listen_address(),
-            None
-        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ServerOptions;
-use crate::components::{Components, StopReport, StopStep};
+use crate::steps::{Components, StopReport, StopStep};
 use crate::controls::Controls;
 use crate::effects::{Effects, Rehearsal, SystemEffects};
 use crate::error::StartError;

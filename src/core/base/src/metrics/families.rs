@@ -54,6 +54,14 @@ const BYTES: &[f64] = &[
 /// Bounds of counts per request.
 const FEW: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0];
 
+/// 0, 1, 2, 4 … 256: bounds of events of a snapshot.
+const DOUBLING_TO_256: &[f64] = &[0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+/// 0, 1, 2, 4 … 2^23: bounds of lives of snapshots, in milliseconds.
+const DOUBLING_TO_2_23: &[f64] = &[
+    0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0,
+    65536.0, 131_072.0, 262_144.0, 524_288.0, 1_048_576.0, 2_097_152.0, 4_194_304.0, 8_388_608.0,
+];
+
 const DISPATCH: &[&str] = &["adapter", "error", "handler", "meshFunction"];
 const METHOD: &[&str] = &["grpc_server_method"];
 const LIMIT: &[&str] = &["domain", "key1", "key2"];
@@ -103,6 +111,50 @@ families! {
     BridgeTcpStateEvicted: Counter "bridge_tcp_state_evicted_total" "TCP connections whose counters were evicted while they were open." [&[]];
     BridgeUnsupported: Counter "bridge_unsupported_total"
         "Header operations that the API of Envoy does not support, by kind." [&["op"]];
+    GalleyPendingEvents: Gauge "galley_pending_events"
+        "Changes that are not published yet, by snapshot group." [&["group"]];
+    GalleyResource: Gauge "galley_resource"
+        "1 for every published resource, with --metric-per-resource." [&["collection", "name", "namespace"]];
+    GalleyEventsProcessed: Counter "galley_runtime_processor_events_processed_total"
+        "The number of events of sources that were processed." [&[]];
+    GalleySnapshotEvents: Histogram "galley_runtime_processor_snapshot_events_total"
+        "Changes of a published snapshot." [&[]] (DOUBLING_TO_256, per 1.0);
+    GalleySnapshotLifetime: Histogram "galley_runtime_processor_snapshot_lifetime_duration_milliseconds"
+        "How long a published snapshot was the current one, in milliseconds." [&[]] (DOUBLING_TO_2_23, per 1.0);
+    GalleySnapshotsPublished: Counter "galley_runtime_processor_snapshots_published_total"
+        "The number of published snapshots." [&[]];
+    GalleyTypeInstances: Gauge "galley_runtime_state_type_instances_total"
+        "The number of resources, by collection." [&["collection"]];
+    GalleyStrategyChanges: Counter "galley_runtime_strategy_on_change_total"
+        "The number of changes that a publication strategy was told." [&[]];
+    GalleyStrategyMaxTime: Counter "galley_runtime_strategy_timer_max_time_reached_total"
+        "Publications because changes went on for the maximum time." [&[]];
+    GalleyStrategyQuiesce: Counter "galley_runtime_strategy_timer_quiesce_reached_total"
+        "Publications because no more changes came." [&[]];
+    GalleySnapshotAge: Gauge "galley_snapshot_age_seconds" "Time since a snapshot group was published." [&["group"]];
+    GalleySourceRestarts: Counter "galley_source_restarts_total" "Starts of sources after their first." [&[]];
+    GalleySourceSkipped: Gauge "galley_source_skipped_resources"
+        "Resources of a source that cannot be decoded." [&["source"]];
+    GalleySourceSynced: Gauge "galley_source_synced"
+        "1 while everything that a source has was delivered since its last start." [&["source"]];
+    GalleyValidationCertUpdateErrors: Counter "galley_validation_cert_key_update_errors"
+        "Renewed certificates of the webhook that could not be used." [&["error"]];
+    GalleyValidationCertUpdates: Counter "galley_validation_cert_key_updates"
+        "Renewed certificates of the webhook." [&[]];
+    GalleyValidationConfigLoad: Counter "galley_validation_config_load"
+        "How often the webhook configuration file was read." [&[]];
+    GalleyValidationConfigLoadErrors: Counter "galley_validation_config_load_error"
+        "How often the webhook configuration file could not be used, by reason." [&["error"]];
+    GalleyValidationConfigUpdateErrors: Counter "galley_validation_config_update_error"
+        "Updates of the webhook configuration of the cluster that failed, by reason." [&["error"]];
+    GalleyValidationConfigUpdates: Counter "galley_validation_config_updates"
+        "Updates of the webhook configuration of the cluster." [&[]];
+    GalleyValidationFailed: Counter "galley_validation_failed"
+        "Reviewed resources that are not valid, by reason and resource." [&["group", "reason", "resource", "version"]];
+    GalleyValidationHttpErrors: Counter "galley_validation_http_error"
+        "Requests to the webhook that are no reviews, by HTTP status." [&["status"]];
+    GalleyValidationPassed: Counter "galley_validation_passed"
+        "Reviewed resources that are valid, by resource." [&["group", "resource", "version"]];
     RpcsCompleted: Counter "grpc_io_server_completed_rpcs" "Count of RPCs by method and status."
         [&["grpc_server_method", "grpc_server_status"]];
     RpcBytesReceived: Histogram "grpc_io_server_received_bytes_per_rpc"

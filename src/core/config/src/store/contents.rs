@@ -30,6 +30,8 @@ pub struct StoreContents {
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
     pub unavailable: Option<String>,
+    /// The resources that others of the same key replace, in the order in which they were read; of a whole read only.
+    pub overridden: Vec<Arc<RawResource>>,
     /// The number of files.
     pub files: usize,
     /// The number of documents with an identity, including duplicates.
@@ -68,7 +70,8 @@ pub struct Unread {
 impl Unread {
     /// Because of a problem of a file or directory.
     pub fn by(problem: &Diagnostic, path: &Arc<str>) -> Self {
-        let line = problem.span.map_or_else(String::new, |s| format!(":{}", s.start.line));
+        let line = problem.span.filter(|s| s.start.line > 0);
+        let line = line.map_or_else(String::new, |s| format!(":{}", s.start.line));
         let why = match problem.message.contains(&**path) {
             true => problem.message.clone(),
             false => format!("{path}{line}: {}", problem.message),
@@ -155,7 +158,14 @@ impl StoreContents {
             self.diagnostics.push(duplicate(severity, before, resource));
         }
         all.reverse();
-        all.dedup_by(|earlier, later| earlier.key == later.key);
+        let overridden = &mut self.overridden;
+        all.dedup_by(|earlier, later| {
+            let is_duplicate = earlier.key == later.key;
+            if is_duplicate {
+                overridden.push(Arc::clone(earlier));
+            }
+            is_duplicate
+        });
         all.reverse();
         self.resources = all.into_iter().collect();
     }
@@ -213,7 +223,10 @@ impl StoreContents {
 }
 
 fn duplicate(severity: Severity, before: &RawResource, resource: &RawResource) -> Diagnostic {
-    let place = |r: &RawResource| format!("{}:{}", r.origin.file, r.origin.first_line);
+    let place = |r: &RawResource| match r.origin.is_object() {
+        true => r.origin.file.to_string(),
+        false => format!("{}:{}", r.origin.file, r.origin.first_line),
+    };
     let (first, second) = (place(before), place(resource));
     let start = resource.document().span.start;
     let span = Span { start, end: start };

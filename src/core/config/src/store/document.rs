@@ -1,14 +1,16 @@
 //! From the text of a file to resources: chunks, documents, identities.
 
 mod identity;
+mod object;
 
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use super::{Broken, parallel};
+use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
 use identity::{Identity, Unidentified};
+pub use object::{ReadObject, SourceObject, read_object};
 
 /// The contents of a file.
 #[derive(Debug, Default)]
@@ -62,11 +64,21 @@ const BYTES_PER_KEPT_VALUE: usize = 8;
 
 /// Parses the resources of a file. Unchanged chunks are taken from `previous`; many chunks are parsed by several threads.
 pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
+    read_file_as(Reading::default(), file, bytes, previous)
+}
+
+/// [`read_file`] in another way than that of Istio Mixer.
+pub(super) fn read_file_as(
+    reading: Reading,
+    file: &Arc<str>,
+    bytes: &[u8],
+    previous: Option<&FileContents>,
+) -> FileContents {
     let known = Known::of(previous);
-    let chunks = chunks(bytes).enumerate().collect::<Vec<_>>();
+    let chunks = chunks(bytes, reading.separator).enumerate().collect::<Vec<_>>();
     let read = parallel::map(&chunks, CHUNKS_PER_THREAD, |(index, chunk)| {
         let mut contents = FileContents::default();
-        read_chunk(file, *index, chunk, &known, &mut contents);
+        read_chunk(reading, file, *index, chunk, &known, &mut contents);
         contents
     });
     let mut contents = FileContents::default();
@@ -147,18 +159,18 @@ struct Chunk<'t> {
     line: u32,
 }
 
-/// Splits at exactly `\n---\n`, as Istio Mixer does.
-fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
-    const SEPARATOR: &[u8] = b"\n---\n";
+/// Splits at separators.
+fn chunks(bytes: &[u8], separator: Separator) -> impl Iterator<Item = Chunk<'_>> {
     let mut rest = Some((bytes, 1u32));
     std::iter::from_fn(move || {
         let (bytes, line) = rest.take()?;
         let lines = |b: &[u8]| u32::try_from(b.iter().filter(|b| **b == b'\n').count()).unwrap_or(u32::MAX);
-        let at = newlines(bytes).find(|at| bytes.get(*at..*at + SEPARATOR.len()) == Some(SEPARATOR));
-        let chunk = match at.and_then(|at| bytes.split_at_checked(at)) {
-            Some((chunk, tail)) => {
+        let at = newlines(bytes).find_map(|at| Some((at, separator.length(bytes.get(at..)?)?)));
+        let split = at.and_then(|(at, length)| Some((bytes.split_at_checked(at)?, length)));
+        let chunk = match split {
+            Some(((chunk, tail), length)) => {
                 let next = line.saturating_add(lines(chunk)).saturating_add(2);
-                rest = Some((tail.get(SEPARATOR.len()..).unwrap_or_default(), next));
+                rest = Some((tail.get(length..).unwrap_or_default(), next));
                 chunk
             }
             None => bytes,
@@ -167,11 +179,34 @@ fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     })
 }
 
+impl Separator {
+    /// The length of a separator that begins with this line feed, including the one at its end; `None` if there is none.
+    fn length(self, bytes: &[u8]) -> Option<usize> {
+        const EXACT: &[u8] = b"\n---\n";
+        match self {
+            Separator::Exact => bytes.starts_with(EXACT).then_some(EXACT.len()),
+            Separator::Line => {
+                let after = bytes.strip_prefix(b"\n---")?;
+                let line = after.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let end = (bytes.len() - after.len()).saturating_add(line.len()).saturating_add(1);
+                line.trim_ascii().is_empty().then_some(end.min(bytes.len()))
+            }
+        }
+    }
+}
+
 fn newlines(bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at)
 }
 
-fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_>, out: &mut FileContents) {
+fn read_chunk(
+    reading: Reading,
+    file: &Arc<str>,
+    index: usize,
+    chunk: &Chunk<'_>,
+    known: &Known<'_>,
+    out: &mut FileContents,
+) {
     let text = match std::str::from_utf8(chunk.bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -216,7 +251,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             return;
         }
     };
-    let identified = identity::identify(&parsed.root);
+    let identified = identity::identify(&parsed.root, reading.identity);
     for note in &parsed.notes {
         let mut problem = place.note(note, trimmed);
         let is_whole = match note {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{ConfigStore, Outage, StoreContents, parallel};
+use super::{ConfigStore, Outage, Reading, StoreContents, parallel};
 use crate::{Diagnostic, FieldPath};
 use file::broken_file;
 use mixer_base::task::{self, External, FaultPoint, Group, Task};
@@ -114,6 +114,11 @@ struct Published {
 impl FsStore {
     /// A store of the files below `root`; `url` is its URL for users. Nothing is read yet.
     pub(super) fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
+        Self::reading(url, root, lost, Reading::default())
+    }
+
+    /// [`new`](Self::new), of files that are read in another way.
+    pub(super) fn reading(url: &str, root: impl Into<PathBuf>, lost: WhenLost, reading: Reading) -> Self {
         let root = root.into();
         let contents = unread(&root, "not read yet".to_owned(), "the file system may hang");
         let published = Published {
@@ -133,7 +138,7 @@ impl FsStore {
             gate: Mutex::new(None),
         };
         let start = Start {
-            scanner: Arc::new(Mutex::new(Some(Scanner::new(root.clone(), lost)))),
+            scanner: Arc::new(Mutex::new(Some(Scanner::new(root.clone(), lost).reading(reading)))),
             state: StartState::Idle,
             #[cfg(test)]
             failures_to_inject: 0,
@@ -265,6 +270,10 @@ impl ConfigStore for FsStore {
         self.shared.wake.rescan();
     }
 
+    fn reread(&self) {
+        self.shared.wake.reread();
+    }
+
     fn availability(&self) -> Result<(), Outage> {
         let published = self.shared.published.lock();
         let overdue = published.scanning_since.filter(|since| since.elapsed() > SCAN_LIMIT);
@@ -308,14 +317,14 @@ impl Shared {
         let mut watching = false;
         let mut scope = Scope::Everything;
         loop {
-            if !watching && self.wake.follows() {
+            if !watching && self.wake.follows() && !scanner.is_on_request() {
                 watching = true;
                 scope = Scope::Everything;
                 self.attempt(|| scanner.watch(&self.wake));
             }
             fault.check();
             let next = match self.scan(scanner, scope) {
-                true => scanner.next_scan(Instant::now()).filter(|_| watching),
+                true => scanner.next_scan(Instant::now()).filter(|_| watching || scanner.awaits_change()),
                 false => Some((RETRY, Scope::Everything)),
             };
             let next =

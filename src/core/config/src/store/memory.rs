@@ -6,12 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{ConfigStore, StoreContents, read_file};
+use super::document::read_file_as;
+use super::{ConfigStore, Reading, StoreContents};
 
 /// A store of files in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     url: String,
+    reading: Reading,
     state: Mutex<MemoryState>,
     changed: Notify,
 }
@@ -26,20 +28,29 @@ struct MemoryState {
 impl MemoryStore {
     /// A store of files, given by name and text.
     pub fn new<'f>(url: &str, files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
-        let state = MemoryState { contents: Arc::new(read_all(files)), seen: false };
-        Self { url: url.to_owned(), state: Mutex::new(state), changed: Notify::new() }
+        Self::reading(url, Reading::default(), files)
+    }
+
+    /// [`new`](Self::new), of files that are read in another way.
+    pub fn reading<'f>(
+        url: &str,
+        reading: Reading,
+        files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    ) -> Self {
+        let state = MemoryState { contents: Arc::new(read_all(reading, files)), seen: false };
+        Self { url: url.to_owned(), reading, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Replaces all files.
     pub fn set<'f>(&self, files: impl IntoIterator<Item = (&'f str, &'f str)>) {
-        *self.state.lock() = MemoryState { contents: Arc::new(read_all(files)), seen: false };
+        *self.state.lock() = MemoryState { contents: Arc::new(read_all(self.reading, files)), seen: false };
         self.changed.notify_one();
     }
 }
 
-fn read_all<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> StoreContents {
+fn read_all<'f>(reading: Reading, files: impl IntoIterator<Item = (&'f str, &'f str)>) -> StoreContents {
     let mut contents = StoreContents::default();
-    let read = |(name, text): (&str, &str)| read_file(&name.into(), text.as_bytes(), None);
+    let read = |(name, text): (&str, &str)| read_file_as(reading, &name.into(), text.as_bytes(), None);
     contents.add(&files.into_iter().map(read).collect::<Vec<_>>());
     contents
 }

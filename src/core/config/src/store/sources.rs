@@ -89,7 +89,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
             size.saturating_add(Some(found.stamp.length()).filter(|length| *length <= MAX_FILE).unwrap_or(0));
         let path = found.path.as_path();
         if size > MAX_FILES_BYTES {
-            broken(path, &ReadError::TooMuch, contents);
+            broken(path, &ReadError::TooMuch(MAX_FILES_BYTES), contents);
             continue;
         }
         match regular_file::read(path, MAX_FILE) {

@@ -9,13 +9,17 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Connections, Place};
 use super::heads::HeadMeter;
 use super::timeouts::{RequestBody, ResponseBody, WriteTimeout};
 use crate::descriptors;
+use crate::tls::ServerTls;
 use mixer_base::task;
 
 /// Longest head of a request: Envoy's default is 60 KiB.
@@ -76,10 +80,13 @@ impl Backoff {
     }
 }
 
-/// An accepted connection.
+/// Time limit of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An accepted connection: of plain text, or of TLS after [`secured`](Self::secured).
 #[derive(Debug)]
-pub struct Connection {
-    socket: TcpStream,
+pub struct Connection<S = TcpStream> {
+    socket: S,
     peer: SocketAddr,
     place: Place,
     limits: HttpLimits,
@@ -126,6 +133,34 @@ pub async fn accept(
 }
 
 impl Connection {
+    /// Performs the TLS handshake, with the certificates of this moment. `None` if it fails, takes too long, or the connection has to give
+    /// way meanwhile.
+    pub async fn secured(self, tls: &ServerTls) -> Option<Connection<TlsStream<TcpStream>>> {
+        let Self { socket, peer, place, limits, stop } = self;
+        // A handshake that does not end keeps nobody out.
+        place.read_all();
+        let handshake = TlsAcceptor::from(tls.config()).accept(socket);
+        let slot = place.slot();
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => shaken,
+            () = slot.closed() => return None,
+            () = stop.cancelled() => return None,
+        };
+        match shaken {
+            Ok(Ok(socket)) => Some(Connection { socket, peer, place, limits, stop }),
+            Ok(Err(error)) => {
+                tracing::debug!(%peer, %error, "the TLS handshake failed");
+                None
+            }
+            Err(_) => {
+                tracing::debug!(%peer, "the TLS handshake was not complete within {HANDSHAKE_TIMEOUT:?}");
+                None
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Answers requests until the client closes the connection, exceeds a time limit or must give way, or until the endpoint stops.
     /// A panic of `answer` is answered with status 500.
     pub async fn serve<A, F, B>(self, answer: A)

@@ -18,14 +18,28 @@ use super::validity::valid_until;
 use super::{TlsVersion, files};
 use mixer_base::time::Timestamp;
 
-/// Interval at which the files are checked for changes.
+/// Interval at which [`ServerTls::follow`] checks the files for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of expiry warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Remaining validity below which an expiry warning is logged.
 pub const EXPIRES_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
-/// The ALPN protocol.
-const HTTP2: &[u8] = b"h2";
+
+/// The protocol of the application above TLS, negotiated by ALPN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Application {
+    Http2,
+    Http1,
+}
+
+impl Application {
+    fn alpn(self) -> Vec<u8> {
+        match self {
+            Application::Http2 => b"h2".to_vec(),
+            Application::Http1 => b"http/1.1".to_vec(),
+        }
+    }
+}
 
 /// Whether clients must present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -85,6 +99,7 @@ impl ServerTlsOptions {
 /// TLS of a listener. New connections use the last loaded files; open connections are not affected by a reload.
 pub struct ServerTls {
     options: ServerTlsOptions,
+    application: Application,
     allowed: AllowedPeers,
     config: ArcSwap<ServerConfig>,
     /// Hash of the files behind `config`.
@@ -100,22 +115,31 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Loads the files. Errors: an unreadable or unusable file, or a key that does not match its certificate.
+    /// Loads the files, for HTTP/2. Errors: an unreadable or unusable file, or a key that does not match its certificate.
     pub fn load(options: ServerTlsOptions) -> Result<Self, TlsError> {
+        Self::load_for(options, Application::Http2)
+    }
+
+    /// As [`load`](Self::load), for the endpoints of [`http`](crate::http), which speak HTTP/1.1.
+    pub fn load_http1(options: ServerTlsOptions) -> Result<Self, TlsError> {
+        Self::load_for(options, Application::Http1)
+    }
+
+    fn load_for(options: ServerTlsOptions, application: Application) -> Result<Self, TlsError> {
         options.check()?;
         let allowed = AllowedPeers::parse(&options.allowed_peers).map_err(TlsError::Settings)?;
         // Computed first, so that a concurrent change is found by the next check.
         let fingerprint = Mutex::new(fingerprint(&options)?);
-        let config = ArcSwap::from_pointee(config(&options)?);
+        let config = ArcSwap::from_pointee(config(&options, application)?);
         let until = Mutex::new(valid_until(&options.cert_file)?);
-        Ok(Self { options, allowed, config, fingerprint, until })
+        Ok(Self { options, application, allowed, config, fingerprint, until })
     }
 
     /// Reloads the files. Errors: as [`load`](Self::load); the previous configuration is kept.
     pub fn reload(&self) -> Result<(), TlsError> {
         let now = fingerprint(&self.options)?;
         let until = valid_until(&self.options.cert_file)?;
-        self.config.store(Arc::new(config(&self.options)?));
+        self.config.store(Arc::new(config(&self.options, self.application)?));
         *self.fingerprint.lock() = now;
         *self.until.lock() = until;
         Ok(())
@@ -141,6 +165,17 @@ impl ServerTls {
 
     /// Reloads the files when they change, until `stop`. Logs a daily warning before the certificate expires.
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
+        self.follow_every(CHECK_INTERVAL, stop, |_| {}).await;
+    }
+
+    /// As [`follow`](Self::follow), checking the files every `interval`; `noted` learns of each reload, and of each new reason why one
+    /// failed.
+    pub async fn follow_every(
+        self: Arc<Self>,
+        interval: Duration,
+        stop: CancellationToken,
+        noted: impl Fn(Result<(), &str>) + Send,
+    ) {
         let mut last_error = None;
         let mut last_warning: Option<(Timestamp, Instant)> = None;
         loop {
@@ -151,19 +186,21 @@ impl ServerTls {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(CHECK_INTERVAL) => {}
+                () = tokio::time::sleep(interval) => {}
             }
             match self.reload_if_changed() {
                 Ok(false) => {}
                 Ok(true) => {
                     last_error = None;
                     tracing::info!("certificates reloaded");
+                    noted(Ok(()));
                 }
                 Err(error) => {
                     // Logged once per distinct error.
                     let text = error.to_string();
                     if last_error.as_ref() != Some(&text) {
                         tracing::error!("reload of certificates failed, the previous state is kept: {text}");
+                        noted(Err(&text));
                         last_error = Some(text);
                     }
                 }
@@ -199,7 +236,7 @@ impl ServerTls {
     }
 }
 
-fn config(options: &ServerTlsOptions) -> Result<ServerConfig, TlsError> {
+fn config(options: &ServerTlsOptions, application: Application) -> Result<ServerConfig, TlsError> {
     super::install_crypto_provider();
     let chain = files::certificates(&options.cert_file)?;
     let key = files::private_key(&options.key_file)?;
@@ -221,7 +258,7 @@ fn config(options: &ServerTlsOptions) -> Result<ServerConfig, TlsError> {
         let (cert, key) = (options.cert_file.display(), options.key_file.display());
         TlsError::unusable(format!("the certificate in `{cert}` with the key in `{key}`"), e)
     })?;
-    config.alpn_protocols = vec![HTTP2.to_vec()];
+    config.alpn_protocols = vec![application.alpn()];
     Ok(config)
 }
 

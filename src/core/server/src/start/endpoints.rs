@@ -7,18 +7,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{HTTP_GRACE, Start};
 use crate::activation::Endpoint;
-use crate::components::StopStep;
+use crate::steps::StopStep;
 use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
 use crate::health::ServedStore;
-use crate::monitor;
 use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::secrets::mask_text;
 use mixer_base::task::Task;
 use mixer_envoy::EndpointContext;
 use mixer_envoy::http_endpoint::HttpListeners;
+use mixer_introspect::monitor;
 use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
 use mixer_net::descriptors::DescriptorPlan;
@@ -132,24 +132,16 @@ impl Start<'_> {
             None if self.inherited.introspection.is_some() => String::new(),
             None => return,
         };
-        let mut guard = match controlz::guard(settings) {
+        let mut guard = match settings.guard() {
             Ok(guard) => guard,
             Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
         };
         match self.listen_http(Endpoint::Introspection, &address) {
             Ok(listener) => {
-                let bound = listener.local_addr().ok();
-                tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
-                let is_local = bound.is_some_and(|a| a.ip().is_loopback());
-                guard.may_reveal |= is_local && !settings.read_only;
-                if guard.token.is_none() && !is_local {
-                    tracing::warn!(
-                        "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
-                    );
-                }
+                settings.listening(&mut guard, listener.local_addr().ok());
                 let answers = Arc::new(LargeAnswers::new(self.memory.share(Purpose::Pages)));
-                let introspection = controlz::introspection(controls, self.options, guard, answers);
-                let routes = mixer_introspect::routes(introspection);
+                let (parts, engine) = controlz::introspection(controls, self.options, guard, answers);
+                let routes = mixer_introspect::routes(parts, engine);
                 self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
             }
             Err(error) => tracing::error!("Unable to start ControlZ: {error}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::components::StopStep;
+use crate::steps::StopStep;
 use crate::controls::Controls;
 use crate::error::StartError;
 use crate::health::Conditions;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::components::StopStep;
+use crate::steps::StopStep;
 use crate::effects::start_workers;
 use crate::error::StartError;
 use crate::service::ApiService;

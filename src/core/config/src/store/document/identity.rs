@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::message::{json_kind, resembles};
+use crate::store::IdentityRule;
 use crate::{Envelope, FieldPlace, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
 use mixer_base::decimal;
 
@@ -46,7 +47,38 @@ pub(super) enum Unidentified {
 const MAX_NAME: usize = 1024;
 
 /// Extracts the identity of a document.
-pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
+pub(super) fn identify(root: &Node, rule: IdentityRule) -> Result<Identity, Unidentified> {
+    match rule {
+        IdentityRule::Complete => identify_completely(root),
+        IdentityRule::Kind | IdentityRule::GroupAndKind => identify_loosely(root, rule),
+    }
+}
+
+/// The identity of an object of Kubernetes: parts that are missing, or are no text, are empty.
+fn identify_loosely(root: &Node, rule: IdentityRule) -> Result<Identity, Unidentified> {
+    match root.kind {
+        NodeKind::Null => return Err(Unidentified::Nothing),
+        NodeKind::Mapping(_) => {}
+        _ => return Err(type_error(root, "Go value of type map[string]interface {}")),
+    }
+    let part = |node: Option<&Node>| node.and_then(Node::as_str).unwrap_or_default().to_owned();
+    let metadata = |name: &str| part(root.get("metadata").and_then(|metadata| metadata.get(name)));
+    let api_version = part(root.get("apiVersion"));
+    let mut kind = part(root.get("kind"));
+    if let (IdentityRule::GroupAndKind, Some((group, _))) = (rule, api_version.rsplit_once('/')) {
+        kind = format!("{kind}.{group}");
+    }
+    let (namespace, name) = (metadata("namespace"), metadata("name"));
+    if let Some(text) = [&kind, &namespace, &name].into_iter().find(|text| text.len() > MAX_NAME) {
+        let message = format!("a part of the name has {} bytes, more than {MAX_NAME}", text.len());
+        return Err(Unidentified::Type { message, span: root.span });
+    }
+    let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
+    let envelope = Envelope { api_version: shared(api_version), ..Envelope::default() };
+    Ok(Identity { key, annotations: BTreeMap::new(), envelope })
+}
+
+fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
     match root.kind {
         NodeKind::Null => return Err(Unidentified::Nothing),
         NodeKind::Mapping(_) => {}
@@ -86,7 +118,8 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         // The fields of a `spec` that lost its indentation stand beside it.
         let is_like_ours = likeness::has_our_annotation(&annotations)
             || spec.into_iter().chain([root]).any(likeness::is_our_spec);
-        let envelope = Envelope { is_like_ours, ..envelope(root, metadata, &key.kind) };
+        let (version, labels) = (revision.into(), labels.unwrap_or_default());
+        let envelope = Envelope { is_like_ours, version, labels, ..envelope(root, metadata, &key.kind) };
         return Ok(Identity { key, annotations, envelope });
     }
     if missing.len() == 3
@@ -204,7 +237,7 @@ fn envelope(root: &Node, metadata: Option<&Node>, kind: &str) -> Envelope {
     let untyped = annotations.filter(is_untyped);
     let untyped_annotations = untyped.map(|entry| entry.key.clone()).collect();
     let api_version = shared(api_version.to_owned());
-    Envelope { api_version, unknown, untyped_annotations, is_like_ours: false }
+    Envelope { api_version, unknown, untyped_annotations, ..Envelope::default() }
 }
 
 /// The resources in a list, such as `kubectl get -o yaml` prints.

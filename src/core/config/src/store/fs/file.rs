@@ -10,7 +10,8 @@ use mixer_base::regular_file;
 
 use super::walk::Found;
 use super::watch::LastEvent;
-use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, read_file};
+use crate::store::document::read_file_as;
+use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, Reading};
 use crate::{Diagnostic, FieldPath};
 
 /// Maximum size of a file, in bytes.
@@ -149,6 +150,8 @@ pub(super) struct Before<'b> {
     pub(super) distrust_empty: bool,
     /// Whether the system is asked for writers.
     pub(super) leases: bool,
+    /// How documents are read.
+    pub(super) reading: Reading,
     /// Whether nothing was read from the store yet. Only then the date of a file tells whether it is complete, because a start
     /// should not wait for files that are old.
     pub(super) first: bool,
@@ -169,8 +172,8 @@ pub(super) enum Look {
 pub(in crate::store) enum ReadError {
     /// The system refused.
     System(std::io::Error),
-    /// The files before it have the size that a configuration may have.
-    TooMuch,
+    /// The files before it have the size that a configuration may have, in bytes.
+    TooMuch(u64),
 }
 
 impl ReadError {
@@ -193,11 +196,11 @@ impl ReadError {
     /// The problem for the user. `known`: the file has contents that stay in effect.
     pub(in crate::store) fn problem(&self, path: &Path, known: bool) -> Diagnostic {
         let (code, text, hint) = match self {
-            ReadError::TooMuch => (
+            ReadError::TooMuch(limit) => (
                 "config-too-large",
                 format!(
                     "the files up to here have more than {} MiB; {} is not read",
-                    MAX_FILES_BYTES >> 20,
+                    limit >> 20,
                     path.display()
                 ),
                 "remove what is no configuration of this server",
@@ -221,7 +224,7 @@ impl ReadError {
     pub(super) fn text(&self, path: &Path) -> String {
         match self {
             ReadError::System(error) => system_text(path, error),
-            ReadError::TooMuch => self.problem(path, false).message,
+            ReadError::TooMuch(_) => self.problem(path, false).message,
         }
     }
 }
@@ -288,7 +291,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         Some(cached) if cached.hash == hash => cached.contents.clone(),
         cached => {
             let name = found.path.display().to_string().into();
-            Arc::new(read_file(&name, &bytes, cached.map(|c| &*c.contents)))
+            Arc::new(read_file_as(before.reading, &name, &bytes, cached.map(|c| &*c.contents)))
         }
     };
     Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, contents }))

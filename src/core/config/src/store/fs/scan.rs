@@ -17,7 +17,7 @@ use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, parallel, replaced};
 use crate::Diagnostic;
 use crate::store::contents::RESOURCE_DUPLICATE;
-use crate::store::{Broken, FileContents, StoreContents};
+use crate::store::{Broken, FileContents, IdentityRule, Reading, StoreContents};
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::task::{External, Task};
 
@@ -90,6 +90,10 @@ pub(super) struct Scanner {
     settling: bool,
     /// Whether the system is asked for the writers of files.
     leases: bool,
+    /// How documents are read.
+    reading: Reading,
+    /// Whether the scan that goes on was asked for by an operator who says that the configuration is complete.
+    is_complete: bool,
     /// The file system of the directory in which the root is.
     #[cfg(test)]
     device_above: Option<u64>,
@@ -115,9 +119,32 @@ impl Scanner {
             coverage: Coverage::None,
             settling: false,
             leases: true,
+            reading: Reading::default(),
+            is_complete: false,
             #[cfg(test)]
             device_above: None,
         }
+    }
+
+    /// Reads documents in another way.
+    #[must_use]
+    pub(super) fn reading(self, reading: Reading) -> Self {
+        Self { reading, ..self }
+    }
+
+    /// Whether files are read on request alone.
+    pub(super) fn is_on_request(&self) -> bool {
+        self.reading.on_request
+    }
+
+    /// Whether a file is in the middle of a change.
+    pub(super) fn awaits_change(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    /// Maximum size of all files, in bytes.
+    fn max_bytes(&self) -> u64 {
+        self.reading.max_bytes.unwrap_or(MAX_FILES_BYTES)
     }
 
     /// The contents as of the last scan.
@@ -201,6 +228,7 @@ impl Scanner {
     /// Brings the contents up to date; true if they changed.
     pub(super) fn scan(&mut self, scope: Scope, mut noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
+        self.is_complete = noted.is_complete;
         if self.tend_watch(now) {
             (noted.everything, noted.lost) = (true, true);
         }
@@ -229,7 +257,7 @@ impl Scanner {
     fn await_writers(&mut self, before: &StoreContents, now: Instant) {
         let changes = before.resources.changes(&self.contents.resources, Arc::ptr_eq);
         let is_gone = changes.into_iter().any(|(_, new)| new.is_none());
-        if !is_gone || !self.leases || self.lost == WhenLost::Drop {
+        if !is_gone || !self.leases || self.is_complete || self.lost == WhenLost::Drop {
             return;
         }
         let settled: Vec<(&PathBuf, FileStamp)> = self
@@ -272,8 +300,9 @@ impl Scanner {
             cached: self.files.get(path),
             unsettled: self.unsettled.get(path),
             event,
-            distrust_empty: self.lost == WhenLost::Keep,
+            distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
             leases: self.leases,
+            reading: self.reading,
             first: !self.has_read,
         }
     }
@@ -282,7 +311,11 @@ impl Scanner {
     fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
         let started = Instant::now();
         let mut found = Walk::default();
-        walk::walk(&self.root, &mut found);
+        // The configuration of a policy server is a directory.
+        let takes_file = self.reading.identity != IdentityRule::Complete;
+        if !takes_file || !walk::file(&self.root, &mut found) {
+            walk::walk(&self.root, &mut found);
+        }
         self.replaced.clear();
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
@@ -389,6 +422,7 @@ impl Scanner {
         now: Instant,
         problems: &mut Problems,
     ) {
+        let limit = self.max_bytes();
         let mut size = 0u64;
         let within: Vec<bool> = found
             .iter()
@@ -397,7 +431,7 @@ impl Scanner {
                 size = size.saturating_add(
                     Some(file.stamp.length()).filter(|length| *length <= MAX_FILE).unwrap_or(0),
                 );
-                size <= MAX_FILES_BYTES
+                size <= limit
             })
             .collect();
         let work: Vec<(&Found, bool)> = found.iter().zip(within).collect();
@@ -406,7 +440,7 @@ impl Scanner {
                 let event = events.get(&file.path).copied().flatten();
                 look(file, self.before(&file.path, event), now)
             }
-            false => Look::Failed(ReadError::TooMuch),
+            false => Look::Failed(ReadError::TooMuch(limit)),
         });
         let mut gone: BTreeMap<PathBuf, CachedFile> = std::mem::take(&mut self.files);
         let mut unsettled = std::mem::take(&mut self.unsettled);
@@ -445,7 +479,7 @@ impl Scanner {
             }
             let waiting = unsettled.get(&path).filter(|waiting| waiting.why == Why::Vanished);
             let next = Unsettled::next(waiting, Why::Vanished, None, None, now);
-            if !next.is_gone(now) {
+            if !next.is_gone(now) && !self.is_complete {
                 self.unsettled.insert(path.clone(), next);
                 self.files.insert(path, cached);
             }
@@ -506,7 +540,7 @@ impl Scanner {
         }
         let size: u64 = self.files.values().map(|file| file.stamp.length()).sum();
         let more: u64 = read.iter().map(|(_, file)| file.stamp.length()).sum();
-        if size.saturating_add(more) > MAX_FILES_BYTES {
+        if size.saturating_add(more) > self.max_bytes() {
             return None;
         }
         for path in events.keys() {

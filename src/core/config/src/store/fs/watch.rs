@@ -40,6 +40,8 @@ pub(super) struct Noted {
     pub(super) everything: bool,
     /// Events were lost or named no path: whether a writer closed its file may be unknown.
     pub(super) lost: bool,
+    /// An operator says that no change is going on: what is gone or empty is meant.
+    pub(super) is_complete: bool,
 }
 
 impl Noted {

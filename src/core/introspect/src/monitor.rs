@@ -16,11 +16,11 @@ use mixer_net::http::{LargeAnswers, Places, answer, compressible};
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Returns the number of the published snapshot.
-pub(crate) type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The routes that every server has. `version` is the short form without a newline; `profile` adds `/debug/pprof/`; `legacy` adds
 /// the metrics under their Mixer 1.0 names.
-pub(crate) fn routes(
+pub fn routes(
     metrics: Arc<Metrics>,
     version: &str,
     profile: bool,

@@ -1,4 +1,7 @@
 //! Started components and the order in which they stop.
+//!
+//! A component is registered when it has started, with the step of the stop at which it ends. Steps are ended in order, the components of one
+//! step in reverse order of their start. A failed start and a regular stop end them alike.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,82 +9,64 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use mixer_base::metrics::{Collect, Metrics};
+use crate::metrics::{Collect, Metrics};
 
 /// Time for each remaining component after the shutdown timeout.
 const MIN_STOP_TIME: Duration = Duration::from_millis(500);
 
-/// The steps of a stop, in order. See docs/operations.md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StopStep {
-    /// Readiness is withdrawn.
-    Readiness,
-    /// No new calls; calls in flight are drained.
-    Calls,
-    /// ControlZ.
-    Introspection,
-    /// Following the configuration store stops.
-    Configuration,
-    /// The check cache.
-    CheckCache,
-    /// The API socket is closed and its file removed.
-    Listener,
-    /// Spans are flushed.
-    Tracing,
-    /// The monitoring endpoint.
-    Monitoring,
-    /// The worker threads.
-    Workers,
-    /// Handlers flush and close.
-    Handlers,
-    /// Probe files and the pid file are removed.
-    Probes,
-    /// The log is flushed.
-    Log,
-}
-
 type Ending = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A started component.
-struct Component {
-    step: StopStep,
+struct Component<S> {
+    step: S,
     name: &'static str,
     end: Box<dyn FnOnce(Duration) -> Ending + Send>,
 }
 
-/// The started components. A failed start and a regular stop end them alike.
-#[derive(Default)]
-pub(super) struct Components {
-    parts: Vec<Component>,
+/// The started components, by the steps `S` of a stop, the last of which is the greatest.
+pub struct Components<S> {
+    parts: Vec<Component<S>>,
+}
+
+impl<S> Default for Components<S> {
+    fn default() -> Self {
+        Self { parts: Vec::new() }
+    }
 }
 
 /// The result of a stop.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StopReport {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopReport<S> {
     /// The stopped components, in order.
-    pub ended: Vec<(StopStep, &'static str)>,
+    pub ended: Vec<(S, &'static str)>,
     /// Components that failed or did not stop in time.
     pub forced: Vec<&'static str>,
 }
 
-impl StopReport {
+impl<S> Default for StopReport<S> {
+    fn default() -> Self {
+        Self { ended: Vec::new(), forced: Vec::new() }
+    }
+}
+
+impl<S> StopReport<S> {
     /// Whether all components stopped in time.
     pub fn is_complete(&self) -> bool {
         self.forced.is_empty()
     }
 }
 
-impl std::fmt::Debug for Components {
+impl<S> std::fmt::Debug for Components<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.parts.iter().map(|p| p.name)).finish()
     }
 }
 
-impl Components {
+impl<S: Copy + Ord> Components<S> {
     /// Registers a started component. `end` gets its time limit and returns whether it stopped cleanly.
-    pub(super) fn started<F>(
+    pub fn started<F>(
         &mut self,
-        step: StopStep,
+        step: S,
         name: &'static str,
         end: impl FnOnce(Duration) -> F + Send + 'static,
     ) where
@@ -91,9 +76,9 @@ impl Components {
     }
 
     /// Registers a metrics collector until `step`.
-    pub(super) fn collects(
+    pub fn collects(
         &mut self,
-        step: StopStep,
+        step: S,
         name: &'static str,
         metrics: &Metrics,
         collector: impl Collect + 'static,
@@ -110,10 +95,14 @@ impl Components {
     ///
     /// Within a step, components stop in reverse order of their start. One that exceeds the limit is abandoned; the ones after it get
     /// [`MIN_STOP_TIME`] each, so that files are removed in any case.
-    pub(super) async fn end_through(&mut self, last: StopStep, limit: Duration) -> StopReport {
+    pub async fn end_through(&mut self, last: S, limit: Duration) -> StopReport<S> {
+        self.end_where(|step| step <= last, limit).await
+    }
+
+    async fn end_where(&mut self, is_due: impl Fn(S) -> bool, limit: Duration) -> StopReport<S> {
         let deadline = Instant::now() + limit;
         let (mut now, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parts).into_iter().partition(|part| part.step <= last);
+            std::mem::take(&mut self.parts).into_iter().partition(|part| is_due(part.step));
         self.parts = later;
         now.reverse();
         now.sort_by_key(|part| part.step);
@@ -137,14 +126,23 @@ impl Components {
     }
 
     /// Stops all components.
-    pub(super) async fn end(&mut self, limit: Duration) -> StopReport {
-        self.end_through(StopStep::Log, limit).await
+    pub async fn end(&mut self, limit: Duration) -> StopReport<S> {
+        self.end_where(|_| true, limit).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    enum StopStep {
+        Readiness,
+        Calls,
+        Listener,
+        Workers,
+        Probes,
+    }
 
     #[tokio::test(start_paused = true)]
     async fn components_stop_in_the_order_of_the_steps() {

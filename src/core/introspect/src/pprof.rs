@@ -31,7 +31,7 @@ const NO_PROFILER: &str =
     "this build has no profiler; build it with `cargo build --release --features profiling`\n";
 
 /// The routes below `/debug/pprof/`.
-pub(crate) fn routes() -> Router {
+pub fn routes() -> Router {
     let mut routes = Router::new()
         .route("/debug/pprof/", any(async || answer(StatusCode::OK, PLAIN, index())))
         .route(
@@ -61,13 +61,13 @@ fn profiles() -> Router {
 
 /// Starts continuous heap sampling, one allocation per `rate` bytes on average.
 #[cfg(feature = "profiling")]
-pub(crate) fn sample_heap(rate: u64) {
+pub fn sample_heap(rate: u64) {
     mixer_profile::sample_continuously(rate);
 }
 
 /// Warns that this build cannot sample the heap.
 #[cfg(not(feature = "profiling"))]
-pub(crate) fn sample_heap(_rate: u64) {
+pub fn sample_heap(_rate: u64) {
     tracing::warn!(
         "--heap-profile-rate has no effect: this build has no profiler (Cargo feature `profiling`)"
     );

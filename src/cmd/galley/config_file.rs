@@ -1,0 +1,176 @@
+//! The configuration file of `galley server`: keys of Istio Galley, as flags. Precedence: flag, file, default.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cmd::exit::Failure;
+use mixer_base::regular_file;
+use mixer_base::rotate::os_text;
+
+/// Maximum size of a file, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Keys and flags. Keys match in any case. Spec: cli-operations.md, 8.
+const KEYS: &[(&str, &str)] = &[
+    ("general.enable_profiling", "enable-profiling"),
+    ("general.introspection.address", "ctrlz-address"),
+    ("general.introspection.port", "ctrlz-port"),
+    ("general.kubeconfig", "kubeconfig"),
+    ("general.liveness.interval", "liveness-probe-interval"),
+    ("general.liveness.path", "liveness-probe-path"),
+    ("general.meshConfigFile", "mesh-config-file"),
+    ("general.monitoringPort", "monitoring-port"),
+    ("general.pprofPort", "pprof-port"),
+    ("general.readiness.interval", "readiness-probe-interval"),
+    ("general.readiness.path", "readiness-probe-path"),
+    ("processing.analysis.enable", "enableAnalysis"),
+    ("processing.discovery.enable", "enable-service-discovery"),
+    ("processing.domainSuffix", "domain"),
+    ("processing.oldprocessor", "use-old-processor"),
+    ("processing.server.address", "server-address"),
+    ("processing.server.auth.insecure", "insecure"),
+    ("processing.server.auth.mtls.accessListFile", "access-list-file"),
+    ("processing.server.auth.mtls.caCertificates", "ca-cert-file"),
+    ("processing.server.auth.mtls.clientCertificate", "tls-cert-file"),
+    ("processing.server.auth.mtls.privateKey", "tls-key-file"),
+    ("processing.server.disableResourceReadyCheck", "disable-resource-ready-check"),
+    ("processing.server.enable", "enable-server"),
+    ("processing.server.maxConcurrentStreams", "server-max-concurrent-streams"),
+    ("processing.server.maxReceivedMessageSize", "server-max-received-message-size"),
+    ("processing.source.filesystem.path", "config-path"),
+    ("processing.source.kubernetes.resyncPeriod", "resync-period"),
+    ("validation.deploymentName", "deployment-name"),
+    ("validation.deploymentNamespace", "deployment-namespace"),
+    ("validation.enable", "enable-validation"),
+    ("validation.serviceName", "service-name"),
+    ("validation.tls.caCertificates", "validation.tls.caCertificates"),
+    ("validation.tls.clientCertificate", "validation.tls.clientCertificate"),
+    ("validation.tls.privateKey", "validation.tls.privateKey"),
+    ("validation.webhookConfigFile", "validation-webhook-config-file"),
+    ("validation.webhookName", "webhook-name"),
+    ("validation.webhookPort", "validation-port"),
+];
+
+/// Adds the settings of the file that `-c` names to the arguments of `server`, except those given as flags.
+///
+/// Errors: the file cannot be read.
+pub(crate) fn with_file(mut args: Vec<OsString>, server: &clap::Command) -> Result<Vec<OsString>, Failure> {
+    let Some(at) = args.iter().position(|arg| arg == "server" || arg == "validator") else { return Ok(args) };
+    let given: Vec<OsString> = args.iter().skip(at + 1).cloned().collect();
+    let Some(path) = path_of(&given).filter(|path| !path.as_os_str().is_empty()) else { return Ok(args) };
+    let settings = read(&path).map_err(|cause| {
+        Failure::local(format!("cannot read the configuration file `{}`", path.display()))
+            .legacy(format!("fatal error in config file: {cause}"))
+            .cause(cause)
+    })?;
+    let added = settings
+        .into_iter()
+        .filter(|(flag, _)| !is_given(server, flag, &given))
+        .map(|(flag, value)| OsString::from(format!("--{flag}={value}")));
+    let added: Vec<OsString> = added.collect();
+    args.splice(at + 1..at + 1, added);
+    Ok(args)
+}
+
+/// The value of the last `-c` or `--config`.
+fn path_of(args: &[OsString]) -> Option<PathBuf> {
+    let mut found = None;
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let text = arg.to_string_lossy();
+        let value = text.strip_prefix("--config=").or_else(|| {
+            let short = text.strip_prefix("-c").filter(|_| !text.starts_with("--"))?;
+            (!short.is_empty()).then(|| short.trim_start_matches('='))
+        });
+        match value {
+            Some(value) => found = Some(PathBuf::from(value)),
+            None if text == "--config" || text == "-c" => found = rest.next().map(PathBuf::from),
+            None => {}
+        }
+    }
+    found
+}
+
+fn is_given(server: &clap::Command, flag: &str, given: &[OsString]) -> bool {
+    let arg = server.get_arguments().find(|arg| arg.get_long() == Some(flag));
+    let aliases = arg.and_then(clap::Arg::get_all_aliases).unwrap_or_default();
+    let names: Vec<&str> = aliases.into_iter().chain([flag]).collect();
+    given.iter().any(|given| {
+        let given = given.to_string_lossy();
+        let name = given.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or_default());
+        name.is_some_and(|name| names.contains(&name))
+    })
+}
+
+/// Flags and values. Keys that mean nothing are ignored, as by Galley.
+fn read(path: &Path) -> Result<BTreeMap<&'static str, String>, String> {
+    let kind = path.extension().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
+    if !matches!(&*kind, "yaml" | "yml" | "json" | "toml") {
+        return Err(format!("Unsupported Config Type \"{kind}\""));
+    }
+    let text = regular_file::read_text(path, MAX_FILE)
+        .map_err(|error| format!("open {}: {}", path.display(), os_text(&error)))?;
+    let document: Value = match &*kind {
+        "toml" => toml::from_str(&text).map_err(|error| error.message().to_owned())?,
+        "json" => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+        _ => serde_yaml::from_str(&text).map_err(|error| error.to_string())?,
+    };
+    let mut flat = BTreeMap::new();
+    flatten("", &document, &mut flat);
+    let of = |(key, flag): &(&str, &'static str)| {
+        flat.get(&key.to_ascii_lowercase()).map(|value| (*flag, value.clone()))
+    };
+    Ok(KEYS.iter().filter_map(of).collect())
+}
+
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let key = key.to_ascii_lowercase();
+                let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+                flatten(&name, value, out);
+            }
+        }
+        Value::Null | Value::Array(_) => {}
+        Value::String(text) => drop(out.insert(prefix.to_owned(), text.clone())),
+        other => drop(out.insert(prefix.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::personality::Personality;
+    use crate::cmd::tree;
+
+    #[test]
+    fn every_key_names_a_flag() {
+        let root = tree::legacy(Personality::Galley);
+        let server = root.find_subcommand("server").unwrap();
+        for (key, flag) in KEYS {
+            assert!(server.get_arguments().any(|arg| arg.get_long() == Some(*flag)), "{key} {flag}");
+        }
+    }
+
+    #[test]
+    fn flags_replace_settings_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("galley.yaml");
+        std::fs::write(&path, "general: {monitoringPort: 7, liveness: {path: /x}}\nprocessing: {domainSuffix: d}\n").unwrap();
+        let root = tree::legacy(Personality::Galley);
+        let server = root.find_subcommand("server").unwrap();
+        let args = ["galley", "server", "-c", &path.to_string_lossy(), "--monitoringPort", "8"];
+        let args = with_file(args.map(OsString::from).to_vec(), server).unwrap();
+        let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+        assert!(args.contains(&"--domain=d".into()), "{args:?}");
+        assert!(args.contains(&"--liveness-probe-path=/x".into()));
+        assert!(!args.iter().any(|arg| arg.starts_with("--monitoring-port")));
+        let missing = ["galley", "server", "--config=/nosuch"].map(OsString::from).to_vec();
+        let failure = with_file(missing, server).unwrap_err();
+        assert_eq!(failure.legacy_text(), "fatal error in config file: Unsupported Config Type \"\"");
+    }
+}

@@ -1,0 +1,49 @@
+//! Documents of a running galley, from its ControlZ endpoint.
+
+use serde_json::Value;
+
+use crate::cmd::exit::Stop;
+use crate::cmd::source::fetch;
+
+/// Where galley is.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ServerFlags {
+    /// ControlZ endpoint of galley.
+    #[arg(long, default_value = "localhost:9876", value_name = "ADDRESS")]
+    pub(super) server: String,
+}
+
+/// A JSON document.
+pub(super) fn get(address: &str, path: &str) -> Result<Value, Stop> {
+    fetch(address, path)
+}
+
+/// Whether a ControlZ endpoint is that of galley.
+pub(crate) fn is_galley(address: &str) -> bool {
+    fetch(address, "/statusj/").is_ok_and(|status| text(&status, "kind") == "GalleyStatus")
+}
+
+/// A text member; empty if there is none.
+pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number member.
+pub(super) fn number(value: &Value, name: &str) -> u64 {
+    value.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// A list member.
+pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether a member is true.
+pub(super) fn is(value: &Value, name: &str) -> bool {
+    value.get(name).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// A sink in a text: `NODE (PEER)`.
+pub(super) fn sink(value: &Value) -> String {
+    format!("{} ({})", text(value, "node"), text(value, "peer"))
+}

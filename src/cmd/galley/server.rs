@@ -1,0 +1,352 @@
+//! `galley server`: starts the configuration plane from flags and a configuration file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::flags::{OldFlags, OperationFlags, ServingFlags, SourceFlags, ValidationFlags};
+use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
+use crate::cmd::flags::LogFlags;
+use crate::cmd::io::Io;
+use crate::cmd::personality::Personality;
+use crate::cmd::value;
+use mixer_base::task::{Group, log_panics};
+use mixer_engine::snapshot::SnapshotOptions;
+use mixer_galley::options::Debounce;
+use mixer_galley::{Face, Options};
+use mixer_galley_server::admission::{Depth, ValidationOptions};
+use mixer_galley_server::host::Request;
+use mixer_galley_server::{Host, HostOptions, ProbeFile, ServingOptions, StartError};
+use mixer_introspect::IntrospectionOptions;
+use mixer_mcp::Rate;
+
+/// Time limit for writing the records of the stop itself.
+const LAST_RECORDS: Duration = Duration::from_millis(200);
+
+/// Flags of `galley server`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct GalleyServerArgs {
+    /// Configuration file, YAML, JSON or TOML. Precedence: flag, file, default.
+    #[arg(short = 'c', long = "config", value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
+    config: PathBuf,
+    #[command(flatten)]
+    source: SourceFlags,
+    #[command(flatten)]
+    serving: ServingFlags,
+    #[command(flatten)]
+    validation: ValidationFlags,
+    #[command(flatten)]
+    operations: OperationFlags,
+    #[command(flatten)]
+    log: LogFlags,
+    #[command(flatten)]
+    old: OldFlags,
+}
+
+impl GalleyServerArgs {
+    /// The settings.
+    pub(super) fn options(&self, personality: Personality) -> HostOptions {
+        let Self { source, serving, operations, old, .. } = self;
+        let face = if source.use_old_processor { Face::First } else { Face::Second };
+        let pace = source.istio_pace || personality.is_legacy();
+        let probe = |path: &PathBuf, interval: &mixer_attribute::SignedDuration| ProbeFile {
+            path: path.clone(),
+            interval: interval.to_std_or_zero(),
+        };
+        let hosts = operations.ctrlz_allowed_hosts.split(',').map(|name| name.trim().to_ascii_lowercase());
+        HostOptions {
+            serves: serving.enable_server,
+            processing: Options {
+                face,
+                excluded_kinds: source.excluded_resource_kinds.clone(),
+                service_discovery: source.enable_service_discovery,
+                domain: source.domain.clone(),
+                // compat(1.3): a change is visible after the pause of the processor; pinned by the cases that reload.
+                debounce: if pace { Debounce::of_istio(face) } else { Debounce::FAST },
+            },
+            config_path: source.config_path.clone(),
+            watches_files: source.watch_config_files,
+            mesh_file: source.mesh_config_file.clone(),
+            kubeconfig: old.kube_config.clone().unwrap_or_else(|| source.kubeconfig.clone()),
+            resync: source.resync_period.to_std_or_zero(),
+            skips_ready_check: source.disable_resource_ready_check,
+            serving: self.serving_options(),
+            validation: self.validation_options(personality),
+            introspection: IntrospectionOptions {
+                port: operations.ctrlz_port,
+                address: operations.ctrlz_address.clone(),
+                read_only: operations.ctrlz_readonly,
+                token_file: operations.ctrlz_token_file.clone(),
+                allowed_hosts: hosts.filter(|name| !name.is_empty()).collect(),
+            },
+            monitoring_port: operations.monitoring_port,
+            pprof_port: operations.enable_profiling.then_some(operations.pprof_port),
+            liveness: probe(&operations.liveness_probe_path, &operations.liveness_probe_interval),
+            readiness: probe(&operations.readiness_probe_path, &operations.readiness_probe_interval),
+            log: {
+                let mut log = self.log.options();
+                log.output_level = known_scopes(&log.output_level);
+                log.stack_trace_level = known_scopes(&log.stack_trace_level);
+                log.caller = known_scopes(&log.caller);
+                log
+            },
+            metric_per_resource: operations.metric_per_resource,
+            ..HostOptions::default()
+        }
+    }
+
+    fn serving_options(&self) -> ServingOptions {
+        let Self { serving, old, .. } = self;
+        let size = old.max_received_message_size.unwrap_or(serving.server_max_received_message_size);
+        let streams = old.max_concurrent_streams.unwrap_or(serving.server_max_concurrent_streams);
+        ServingOptions {
+            address: old.address.clone().unwrap_or_else(|| serving.server_address.clone()),
+            max_message: usize::try_from(size).unwrap_or(usize::MAX),
+            max_streams: u32::try_from(streams).unwrap_or(u32::MAX),
+            is_insecure: serving.insecure,
+            cert_file: serving.tls_cert_file.clone(),
+            key_file: serving.tls_key_file.clone(),
+            ca_file: serving.ca_cert_file.clone(),
+            access_list: serving.access_list_file.clone(),
+            incremental: serving.incremental,
+            sinks: serving.sink_address.iter().filter(|address| !address.is_empty()).cloned().collect(),
+            sink_auth: serving.sink_auth_mode.clone(),
+            sink_meta: serving.sink_meta.iter().filter(|pair| !pair.is_empty()).cloned().collect(),
+            stream_rate: rate("SOURCE_SERVER_STREAM"),
+            request_rate: rate("MCP_SOURCE_REQ"),
+        }
+    }
+
+    fn validation_options(&self, personality: Personality) -> ValidationOptions {
+        let Self { validation, serving, old, .. } = self;
+        let or = |own: &PathBuf, other: &PathBuf| match own.as_os_str().is_empty() {
+            true => other.clone(),
+            false => own.clone(),
+        };
+        ValidationOptions {
+            is_enabled: validation.enable_validation,
+            port: u32::try_from(validation.validation_port).unwrap_or(u32::MAX),
+            cert_file: or(&old.validation_certificate, &serving.tls_cert_file),
+            key_file: or(&old.validation_key, &serving.tls_key_file),
+            ca_file: or(&old.validation_ca, &serving.ca_cert_file),
+            webhook_config_file: validation.validation_webhook_config_file.clone(),
+            webhook_name: validation.webhook_name.clone(),
+            deployment_namespace: validation.deployment_namespace.clone(),
+            deployment_name: validation.deployment_name.clone(),
+            service_name: validation.service_name.clone(),
+            reconciles: validation.enable_reconcile_webhook_configuration,
+            requires_config_file: personality.is_legacy(),
+            depth: if validation.validation_depth == "deep" { Depth::Deep } else { Depth::Structural },
+        }
+    }
+}
+
+/// A rate from the environment, as Galley reads it: `NAME_FREQ` and `NAME_BURST_SIZE`.
+fn rate(name: &str) -> Rate {
+    let read = |suffix: &str| std::env::var(format!("{name}_{suffix}")).ok();
+    let every = read("FREQ").and_then(|text| mixer_attribute::SignedDuration::parse(&text).ok());
+    let burst = read("BURST_SIZE").and_then(|text| text.parse().ok());
+    Rate {
+        every: every.map_or(Duration::from_secs(1), |every| every.to_std_or_zero()),
+        burst: burst.unwrap_or(100),
+    }
+}
+
+/// compat(1.3): scopes of Galley that have no records here are accepted; theirs are those of `default`.
+fn known_scopes(list: &str) -> String {
+    const OF_GALLEY: [&str; 9] =
+        ["conversions", "kube", "model", "processing", "rbac", "resource", "runtime", "server", "source"];
+    let is_ours = |element: &&str| {
+        let scope = element.split(':').next().unwrap_or_default();
+        let names_scope = element.contains(':') || !element.is_empty();
+        !(names_scope && (OF_GALLEY.contains(&scope) || scope == "validation"))
+    };
+    list.split(',').filter(is_ours).collect::<Vec<_>>().join(",")
+}
+
+/// Starts the configuration plane and returns when it has stopped.
+pub(crate) fn run(args: &GalleyServerArgs, personality: Personality, io: &mut Io) -> Outcome {
+    let options = args.options(personality);
+    run_with(&options, io)
+}
+
+/// As [`run`], of settings.
+pub(super) fn run_with(options: &HostOptions, _: &mut Io) -> Outcome {
+    let policy = SnapshotOptions::new(mixer_server::REGISTRY);
+    let host = Host::start(options, policy).map_err(|error| start_failure(&error))?;
+    log_panics();
+    let bound = host.bound();
+    let shown = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
+    tracing::info!(
+        sinks = shown(bound.sinks),
+        webhook = shown(bound.webhook),
+        monitoring = shown(bound.monitoring),
+        "galley is running"
+    );
+    Ok(serve(host))
+}
+
+fn start_failure(error: &StartError) -> Stop {
+    let (what, legacy) = match error {
+        StartError::Settings(text) => ("the settings contradict each other", text.clone()),
+        other => ("unable to start galley", format!("Error creating server: {other}")),
+    };
+    let cause = error.to_string();
+    let mut failure = Failure::local(what).fatal(legacy);
+    failure.hint = HINTS.iter().find(|(part, _)| cause.contains(part)).map(|(_, hint)| (*hint).to_owned());
+    failure.cause(cause.trim_end()).into()
+}
+
+/// Hints for start failures, by a part of the reason.
+const HINTS: &[(&str, &str)] = &[
+    ("webhookConfigFile", "name one with --validation-webhook-config-file, or set --enable-reconcile-webhook-configuration=false"),
+    ("address already in use", "another process uses the port: `ss -ltnp` shows processes; choose another one"),
+    ("permission denied", "ports below 1024 need a permission: choose another one, for example --validation-port 9443"),
+    ("cannot read the certificates", "name the files with --tls-cert-file, --tls-key-file and --ca-cert-file; --insecure serves sinks without TLS"),
+    ("cannot read the key", "name the file with --tls-key-file; --insecure serves sinks without TLS"),
+    ("no configuration has been provided", "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig"),
+    ("runs in no", "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig"),
+    ("auth plugin", "modes are NONE, TLS, MUTUAL_TLS and GOOGLE"),
+    ("no such file or directory", "create the directory, or name another file"),
+];
+
+/// The signals that galley handles.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    user1: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    async fn stop(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+/// Serves until a signal or an operator stops it. A second signal exits immediately.
+fn serve(mut host: Host) -> Exit {
+    let handle = host.background().clone();
+    let entered = handle.enter();
+    let Ok(mut signals) = Signals::listen() else { return Exit::Internal };
+    drop(entered);
+    let reason = handle.block_on(until_stopped(&mut host, &mut signals));
+    tracing::info!("stopping on {reason}");
+    let log = host.log().clone();
+    Group::new("second signal").spawn_on(&handle, async move {
+        signals.stop().await;
+        std::process::exit(i32::from(Exit::Terminated.code()));
+    });
+    let report = host.stop();
+    log.flush(LAST_RECORDS);
+    if report.is_complete() { Exit::Success } else { Exit::Local }
+}
+
+async fn until_stopped(host: &mut Host, signals: &mut Signals) -> &'static str {
+    loop {
+        let galley = host.plane().galley.clone();
+        let log = host.log().clone();
+        let reopen = || {
+            if let Err(error) = log.reopen() {
+                tracing::error!("reopening the log failed: {error}");
+            }
+        };
+        tokio::select! {
+            signal = signals.stop() => return signal,
+            _ = signals.hangup.recv() => reopen(),
+            _ = signals.user1.recv() => {
+                if let Some(galley) = galley {
+                    galley.reload();
+                }
+            }
+            request = host.requested() => match request {
+                Request::Stop => return "ControlZ",
+                Request::Reload => reopen(),
+            },
+        }
+    }
+}
+
+/// Flags of `galley validator` of Galley 1.0.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ValidatorArgs {
+    /// Port of the webhook.
+    #[arg(long, default_value = "443", value_parser = value::uint, value_name = "PORT")]
+    port: u64,
+    /// Certificate chain, PEM.
+    #[arg(long = "tls-cert-file", alias = "tlsCertFile", value_parser = value::path, default_value = "/etc/istio/certs/cert-chain.pem", value_name = "FILE")]
+    tls_cert_file: PathBuf,
+    /// Its private key, PEM.
+    #[arg(long = "tls-key-file", alias = "tlsKeyFile", value_parser = value::path, default_value = "/etc/istio/certs/key.pem", value_name = "FILE")]
+    tls_key_file: PathBuf,
+    /// Its root, PEM.
+    #[arg(long = "ca-cert-file", alias = "caCertFile", value_parser = value::path, default_value = "/etc/istio/certs/root-cert.pem", value_name = "FILE")]
+    ca_cert_file: PathBuf,
+    /// The webhook configuration that the cluster is to have, YAML.
+    #[arg(long = "webhook-config-file", value_parser = value::path, default_value = "", value_name = "FILE")]
+    webhook_config_file: PathBuf,
+    /// Probe file.
+    #[arg(long = "health-check-file", alias = "healthCheckFile", value_parser = value::path, default_value = "", value_name = "FILE")]
+    health_check_file: PathBuf,
+    /// Maximum age of the probe file.
+    #[arg(long = "health-check-interval", alias = "healthCheckInterval", default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
+    health_check_interval: mixer_attribute::SignedDuration,
+    /// HTTP port of metrics.
+    #[arg(long = "monitoring-port", alias = "monitoringPort", default_value = "9093", value_parser = value::port, value_name = "PORT")]
+    monitoring_port: u16,
+    /// Namespace of the deployment.
+    #[arg(long = "deployment-namespace", default_value = "istio-system", value_name = "NAMESPACE")]
+    deployment_namespace: String,
+    /// Name of the deployment.
+    #[arg(long = "deployment-name", default_value = "istio-galley", value_name = "NAME")]
+    deployment_name: String,
+    /// Kubeconfig of the cluster.
+    #[arg(long, value_parser = value::path, default_value = "", value_name = "FILE")]
+    kubeconfig: PathBuf,
+    #[command(flatten)]
+    log: LogFlags,
+}
+
+impl ValidatorArgs {
+    /// The settings of a process that is a webhook alone.
+    pub(super) fn options(&self) -> HostOptions {
+        HostOptions {
+            serves: false,
+            kubeconfig: self.kubeconfig.clone(),
+            validation: ValidationOptions {
+                is_enabled: true,
+                port: u32::try_from(self.port).unwrap_or(u32::MAX),
+                cert_file: self.tls_cert_file.clone(),
+                key_file: self.tls_key_file.clone(),
+                ca_file: self.ca_cert_file.clone(),
+                webhook_config_file: self.webhook_config_file.clone(),
+                deployment_namespace: self.deployment_namespace.clone(),
+                deployment_name: self.deployment_name.clone(),
+                reconciles: !self.webhook_config_file.as_os_str().is_empty(),
+                ..ValidationOptions::default()
+            },
+            introspection: IntrospectionOptions { port: 0, ..IntrospectionOptions::default() },
+            monitoring_port: self.monitoring_port,
+            liveness: ProbeFile {
+                path: self.health_check_file.clone(),
+                interval: self.health_check_interval.to_std_or_zero(),
+            },
+            readiness: ProbeFile::default(),
+            log: self.log.options(),
+            ..HostOptions::default()
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `galley snapshot dump` and `galley snapshot diff`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use clap::Subcommand;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::document::{self, ServerFlags, list, text};
+use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
+use crate::cmd::io::Io;
+use crate::cmd::output::{self, OutputFormat};
+use mixer_base::regular_file;
+
+/// Largest dump that is read from a file, in bytes.
+const MAX_FILE: u64 = 1 << 30;
+
+/// Flags of `galley snapshot`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(subcommand)]
+    command: SnapshotCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum SnapshotCommand {
+    /// Print what is published.
+    Dump(DumpArgs),
+    /// Compare what is published with a dump, or with another galley. Exits with status 1 if they differ.
+    Diff(DiffArgs),
+}
+
+/// Which part of what is published.
+#[derive(Debug, Clone, clap::Args)]
+struct PartFlags {
+    #[command(flatten)]
+    at: ServerFlags,
+    /// Snapshot group.
+    #[arg(long, default_value = "default", value_name = "GROUP")]
+    group: String,
+    /// One collection.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "COLLECTION")]
+    collection: String,
+}
+
+impl PartFlags {
+    fn path(&self) -> String {
+        format!("/snapshotj/?group={}&collection={}", self.group, self.collection)
+    }
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct DumpArgs {
+    #[command(flatten)]
+    part: PartFlags,
+    /// Output format; default: json.
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct DiffArgs {
+    /// A file that `snapshot dump` wrote as JSON, or the ControlZ endpoint of another galley.
+    #[arg(value_name = "FILE|ADDRESS")]
+    other: String,
+    #[command(flatten)]
+    part: PartFlags,
+}
+
+/// Runs a command.
+pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
+    match &args.command {
+        SnapshotCommand::Dump(args) => dump(args, io),
+        SnapshotCommand::Diff(args) => diff(args, io),
+    }
+}
+
+fn dump(args: &DumpArgs, io: &mut Io) -> Outcome {
+    let snapshot = document::get(&args.part.at.server, &args.part.path())?;
+    match args.output {
+        Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&snapshot))?,
+        Some(OutputFormat::Table | OutputFormat::Plain) => table(&snapshot, io)?,
+        Some(OutputFormat::Json) | None => writeln!(io.out, "{}", output::json(&snapshot))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn table(snapshot: &Value, io: &mut Io) -> Result<(), Stop> {
+    let collections = snapshot.get("collections").and_then(Value::as_object);
+    let mut rows = Vec::new();
+    for (name, collection) in collections.into_iter().flatten() {
+        for resource in list(collection, "resources") {
+            rows.push(vec![
+                name.clone(),
+                text(resource, "name").to_owned(),
+                text(resource, "version").to_owned(),
+            ]);
+        }
+    }
+    let width = if io.out_is_terminal { io.width } else { 10_000 };
+    write!(io.out, "{}", output::table(&["COLLECTION", "RESOURCE", "VERSION"], &rows, width))?;
+    Ok(())
+}
+
+/// Resources by collection and name, as text. Versions are those of one process, and are left out.
+fn resources(snapshot: &Value) -> BTreeMap<String, String> {
+    let collections = snapshot.get("collections").and_then(Value::as_object);
+    let mut found = BTreeMap::new();
+    for (name, collection) in collections.into_iter().flatten() {
+        for resource in list(collection, "resources") {
+            let mut shown = resource.clone();
+            if let Some(members) = shown.as_object_mut() {
+                members.remove("version");
+                members.remove("name");
+            }
+            found.insert(format!("{name} {}", text(resource, "name")), output::yaml(&shown));
+        }
+    }
+    found
+}
+
+fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
+    let before = resources(&other(&args.other, &args.part.path())?);
+    let after = resources(&document::get(&args.part.at.server, &args.part.path())?);
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort();
+    names.dedup();
+    let mut is_equal = true;
+    for name in names {
+        let (old, new) = (before.get(name).map_or("", String::as_str), after.get(name).map_or("", String::as_str));
+        if old == new {
+            continue;
+        }
+        is_equal = false;
+        let sign = match (old, new) {
+            ("", _) => "added",
+            (_, "") => "removed",
+            _ => "changed",
+        };
+        writeln!(io.out, "{sign} {name}")?;
+        if sign == "changed" {
+            let changes = TextDiff::from_lines(old, new);
+            write!(io.out, "{}", changes.unified_diff().context_radius(2))?;
+        }
+    }
+    Ok(if is_equal { Exit::Success } else { Exit::Negative })
+}
+
+/// A dump of a file, or of another galley.
+fn other(place: &str, path: &str) -> Result<Value, Stop> {
+    let file = std::path::Path::new(place);
+    if !file.exists() {
+        return document::get(place, path);
+    }
+    let failed = |cause: String| Stop::from(Failure::local(format!("cannot read `{place}`")).cause(cause));
+    let text = regular_file::read_text(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,144 @@
+//! `galley wait`: waits until sinks have acknowledged a change; says who did not, and why.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use serde_json::Value;
+
+use super::document::{self, ServerFlags, is, list, number, sink, text};
+use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
+use crate::cmd::io::Io;
+use crate::cmd::output::{self, OutputFormat, counted, escaped};
+use crate::cmd::value;
+use mixer_attribute::SignedDuration;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Flags of `galley wait`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct WaitArgs {
+    /// `latest`, the number of a publication, COLLECTION@VERSION, or KIND/NAMESPACE/NAME[@VERSION].
+    #[arg(default_value = "latest", value_name = "TARGET")]
+    target: String,
+    /// Sinks that must have acknowledged it, at least; all that are connected must in any case.
+    #[arg(long, default_value = "1", value_parser = value::uint, value_name = "COUNT")]
+    sinks: u64,
+    /// How long to wait.
+    #[arg(long, default_value = "30s", value_parser = value::duration, value_name = "DURATION")]
+    timeout: SignedDuration,
+    #[command(flatten)]
+    at: ServerFlags,
+    /// Output format; default: plain.
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
+}
+
+/// Waits and prints the result.
+pub(crate) fn run(args: &WaitArgs, io: &mut Io) -> Outcome {
+    let timeout = args.timeout.to_std_or_zero();
+    let (report, exit) = wait(&args.at.server, &args.target, args.sinks, timeout, io)?;
+    match args.output {
+        Some(OutputFormat::Json) => writeln!(io.out, "{}", output::json(&report))?,
+        Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&report))?,
+        _ => print(&report, args.sinks, exit, io)?,
+    }
+    Ok(exit)
+}
+
+/// Waits until everything that is published by now was acknowledged by all sinks, and prints the result.
+pub(crate) fn wait_for_latest(address: &str, timeout: Duration, io: &mut Io) -> Result<Exit, Stop> {
+    let (report, exit) = wait(address, "latest", 0, timeout, io)?;
+    print(&report, 0, exit, io)?;
+    Ok(exit)
+}
+
+/// The last report, and what it means.
+fn wait(
+    address: &str,
+    target: &str,
+    sinks: u64,
+    timeout: Duration,
+    io: &mut Io,
+) -> Result<(Value, Exit), Stop> {
+    let encoded: String = target.bytes().map(escape).collect();
+    let path = format!("/progressj/?target={encoded}");
+    let started = Instant::now();
+    let bar = bar(io);
+    loop {
+        let report = document::get(address, &path)?;
+        let problem = text(&report, "problem");
+        if !problem.is_empty() {
+            return Err(Failure::usage(problem.to_owned())
+                .hint("for example latest, 12, istio/policy/v1beta1/rules@7, or rule/istio-system/close")
+                .into());
+        }
+        let (done, refused) = (list(&report, "acknowledged").len() as u64, list(&report, "refused").len());
+        let outstanding = list(&report, "outstanding").len();
+        bar.set_message(format!(
+            "{} of {} acknowledged, {refused} refused",
+            done,
+            done + refused as u64 + outstanding as u64
+        ));
+        bar.tick();
+        // What is not published yet may be what is waited for.
+        let is_settled = target != "latest" || number(&report, "pendingEvents") == 0;
+        if is(&report, "isPublished") && is_settled && outstanding == 0 {
+            if refused > 0 {
+                bar.finish_and_clear();
+                return Ok((report, Exit::Negative));
+            }
+            if done >= sinks {
+                bar.finish_and_clear();
+                return Ok((report, Exit::Success));
+            }
+        }
+        if started.elapsed() >= timeout {
+            bar.finish_and_clear();
+            return Ok((report, if refused > 0 { Exit::Negative } else { Exit::Deadline }));
+        }
+        std::thread::sleep(PAUSE.min(timeout.saturating_sub(started.elapsed())));
+    }
+}
+
+fn bar(io: &Io) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_draw_target(match io.err_is_terminal {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    });
+    bar
+}
+
+/// A byte of a query parameter.
+fn escape(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    }
+}
+
+fn print(report: &Value, sinks: u64, exit: Exit, io: &mut Io) -> Result<(), Stop> {
+    let done = list(report, "acknowledged").len();
+    for refused in list(report, "refused") {
+        let (name, why) = (sink(refused.get("sink").unwrap_or(&Value::Null)), text(refused, "message"));
+        let (collection, version) = (text(refused, "collection"), text(refused, "version"));
+        writeln!(io.out, "refused by {}: {collection} {version}: {}", escaped(&name), escaped(why))?;
+    }
+    for outstanding in list(report, "outstanding") {
+        let name = sink(outstanding.get("sink").unwrap_or(&Value::Null));
+        writeln!(io.out, "no answer from {}: {}", escaped(&name), text(outstanding, "collection"))?;
+    }
+    match exit {
+        Exit::Success => writeln!(io.out, "acknowledged by {}", counted(done, "sink"))?,
+        Exit::Deadline if !is(report, "isPublished") => {
+            writeln!(io.out, "`{}` was not published", escaped(text(report, "target")))?;
+        }
+        Exit::Deadline => {
+            writeln!(io.out, "acknowledged by {}, of {} in time", counted(done, "sink"), sinks.max(done as u64))?;
+        }
+        _ => writeln!(io.out, "acknowledged by {}", counted(done, "sink"))?,
+    }
+    Ok(())
+}

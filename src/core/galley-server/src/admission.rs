@@ -1,0 +1,168 @@
+//! The admission webhook: whether an API server may accept a resource. Spec: galley.md, 19.
+//!
+//! | module | subject |
+//! | --- | --- |
+//! | [`settings`] | the settings and their errors |
+//! | `review` | what arrives and what is answered: `AdmissionReview` of `v1` and `v1beta1` |
+//! | `checks` | the checks of the endpoints, which give a verdict |
+//! | `deep` | the checks of the policy engine, with the resources that are published |
+//! | `tally` | counts of verdicts |
+//! | [`reconcile`] | keeps the webhook configuration of the cluster as it should be |
+//!
+//! A review never waits for a cluster, a source or a sink, and changes nothing.
+
+mod checks;
+mod deep;
+pub mod reconcile;
+mod review;
+pub mod settings;
+mod tally;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use http::{HeaderMap, StatusCode, header};
+
+use mixer_base::metrics::Metrics;
+use mixer_engine::snapshot::SnapshotOptions;
+use mixer_mcp::Snapshot;
+use mixer_net::http::{Places, answer};
+
+use checks::{Checks, Endpoint};
+use review::{Review, Verdict};
+pub use settings::{Depth, ValidationOptions};
+pub use tally::Tally;
+
+/// Largest body of a review, in bytes: twice the largest object of an API server, and its envelope.
+const MAX_BODY: usize = 8 << 20;
+/// Reviews that are looked at at the same time; others wait.
+const MAX_REVIEWS: usize = 4;
+/// Content type of errors.
+const PLAIN: &str = "text/plain; charset=utf-8";
+/// Content type of a review. compat(1.3): Galley answers as `text/plain`.
+const JSON: &str = "application/json";
+
+/// The published snapshot of policy resources.
+pub type PublishedPolicy = Arc<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
+
+/// The webhook.
+pub struct Admission {
+    checks: Checks,
+    tally: Tally,
+    places: Places,
+}
+
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission").finish_non_exhaustive()
+    }
+}
+
+impl Admission {
+    /// A webhook that knows the kinds of these settings of the policy engine. `published` has the resources to which those under review may
+    /// refer, for [`Depth::Deep`].
+    pub fn new(
+        policy: SnapshotOptions,
+        depth: Depth,
+        published: PublishedPolicy,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            checks: Checks::new(policy, depth, published),
+            tally: Tally::new(metrics),
+            places: Places::new(MAX_REVIEWS),
+        })
+    }
+
+    /// The counts of verdicts.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The paths of Galley 1.3 and 1.5. Every method is accepted.
+    pub fn routes(self: Arc<Self>) -> Router {
+        let at = |endpoint: Endpoint| {
+            let admission = Arc::clone(&self);
+            any(async move |request: Request| admission.review(endpoint, request).await)
+        };
+        let ready = || any(async || StatusCode::OK);
+        Router::new()
+            .route("/admitpilot", at(Endpoint::Pilot))
+            .route("/admitmixer", at(Endpoint::Mixer))
+            .route("/validate", at(Endpoint::Any))
+            .route("/ready", ready())
+            .route("/httpsReady", ready())
+    }
+
+    async fn review(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
+        let (head, body) = request.into_parts();
+        let body = match read(body).await {
+            Ok(body) => body,
+            Err(status) => {
+                self.tally.refused_request(status);
+                return answer(status, PLAIN, "the body is too large, or did not arrive\n");
+            }
+        };
+        if let Some((status, text)) = unusable(&head.headers, &body) {
+            self.tally.refused_request(status);
+            return answer(status, PLAIN, text);
+        }
+        let this = Arc::clone(&self);
+        // Off the thread that serves every endpoint: a resource may be large.
+        match self.places.run(move || this.decide(endpoint, &body)).await {
+            Ok(text) => answer(StatusCode::OK, JSON, text),
+            Err(error) => match error.try_into_panic() {
+                // Counted and answered by the endpoint.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            },
+        }
+    }
+
+    fn decide(&self, endpoint: Endpoint, body: &[u8]) -> String {
+        let review = match Review::read(body) {
+            Ok(review) => review,
+            Err(problem) => return Review::default().answer(&Verdict::undecodable(&problem)),
+        };
+        let Some(request) = &review.request else {
+            return review.answer(&Verdict::undecodable("no request"));
+        };
+        let verdict = self.checks.verdict(endpoint, request);
+        self.tally.count(request, &verdict);
+        if !verdict.allowed {
+            tracing::info!(
+                kind = request.kind.kind,
+                namespace = request.namespace,
+                "refused: {}",
+                verdict.message
+            );
+        }
+        review.answer(&verdict)
+    }
+}
+
+/// compat(1.3): the answer to a request that is no review; pinned by the case adm-http.
+fn unusable(headers: &HeaderMap, body: &[u8]) -> Option<(StatusCode, &'static str)> {
+    if body.is_empty() {
+        return Some((StatusCode::BAD_REQUEST, "no body found\n"));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let is_json = kind == Some(b"application/json");
+    (!is_json)
+        .then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid Content-Type, want `application/json`\n"))
+}
+
+async fn read(body: Body) -> Result<bytes::Bytes, StatusCode> {
+    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
+        let is_long =
+            std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
+        if is_long { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST }
+    })
+}
+
+#[cfg(test)]
+mod tests;

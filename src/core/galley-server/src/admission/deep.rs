@@ -1,0 +1,146 @@
+//! The checks of the policy engine: what `mixer validate` says about one more resource beside those that are published.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use mixer_base::shared_map::SharedMap;
+use mixer_config::store::{StoreContents, read_document};
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource, ResourceKey, Severity};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls, structure};
+use mixer_mcp::{Resource, Snapshot};
+
+/// Problems of references: what they name may arrive later.
+const OF_REFERENCES: [&str; 2] = ["handler-unknown", "instance-unknown"];
+
+/// Checks resources in the light of those that are published.
+pub(super) struct Deep(Mutex<State>);
+
+/// The resources that were published, and a builder that has built them: one more costs one more.
+struct State {
+    options: SnapshotOptions,
+    builder: SnapshotBuilder,
+    /// By collection: its version, and its resources by full name.
+    collections: HashMap<Arc<str>, Known>,
+    resources: SharedMap<Arc<RawResource>>,
+}
+
+#[derive(Default)]
+struct Known {
+    version: Arc<str>,
+    resources: HashMap<Box<str>, (Arc<Resource>, Option<ResourceKey>)>,
+}
+
+impl Deep {
+    pub(super) fn new(options: SnapshotOptions) -> Self {
+        let builder = SnapshotBuilder::new(options.clone());
+        let state =
+            State { options, builder, collections: HashMap::new(), resources: SharedMap::default() };
+        Self(Mutex::new(state))
+    }
+
+    /// The problems of a resource, given as the text of its object. `namespace` is that of the request.
+    pub(super) fn check(
+        &self,
+        published: Option<Arc<Snapshot>>,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Vec<Diagnostic> {
+        let mut state = self.0.lock();
+        if let Some(snapshot) = published {
+            state.follow(&snapshot);
+        }
+        let Some(resource) = document(text, namespace) else {
+            let text = "the object has no name, or a part of it is not what it has to be";
+            return vec![Diagnostic::error("document-identity", FieldPath::root(), text)];
+        };
+        state.problems(resource)
+    }
+}
+
+impl State {
+    /// Takes over what was published since. Cost: a step for every resource of the collections that changed.
+    fn follow(&mut self, snapshot: &Snapshot) {
+        for collection in snapshot.collections() {
+            let Some(kind) = mixer_schema::by_collection(collection.name()) else { continue };
+            if structure(kind.kind, None, &self.options).is_none() {
+                continue;
+            }
+            let known = self.collections.entry(Arc::clone(collection.name())).or_default();
+            if known.version == *collection.version() {
+                continue;
+            }
+            known.version = Arc::clone(collection.version());
+            let mut before = std::mem::take(&mut known.resources);
+            for resource in collection.content().iter() {
+                let old = before.remove(&resource.name);
+                if let Some((same, key)) = old.filter(|(old, _)| Arc::ptr_eq(old, resource)) {
+                    known.resources.insert(resource.name.clone(), (same, key));
+                    continue;
+                }
+                let raw = raw(kind, resource);
+                let key = raw.as_ref().map(|raw| raw.key.clone());
+                if let Some(raw) = raw {
+                    self.resources.put(raw);
+                }
+                known.resources.insert(resource.name.clone(), (Arc::clone(resource), key));
+            }
+            for (_, key) in before.into_values() {
+                if let Some(key) = key {
+                    self.resources.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn problems(&mut self, resource: Arc<RawResource>) -> Vec<Diagnostic> {
+        let name = resource.key.to_string();
+        let mut resources = self.resources.clone();
+        resources.put(resource);
+        let contents = StoreContents { resources, ..StoreContents::default() };
+        let snapshot = self.builder.build(&contents);
+        let mut problems = snapshot.diagnostics.clone();
+        problems.extend(check_params(&snapshot));
+        problems.extend(pitfalls(&snapshot));
+        problems.retain(|problem| problem.resource == name);
+        for problem in &mut problems {
+            if OF_REFERENCES.contains(&problem.code) {
+                problem.severity = Severity::Warning;
+            }
+        }
+        problems
+    }
+}
+
+/// A published resource as a document.
+fn raw(kind: &mixer_schema::Kind, resource: &Resource) -> Option<Arc<RawResource>> {
+    let (namespace, name) = resource.namespace_and_name();
+    let spec = mixer_schema::to_json(&resource.type_url, &resource.body).ok()?;
+    let text = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": { "name": name, "namespace": namespace, "annotations": resource.annotations },
+        "spec": spec,
+    });
+    document(&text.to_string(), None)
+}
+
+/// The resource of an object.
+fn document(text: &str, namespace: Option<&str>) -> Option<Arc<RawResource>> {
+    let mut object: serde_json::Value = serde_json::from_str(text).ok()?;
+    if let (Some(namespace), Some(metadata)) =
+        (namespace, object.get_mut("metadata").and_then(serde_json::Value::as_object_mut))
+    {
+        // The API server fills it in.
+        metadata.entry("namespace").or_insert_with(|| json!(namespace));
+    }
+    if object.get("spec").is_some_and(serde_json::Value::is_null)
+        && let Some(object) = object.as_object_mut()
+    {
+        object.remove("spec");
+    }
+    let text: Arc<str> = object.to_string().into();
+    read_document(Origin { file: "admission".into(), text, first_line: 1 })
+}

@@ -1,0 +1,160 @@
+//! The component *processing*: the pipeline, and the port on which sinks are served.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use mixer_base::task::Task;
+use mixer_galley::Galley;
+use mixer_mcp::{CallOut, ClientAuth, ClientOptions, Server, ServerOptions, Services, SourceOptions};
+use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
+
+use super::{Start, collect, sources};
+use crate::options::{ServingOptions, SinkAuth};
+
+impl Start<'_> {
+    /// Spec: galley.md, 2.
+    pub(super) async fn start_processing(&mut self) -> Result<Arc<Galley>, String> {
+        let options = self.options;
+        let served = self.emitters("server", "uninitialized");
+        let synced = self.readiness.emitter("sync", "not everything was published yet");
+        let sources = sources::sources(options)?;
+        let collections = options.processing.served_collections().into_iter().map(Arc::from).collect();
+        let source = mixer_mcp::Source::new(
+            Arc::clone(self.publications.cache()),
+            source_options(&options.serving, collections)?,
+            &self.metrics,
+        );
+        let call_outs = call_outs(&options.serving)?;
+        let server = Server::bind(
+            server_options(&options.serving)?,
+            Services { source: Some(Arc::clone(&source)), ..Services::default() },
+        );
+        let server = server.map_err(|error| error.to_string())?;
+        self.bound.sinks = server.local_address();
+        let publications = Arc::clone(&self.publications) as Arc<dyn mixer_galley::Distributor>;
+        let handle = tokio::runtime::Handle::current();
+        let galley = Galley::start(options.processing.clone(), sources, publications, &handle);
+        let galley = Arc::new(galley.map_err(|error| error.to_string())?);
+        let stopped = Arc::clone(&galley);
+        self.components.started((), "pipeline", async move |_| {
+            stopped.stop().await;
+            true
+        });
+        let collector = collect::PipelineCollector::new(&galley, options.metric_per_resource);
+        self.components.collects((), "counts of the pipeline", &self.metrics, collector);
+        self.serve_sinks(server);
+        for sink in call_outs {
+            self.call_out(CallOut::new(Arc::clone(&source), sink));
+        }
+        served.iter().for_each(|emitter| emitter.set(Ok(())));
+        self.watch_sync(&galley, synced);
+        Ok(galley)
+    }
+
+    fn serve_sinks(&mut self, server: Server) {
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        // It owns its socket, so that it is not restarted; its connections are supervised by themselves.
+        let serving = mixer_base::task::Group::new("port of sinks").spawn(server.serve(until));
+        self.components.started((), "port of sinks", async move |_| {
+            stop.cancel();
+            serving.await.is_ok()
+        });
+    }
+
+    fn call_out(&mut self, call_out: CallOut) {
+        let (stop, call_out) = (CancellationToken::new(), Arc::new(call_out));
+        let until = stop.clone();
+        let run = move || {
+            let (call_out, until) = (Arc::clone(&call_out), until.clone());
+            async move { call_out.run(until).await }
+        };
+        let task = Task::restarted("call to a sink").spawn(stop.clone(), run);
+        self.components.started((), "call to a sink", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Becomes ready with the first complete publication.
+    fn watch_sync(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
+        let (stop, galley) = (CancellationToken::new(), Arc::clone(galley));
+        let until = stop.clone();
+        let watch = move || {
+            let (galley, until, synced) = (Arc::clone(&galley), until.clone(), synced.clone());
+            async move {
+                let sync = async {
+                    galley.synced().await;
+                    synced.set(Ok(()));
+                    tracing::info!("every collection was published");
+                    std::future::pending::<()>().await;
+                };
+                tokio::select! {
+                    () = until.cancelled() => {}
+                    () = sync => {}
+                }
+            }
+        };
+        let task = Task::restarted("first sync").spawn(stop.clone(), watch);
+        self.components.started((), "first sync", async move |_: Duration| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+}
+
+fn source_options(serving: &ServingOptions, collections: Vec<Arc<str>>) -> Result<SourceOptions, String> {
+    Ok(SourceOptions {
+        incremental: serving.incremental,
+        metadata: serving.metadata()?,
+        streams: serving.stream_rate.clone(),
+        requests: serving.request_rate.clone(),
+        max_request: serving.max_message,
+        ..SourceOptions::new(collections)
+    })
+}
+
+fn server_options(serving: &ServingOptions) -> Result<ServerOptions, String> {
+    let tls = (!serving.is_insecure).then(|| ServerTlsOptions {
+        cert_file: serving.cert_file.clone(),
+        key_file: serving.key_file.clone(),
+        client_ca_file: serving.ca_file.clone(),
+        ..ServerTlsOptions::default()
+    });
+    let access_list = (!serving.is_insecure).then(|| serving.access_list.clone());
+    Ok(ServerOptions {
+        tls,
+        access_list: access_list.filter(|path| !path.as_os_str().is_empty()),
+        max_streams: serving.max_streams,
+        ..ServerOptions::new(serving.listen_address()?)
+    })
+}
+
+fn call_outs(serving: &ServingOptions) -> Result<Vec<ClientOptions>, String> {
+    if serving.sinks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let metadata = serving.metadata()?;
+    let tls = |mut options: ClientTlsOptions| {
+        options.ca_file = serving.ca_file.clone();
+        options
+    };
+    let auth = match serving.auth()? {
+        SinkAuth::None => ClientAuth::None,
+        SinkAuth::Google => ClientAuth::Google,
+        SinkAuth::Tls => ClientAuth::Tls(tls(ClientTlsOptions::default())),
+        SinkAuth::MutualTls => ClientAuth::Tls(tls(ClientTlsOptions {
+            cert_file: serving.cert_file.clone(),
+            key_file: serving.key_file.clone(),
+            ..ClientTlsOptions::default()
+        })),
+    };
+    let call = |address: &String| ClientOptions {
+        auth: auth.clone(),
+        metadata: metadata.clone(),
+        ..ClientOptions::new(address)
+    };
+    Ok(serving.sinks.iter().map(call).collect())
+}

@@ -1,0 +1,232 @@
+//! Settings of the process as plain data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mixer_base::log::LogOptions;
+use mixer_introspect::IntrospectionOptions;
+use mixer_mcp::Rate;
+use mixer_net::address::ListenAddress;
+
+use crate::admission::ValidationOptions;
+
+/// All settings. [`Default`] has those of Galley 1.3.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// Whether configuration is read and served.
+    pub serves: bool,
+    /// Of the pipeline.
+    pub processing: mixer_galley::Options,
+    /// A directory or file of resources; empty: a cluster.
+    pub config_path: PathBuf,
+    /// Whether changes of files are noticed.
+    pub watches_files: bool,
+    /// The mesh configuration; empty: the defaults.
+    pub mesh_file: PathBuf,
+    /// The cluster; empty: the one in which this process runs.
+    pub kubeconfig: PathBuf,
+    /// How often the objects of a cluster are all delivered again; zero: never.
+    pub resync: Duration,
+    /// Whether kinds that the cluster does not have are no error.
+    pub skips_ready_check: bool,
+    /// The port of sinks.
+    pub serving: ServingOptions,
+    /// The webhook.
+    pub validation: ValidationOptions,
+    /// ControlZ.
+    pub introspection: IntrospectionOptions,
+    /// HTTP port of metrics and version, on all interfaces.
+    pub monitoring_port: u16,
+    /// HTTP port of profiles on all interfaces, if they are served.
+    pub pprof_port: Option<u16>,
+    /// Fresh while the process works.
+    pub liveness: ProbeFile,
+    /// Fresh while sinks are served what the sources have.
+    pub readiness: ProbeFile,
+    /// The log.
+    pub log: LogOptions,
+    /// Whether every resource has a metric of its own.
+    pub metric_per_resource: bool,
+    /// Time limit of the stop.
+    pub shutdown_timeout: Duration,
+}
+
+/// A probe file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProbeFile {
+    /// Empty: none.
+    pub path: PathBuf,
+    /// How old a fresh one may be.
+    pub interval: Duration,
+}
+
+impl ProbeFile {
+    /// Whether there is one.
+    pub fn is_enabled(&self) -> bool {
+        !self.path.as_os_str().is_empty() && !self.interval.is_zero()
+    }
+}
+
+/// The port of sinks, and the sinks that are called.
+#[derive(Debug, Clone)]
+pub struct ServingOptions {
+    /// `tcp://HOST:PORT`, `HOST:PORT` or `unix:///PATH`.
+    pub address: String,
+    /// Most bytes of a message of a sink.
+    pub max_message: usize,
+    /// Streams of a connection.
+    pub max_streams: u32,
+    /// Plain text, for everyone.
+    pub is_insecure: bool,
+    /// Certificate, PEM.
+    pub cert_file: PathBuf,
+    /// Its key, PEM.
+    pub key_file: PathBuf,
+    /// The roots of sinks' certificates, PEM.
+    pub ca_file: PathBuf,
+    /// The identities that may connect.
+    pub access_list: PathBuf,
+    /// Whether sinks that ask for differences get them.
+    pub incremental: bool,
+    /// Sinks that are called: `HOST:PORT`.
+    pub sinks: Vec<String>,
+    /// How both sides of such a call are authenticated.
+    pub sink_auth: String,
+    /// Headers of streams, `KEY=VALUE`.
+    pub sink_meta: Vec<String>,
+    /// New streams; beyond it they wait.
+    pub stream_rate: Rate,
+    /// Requests of a stream; beyond it they wait.
+    pub request_rate: Rate,
+}
+
+/// How both sides of a call to a sink are authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkAuth {
+    /// Plain text.
+    None,
+    /// TLS with the roots of the system and a token of Google's default credentials.
+    Google,
+    /// TLS; the sink is verified.
+    Tls,
+    /// TLS with a certificate of our own.
+    MutualTls,
+}
+
+impl Default for ServingOptions {
+    fn default() -> Self {
+        let rate = Rate { every: Duration::from_secs(1), burst: 100 };
+        Self {
+            address: "tcp://0.0.0.0:9901".to_owned(),
+            max_message: 1 << 20,
+            max_streams: 1024,
+            is_insecure: false,
+            cert_file: "/etc/certs/cert-chain.pem".into(),
+            key_file: "/etc/certs/key.pem".into(),
+            ca_file: "/etc/certs/root-cert.pem".into(),
+            access_list: "/etc/config/accesslist.yaml".into(),
+            incremental: true,
+            sinks: Vec::new(),
+            sink_auth: String::new(),
+            sink_meta: Vec::new(),
+            stream_rate: rate,
+            request_rate: rate,
+        }
+    }
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        let probe = |path: &str| ProbeFile { path: path.into(), interval: Duration::from_secs(2) };
+        Self {
+            serves: true,
+            processing: mixer_galley::Options::default(),
+            config_path: PathBuf::new(),
+            watches_files: true,
+            mesh_file: "/etc/mesh-config/mesh".into(),
+            kubeconfig: PathBuf::new(),
+            resync: Duration::ZERO,
+            skips_ready_check: false,
+            serving: ServingOptions::default(),
+            validation: ValidationOptions::default(),
+            introspection: IntrospectionOptions::default(),
+            monitoring_port: 15014,
+            pprof_port: None,
+            liveness: probe("/healthLiveness"),
+            readiness: probe("/healthReadiness"),
+            log: LogOptions::default(),
+            metric_per_resource: false,
+            shutdown_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl HostOptions {
+    /// Errors: settings with which nothing is started; the texts of Galley. Spec: galley.md, 3.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.serves && !self.validation.is_enabled {
+            return Err("Galley must be running under at least one mode: server or validation".to_owned());
+        }
+        self.validation.check().map_err(|errors| format!("Invalid validationArgs: {errors}"))
+    }
+}
+
+impl ServingOptions {
+    /// Where it listens. Errors: the address has no meaning.
+    pub fn listen_address(&self) -> Result<ListenAddress, String> {
+        ListenAddress::parse(&self.address).map_err(|error| format!("unable to listen: {error}"))
+    }
+
+    /// How sinks that are called are authenticated. Errors: an unknown name.
+    pub fn auth(&self) -> Result<SinkAuth, String> {
+        let known = [
+            ("NONE", SinkAuth::None),
+            ("GOOGLE", SinkAuth::Google),
+            ("TLS", SinkAuth::Tls),
+            ("MUTUAL_TLS", SinkAuth::MutualTls),
+        ];
+        let found = known.iter().find(|(name, _)| *name == self.sink_auth).map(|(_, auth)| *auth);
+        found.ok_or_else(|| format!("auth plugin {} not found", self.sink_auth))
+    }
+
+    /// The headers of streams. Errors: one is not `KEY=VALUE`.
+    pub fn metadata(&self) -> Result<Vec<(String, String)>, String> {
+        let pair = |text: &String| {
+            let (key, value) = text
+                .split_once('=')
+                .ok_or_else(|| format!("sinkMeta not in key=value format: {text}"))?;
+            Ok((key.to_owned(), value.to_owned()))
+        };
+        self.sink_meta.iter().map(pair).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_those_of_galley() {
+        let none = HostOptions {
+            serves: false,
+            validation: ValidationOptions { is_enabled: false, ..ValidationOptions::default() },
+            ..HostOptions::default()
+        };
+        let text = "Galley must be running under at least one mode: server or validation";
+        assert_eq!(none.check(), Err(text.to_owned()));
+        let wrong = HostOptions::default().check().unwrap_err();
+        assert!(wrong.starts_with("Invalid validationArgs: 1 error occurred:\n\t* webhookConfigFile"), "{wrong}");
+        let serving = |auth: &str, meta: &str| ServingOptions {
+            sink_auth: auth.to_owned(),
+            sink_meta: vec![meta.to_owned()],
+            ..ServingOptions::default()
+        };
+        assert_eq!(serving("", "a=b").auth(), Err("auth plugin  not found".to_owned()));
+        assert_eq!(serving("NONE", "a=b").auth(), Ok(SinkAuth::None));
+        assert_eq!(serving("", "a=b=c").metadata(), Ok(vec![("a".to_owned(), "b=c".to_owned())]));
+        assert_eq!(
+            serving("", "x").metadata(),
+            Err("sinkMeta not in key=value format: x".to_owned())
+        );
+    }
+}

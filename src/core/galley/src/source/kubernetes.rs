@@ -1,0 +1,324 @@
+//! Objects of a Kubernetes API server. Spec: galley.md, "Kubernetes source".
+//!
+//! Discovery says which kinds the server serves. Each of them has a reflector of `mixer-kube`, which lists it in pages and follows
+//! its changes. Kinds that the server does not have are synced at once, and followed as soon as their definition appears: the
+//! definitions of custom resources are watched, and discovery is repeated while kinds are missing.
+
+mod document;
+mod kind;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+
+use mixer_kube::{
+    Client, Error, Pace, PartialObject, Progress, Reflector, Resource, Selection, Store, discover,
+};
+use mixer_schema::{Kind, Origin};
+
+use super::{Emitter, Ended, Source, Stopped};
+use crate::convert::Converter;
+use crate::event::{Batch, Event};
+use crate::options::Options;
+use kind::{Objects, Outbox};
+
+/// Discovery waits so long after a definition changed: a server serves a kind some time after its definition was created.
+const AFTER_DEFINITION: Duration = Duration::from_millis(300);
+/// Discovery is repeated so often while kinds are missing.
+const REDISCOVER: Duration = Duration::from_secs(30);
+/// The pause after a discovery that failed; it doubles up to [`REDISCOVER`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a check of the kinds asks the server, and for how long at most. Those of Istio Galley.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// Health is looked at so often.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Objects of an API server.
+pub struct Kubernetes {
+    client: Client,
+    kinds: Vec<&'static Kind>,
+    converter: Converter,
+    pace: Pace,
+    /// Definitions changed, or an operator asks.
+    rediscover: Arc<Notify>,
+}
+
+/// Why the kinds that are needed are not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The server does not serve them.
+    #[error(
+        "Expected resources (CRDs) not found: [{}]: create them, or leave their kinds out with --excludedResourceKinds",
+        .0.join(" ")
+    )]
+    Missing(Vec<String>),
+    /// The server does not answer.
+    #[error("cannot ask for the resources that the API server serves: {0}")]
+    Unreachable(#[from] Error),
+}
+
+/// A kind that is followed.
+struct Followed {
+    resource: Resource,
+    progress: Arc<Progress>,
+    outbox: Arc<Outbox>,
+    tasks: [AbortHandle; 2],
+}
+
+/// The kinds that are followed, by collection, and their tasks.
+struct Following<'s> {
+    source: &'s Kubernetes,
+    out: &'s Emitter,
+    kinds: BTreeMap<&'static str, Followed>,
+    tasks: JoinSet<()>,
+}
+
+impl Kubernetes {
+    /// The kinds that these settings read, of a server.
+    pub fn new(client: Client, options: &Options) -> Arc<Self> {
+        Self::at(client, options, Pace::default())
+    }
+
+    /// [`new`](Self::new), at another pace.
+    pub fn at(client: Client, options: &Options, pace: Pace) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            kinds: options.read_kinds().collect(),
+            converter: Converter::new(options),
+            pace,
+            rediscover: Arc::default(),
+        })
+    }
+
+    /// Waits until the server serves every kind that is needed, at most a minute.
+    ///
+    /// Errors: kinds are missing for so long; a group is missing altogether; the server does not answer.
+    pub async fn check(&self) -> Result<(), CheckError> {
+        let deadline = tokio::time::Instant::now() + CHECK_LIMIT;
+        loop {
+            let (served, groups) = self.served().await?;
+            let needed = self.kinds.iter().filter(|kind| !kind.optional && kind.origin == Origin::Istio);
+            let missing: Vec<&&Kind> = needed.filter(|kind| !served.contains_key(kind.collection)).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let is_hopeless = missing.iter().any(|kind| !groups.contains(&kind.group));
+            if is_hopeless || tokio::time::Instant::now() >= deadline {
+                let name = |kind: &&&Kind| format!("{}.{}/{}", kind.plural, kind.group, kind.version);
+                return Err(CheckError::Missing(missing.iter().map(name).collect()));
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    /// How the server serves the kinds, by collection, and the groups that it has.
+    async fn served(&self) -> Result<(BTreeMap<&'static str, Resource>, Vec<&'static str>), Error> {
+        let mut wanted: Vec<&'static str> = self.kinds.iter().map(|kind| kind.group).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let (mut served, mut groups) = (BTreeMap::new(), Vec::new());
+        for group in wanted {
+            let found = discover(&self.client, group).await?;
+            if !found.is_empty() {
+                groups.push(group);
+            }
+            for kind in self.kinds.iter().filter(|kind| kind.group == group) {
+                let mut versions = found.iter().filter(|served| served.kind == kind.kind);
+                // The version that the messages are of goes before the one that the server prefers.
+                let exact = versions.clone().find(|served| served.resource.version == kind.version);
+                // An object of another version of a core kind has another shape.
+                let other = if kind.origin == Origin::Core { None } else { versions.next() };
+                if let Some(found) = exact.or(other) {
+                    served.insert(kind.collection, found.resource.clone());
+                }
+            }
+        }
+        Ok((served, groups))
+    }
+
+    async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
+        let mut following = Following { source: self, out, kinds: BTreeMap::new(), tasks: JoinSet::new() };
+        following.watch_definitions();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let wait = match self.served().await {
+                Ok((served, _)) => {
+                    pause = FIRST_PAUSE;
+                    let is_complete = served.len() == self.kinds.len();
+                    following.update(&served).await.map_err(|Stopped| Ended::Stopped)?;
+                    if is_complete { None } else { Some(REDISCOVER) }
+                }
+                Err(error) => {
+                    out.health().connected(false);
+                    out.health().failed(error.to_string());
+                    let wait = pause;
+                    pause = (pause * 2).min(REDISCOVER);
+                    Some(wait)
+                }
+            };
+            let next = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.rediscover.notified() => tokio::time::sleep(AFTER_DEFINITION).await,
+                () = next => {}
+                ended = following.tend() => return Err(ended),
+            }
+        }
+    }
+}
+
+impl Following<'_> {
+    /// Has discovery repeated when definitions of custom resources change.
+    fn watch_definitions(&mut self) {
+        let (client, pace) = (self.source.client.clone(), self.source.pace);
+        let changed = Arc::clone(&self.source.rediscover);
+        self.tasks.spawn(async move {
+            let group = "apiextensions.k8s.io";
+            let versions = loop {
+                match discover(&client, group).await {
+                    Ok(versions) => break versions,
+                    Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
+                }
+            };
+            let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
+            // Without permission to watch them, discovery is repeated while kinds are missing.
+            let Some(definitions) = definitions else { return };
+            let selection = Selection::of(definitions.resource).metadata_only();
+            Reflector::new(client, selection, Definitions { changed }).at(pace).run().await;
+        });
+    }
+
+    /// Follows what is served, and no more what is not.
+    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Stopped> {
+        let kinds = &self.source.kinds;
+        let mut synced = Batch::new();
+        for kind in kinds {
+            let followed = self.kinds.get(kind.collection).map(|followed| &followed.resource);
+            let resource = served.get(kind.collection);
+            if followed == resource && followed.is_some() {
+                continue;
+            }
+            if let Some(old) = self.kinds.remove(kind.collection) {
+                old.tasks.iter().for_each(AbortHandle::abort);
+                let deletions = old.outbox.forget(kind.collection);
+                self.out.send(deletions).await?;
+            }
+            match resource {
+                Some(resource) => {
+                    let followed = self.start(kind, resource.clone());
+                    self.kinds.insert(kind.collection, followed);
+                }
+                None => synced.push(Event::full_sync(kind.collection)),
+            }
+        }
+        self.out.send(synced).await
+    }
+
+    fn start(&mut self, kind: &'static Kind, resource: Resource) -> Followed {
+        let outbox = Arc::new(Outbox::default());
+        let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
+        let selection = Selection::of(resource.clone());
+        let mut reflector = Reflector::new(self.source.client.clone(), selection, objects).at(self.source.pace);
+        let progress = reflector.progress();
+        let reflect = self.tasks.spawn(async move {
+            reflector.run().await;
+        });
+        let (out, waiting) = (self.out.clone(), Arc::clone(&outbox));
+        let deliver = self.tasks.spawn(async move {
+            loop {
+                waiting.arrived.notified().await;
+                let batch = waiting.take(kind.collection);
+                if !batch.is_empty() && out.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Followed { resource, progress, outbox, tasks: [reflect, deliver] }
+    }
+
+    /// Tells the health, until the source was stopped, or a task failed.
+    async fn tend(&mut self) -> Ended {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+                Some(ended) = self.tasks.join_next() => {
+                    if let Some(error) = ended.err().filter(tokio::task::JoinError::is_panic) {
+                        return Ended::Failed(format!("a task failed: {error}"));
+                    }
+                    continue;
+                }
+            }
+            if self.out.is_stopped() {
+                return Ended::Stopped;
+            }
+            let trouble = self.kinds.values().find_map(|followed| followed.progress.reached().trouble.clone());
+            self.out.health().connected(trouble.is_none());
+            if let Some(trouble) = trouble {
+                self.out.health().failed(trouble.why.to_string());
+            }
+            let problems: Vec<_> = self.kinds.values().flat_map(|followed| followed.outbox.problems()).collect();
+            let skipped = self.kinds.values().map(|followed| followed.outbox.skipped()).sum();
+            self.out.health().problems(skipped, problems);
+        }
+    }
+}
+
+/// Definitions of custom resources: only that they changed matters.
+struct Definitions {
+    changed: Arc<Notify>,
+}
+
+impl Store for Definitions {
+    type Object = PartialObject;
+
+    fn begin(&mut self) {}
+
+    fn list(&mut self, _: PartialObject) {}
+
+    fn complete(&mut self) {}
+
+    fn apply(&mut self, _: PartialObject) {}
+
+    fn delete(&mut self, _: PartialObject) {}
+
+    fn publish(&mut self) {
+        self.changed.notify_one();
+    }
+}
+
+impl Source for Kubernetes {
+    fn name(&self) -> String {
+        format!("kubernetes {}", self.client.server())
+    }
+
+    fn collections(&self) -> Vec<&'static str> {
+        self.kinds.iter().map(|kind| kind.collection).collect()
+    }
+
+    fn run(self: Arc<Self>, out: Emitter) -> BoxFuture<'static, Ended> {
+        Box::pin(async move {
+            match self.follow(&out).await {
+                Ok(never) => match never {},
+                Err(ended) => ended,
+            }
+        })
+    }
+
+    fn reload(&self) {
+        self.rediscover.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! What is distributed: resources, collections, snapshots. All of it is immutable and shared.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use mixer_base::metrics::Counter;
+use mixer_base::shared_map::{Keyed, SharedMap};
+use mixer_base::time::Timestamp;
+
+use crate::encode::{Dialect, put_removed};
+use crate::message::{self, google::protobuf};
+
+/// Versions from which differences to the current one are kept. Sinks that acknowledge have one of the last few.
+const MAX_DELTAS: usize = 8;
+/// A message above this size is more than sinks of Istio take.
+const COMPATIBLE_SIZE: usize = 4 << 20;
+
+/// One resource. Equal content has an equal version; another version means another content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// `namespace/name`, or `name` without a namespace.
+    pub name: Box<str>,
+    /// Opaque.
+    pub version: Box<str>,
+    /// When it was created, if that is known.
+    pub create_time: Option<Timestamp>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// `type.googleapis.com/MESSAGE`.
+    pub type_url: Arc<str>,
+    /// The message, encoded.
+    pub body: Bytes,
+}
+
+impl Resource {
+    /// A resource without creation time, labels and annotations.
+    pub fn new(name: &str, version: &str, type_url: impl Into<Arc<str>>, body: impl Into<Bytes>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            create_time: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            type_url: type_url.into(),
+            body: body.into(),
+        }
+    }
+
+    /// Namespace, empty without one, and name: divided at the last `/`.
+    pub fn namespace_and_name(&self) -> (&str, &str) {
+        self.name.rsplit_once('/').unwrap_or(("", &self.name))
+    }
+}
+
+impl Resource {
+    /// As a message of the protocol.
+    pub fn to_message(&self) -> message::Resource {
+        let create_time = self.create_time.map(|time| protobuf::Timestamp {
+            seconds: time.seconds,
+            nanos: i32::try_from(time.nanos).unwrap_or(0),
+        });
+        let metadata = message::Metadata {
+            name: self.name.to_string(),
+            create_time,
+            version: self.version.to_string(),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+        };
+        let body = protobuf::Any { type_url: self.type_url.to_string(), value: self.body.clone() };
+        message::Resource { metadata: Some(metadata), body: Some(body) }
+    }
+
+    /// Of a message of the protocol. The body is copied: it does not keep the message that it came with.
+    ///
+    /// Errors: the resource has no body.
+    pub fn of_message(resource: message::Resource) -> Result<Self, String> {
+        let metadata = resource.metadata.unwrap_or_default();
+        let Some(body) = resource.body else {
+            return Err(format!("resource `{}` has no body", metadata.name));
+        };
+        let create_time = metadata.create_time.map(|time| Timestamp {
+            seconds: time.seconds,
+            nanos: u32::try_from(time.nanos).unwrap_or(0).min(999_999_999),
+        });
+        Ok(Self {
+            name: metadata.name.into(),
+            version: metadata.version.into(),
+            // compat(1.3): what Go writes for none.
+            create_time: create_time.filter(|time| *time != Timestamp::YEAR_ONE),
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            type_url: body.type_url.into(),
+            body: Bytes::copy_from_slice(&body.value),
+        })
+    }
+}
+
+impl Keyed for Resource {
+    type Key = str;
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The resources of a collection by name. A clone shares them; changing one resource of a clone copies a small part.
+pub type Content = SharedMap<Arc<Resource>>;
+
+/// The content of a collection in one version, as far as it is needed to tell what has changed since.
+#[derive(Debug)]
+pub(crate) struct State {
+    name: Arc<str>,
+    version: Arc<str>,
+    content: Content,
+}
+
+/// A collection in one version, with its messages: each is encoded when the first sink needs it, and shared by all that do.
+#[derive(Debug)]
+pub struct Collection {
+    state: Arc<State>,
+    full: OnceLock<Bytes>,
+    aggregated: OnceLock<Bytes>,
+    /// By the version that a sink has.
+    deltas: Mutex<VecDeque<(Arc<State>, Arc<OnceLock<Bytes>>)>>,
+}
+
+impl Collection {
+    /// A collection. Of several resources with one name the last one counts.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        version: impl Into<Arc<str>>,
+        resources: impl IntoIterator<Item = Arc<Resource>>,
+    ) -> Arc<Self> {
+        Self::of(name, version, resources.into_iter().collect())
+    }
+
+    /// A collection with this content. Cost: independent of the number of resources; whoever edits a clone of the content of the last
+    /// version pays for the edit alone, here and where deltas are computed.
+    pub fn of(name: impl Into<Arc<str>>, version: impl Into<Arc<str>>, content: Content) -> Arc<Self> {
+        let state = Arc::new(State { name: name.into(), version: version.into(), content });
+        Arc::new(Self { state, full: OnceLock::new(), aggregated: OnceLock::new(), deltas: Mutex::default() })
+    }
+
+    /// The name under which sinks ask for it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.state.name
+    }
+
+    /// Its version; sinks that have this version are not sent the collection again.
+    pub fn version(&self) -> &Arc<str> {
+        &self.state.version
+    }
+
+    /// Its resources, by name.
+    pub fn content(&self) -> &Content {
+        &self.state.content
+    }
+
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// All resources, encoded. `encodings` counts how often that was done.
+    pub(crate) fn full(&self, dialect: Dialect, encodings: &Counter) -> Bytes {
+        let cell = match dialect {
+            Dialect::Resources => &self.full,
+            Dialect::Aggregated => &self.aggregated,
+        };
+        let bytes = cell.get_or_init(|| {
+            encodings.increment();
+            let bytes = dialect.resources_of(self.content().iter().map(|resource| &**resource)).freeze();
+            if bytes.len() > COMPATIBLE_SIZE {
+                let (collection, resources) = (&**self.name(), self.content().len());
+                tracing::warn!(
+                    collection,
+                    resources,
+                    bytes = bytes.len(),
+                    "the collection is larger than 4 MiB, the most that sinks of Istio take in one message"
+                );
+            }
+            bytes
+        });
+        bytes.clone()
+    }
+
+    /// What is new, different and gone since `before`, encoded. Cost: a step for each part that both versions share, and the changes; once
+    /// for all sinks that have that version.
+    pub(crate) fn delta(&self, before: &Arc<State>, encodings: &Counter) -> Bytes {
+        let cell = {
+            let mut deltas = self.deltas.lock();
+            match deltas.iter().find(|(from, _)| Arc::ptr_eq(from, before)) {
+                Some((_, cell)) => Arc::clone(cell),
+                None => {
+                    let cell = Arc::<OnceLock<Bytes>>::default();
+                    deltas.truncate(MAX_DELTAS - 1);
+                    deltas.push_front((Arc::clone(before), Arc::clone(&cell)));
+                    cell
+                }
+            }
+        };
+        let bytes = cell.get_or_init(|| {
+            encodings.increment();
+            let changes = before.content.changes(self.content(), |old, new| old.version == new.version);
+            let new = changes.iter().filter_map(|(_, new)| new.map(|new| &**new));
+            let mut bytes = Dialect::Resources.resources_of(new);
+            let gone = changes.iter().filter(|(_, new)| new.is_none()).filter_map(|(old, _)| *old);
+            put_removed(&mut bytes, gone.map(|old| &*old.name));
+            bytes.freeze()
+        });
+        bytes.clone()
+    }
+
+    /// As [`delta`](Self::delta), since a state of which only names and versions are known. Cost: that of a look at every resource.
+    pub(crate) fn delta_from_versions(
+        &self,
+        before: &BTreeMap<String, String>,
+        encodings: &Counter,
+    ) -> Bytes {
+        encodings.increment();
+        let is_new = |new: &&Resource| before.get(&*new.name).is_none_or(|old| **old != *new.version);
+        let resources = self.content().iter().map(|resource| &**resource);
+        let mut bytes = Dialect::Resources.resources_of(resources.filter(is_new));
+        put_removed(
+            &mut bytes,
+            before.keys().map(String::as_str).filter(|name| !self.content().contains_key(name)),
+        );
+        bytes.freeze()
+    }
+}
+
+/// The collections of a group at one time. Collections that did not change are shared with the snapshot before.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    collections: BTreeMap<Arc<str>, Arc<Collection>>,
+}
+
+impl Snapshot {
+    /// A snapshot of these collections. Of several with one name the last one counts.
+    pub fn of(collections: impl IntoIterator<Item = Arc<Collection>>) -> Self {
+        let collections =
+            collections.into_iter().map(|collection| (Arc::clone(collection.name()), collection));
+        Self { collections: collections.collect() }
+    }
+
+    /// This snapshot with another version of a collection. Cost: one step a collection.
+    #[must_use]
+    pub fn with(&self, collection: Arc<Collection>) -> Self {
+        let mut collections = self.collections.clone();
+        collections.insert(Arc::clone(collection.name()), collection);
+        Self { collections }
+    }
+
+    /// A collection; `None` if it is not part of the snapshot: sinks see it empty, in version "".
+    pub fn get(&self, collection: &str) -> Option<&Arc<Collection>> {
+        self.collections.get(collection)
+    }
+
+    /// All collections, by name.
+    pub fn collections(&self) -> impl Iterator<Item = &Arc<Collection>> {
+        self.collections.values()
+    }
+}
