@@ -240,6 +240,14 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/server/src/start/configuration.rs",
         "the first configuration: the start awaits the task; a panic is that of the start",
     ),
+    (
+        "src/core/galley/src/source/kubernetes.rs",
+        "reflectors of a supervised source: a JoinSet that ends with it; a panic ends the source, which starts again",
+    ),
+    (
+        "src/core/stores/src/k8s/follow.rs",
+        "reflectors of a supervised task: a JoinSet that ends with it; a panic is that of the task",
+    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 

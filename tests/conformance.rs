@@ -22,8 +22,12 @@ mod cli;
 mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
+#[path = "conformance/galley.rs"]
+mod galley;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
+#[path = "conformance/sink.rs"]
+mod sink;
 #[cfg(test)]
 #[path = "support/support.rs"]
 mod support;
@@ -48,6 +52,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
+    ("galley", &[galley::run, sink::run]),
 ];
 
 /// Maximum length of a failure, in characters.

@@ -17,6 +17,8 @@ mod answers;
 mod certificates;
 #[path = "server/clouds.rs"]
 mod clouds;
+#[path = "server/cluster.rs"]
+mod cluster;
 #[path = "server/doctor.rs"]
 mod doctor;
 #[path = "server/fifos.rs"]
@@ -39,6 +41,8 @@ mod lifecycle;
 mod lists;
 #[path = "server/log.rs"]
 mod log;
+#[path = "server/mcp.rs"]
+mod mcp;
 #[path = "server/on_config_error.rs"]
 mod on_config_error;
 #[path = "server/otlp.rs"]

@@ -28,7 +28,8 @@ enum CrdCommand {
 struct CrdFlags {
     /// API version of the definitions: v1beta1 or v1.
     ///
-    /// v1beta1 is the output of Istio; Kubernetes 1.22 and later accept v1 only.
+    /// v1beta1 is the output of Istio 1.0; Kubernetes 1.22 and later accept v1 only, which has the kinds `handler`, `instance`,
+    /// `template`, `adapter` and those of Envoy's services as well.
     #[arg(long, default_value = "v1beta1", value_parser = ["v1beta1", "v1"], value_name = "VERSION")]
     api_version: String,
 }
@@ -67,7 +68,11 @@ struct CustomResource {
 /// Prints one definition per kind.
 pub(crate) fn run(args: &CrdArgs, io: &mut Io) -> Outcome {
     let (flags, kinds) = match &args.which {
-        CrdCommand::All(flags) => (flags, core().chain(adapters()).chain(instances()).collect::<Vec<_>>()),
+        CrdCommand::All(flags) => {
+            let newer = if flags.api_version == "v1" { &NEWER[..] } else { &[] };
+            let newer = newer.iter().copied().map(core_kind);
+            (flags, core().chain(newer).chain(adapters()).chain(instances()).collect::<Vec<_>>())
+        }
         CrdCommand::Adapter(flags) => (flags, adapters().collect()),
         CrdCommand::Instance(flags) => (flags, instances().collect()),
     };
@@ -78,12 +83,17 @@ pub(crate) fn run(args: &CrdArgs, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// Kinds of every configuration that the output of Istio 1.0 does not have.
+// compat(1.0): v1beta1 has the kinds of that release.
+const NEWER: [&str; 7] =
+    ["adapter", "attributemapping", "envoybridge", "handler", "instance", "ratelimit", "template"];
+
 fn core() -> impl Iterator<Item = CustomResource> {
-    ["rule", "attributemanifest"].into_iter().map(|name| CustomResource {
-        name,
-        package: "istio.io.mixer",
-        role: "core",
-    })
+    ["rule", "attributemanifest"].into_iter().map(core_kind)
+}
+
+fn core_kind(name: &'static str) -> CustomResource {
+    CustomResource { name, package: "istio.io.mixer", role: "core" }
 }
 
 fn adapters() -> impl Iterator<Item = CustomResource> {
@@ -140,6 +150,8 @@ fn v1(kind: &CustomResource) -> String {
   - name: v1alpha2
     served: true
     storage: true
+    subresources:
+      status: {}
     schema:
       openAPIV3Schema:
         type: object
@@ -168,7 +180,7 @@ mod tests {
 
     #[test]
     fn both_versions_are_yaml_documents() {
-        for kind in core().chain(adapters()).chain(instances()) {
+        for kind in core().chain(NEWER.into_iter().map(core_kind)).chain(adapters()).chain(instances()) {
             for text in [v1beta1(&kind), v1(&kind)] {
                 let document: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
                 assert_eq!(document["spec"]["names"]["kind"], kind.name);

@@ -147,7 +147,7 @@ pub(super) fn store_hint(url: &str) -> String {
         !url.contains("://") && (url.starts_with(['/', '.', '~']) || std::path::Path::new(url).exists());
     match is_path {
         true => format!("did you mean `fs://{url}`?"),
-        false => "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample"
+        false => "use fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample"
             .to_owned(),
     }
 }

@@ -9,7 +9,7 @@ mod asked;
 #[path = "kube_api/server.rs"]
 pub(crate) mod server;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,12 +27,31 @@ use asked::Asked;
 pub(crate) const TOKEN: &str = "token-of-the-test";
 
 /// Kind, path and API version of what it keeps.
-const KINDS: [(&str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str); 16] = [
     ("Pod", "pods", "v1"),
     ("ReplicationController", "replicationcontrollers", "v1"),
     ("Secret", "secrets", "v1"),
     ("ReplicaSet", "replicasets", "apps/v1"),
+    ("adapter", "adapters", CONFIG),
+    ("attributemanifest", "attributemanifests", CONFIG),
+    ("denier", "deniers", CONFIG),
+    ("handler", "handlers", CONFIG),
+    ("instance", "instances", CONFIG),
+    ("rule", "rules", CONFIG),
+    ("template", "templates", CONFIG),
+    ("ServiceRole", "serviceroles", "rbac.istio.io/v1alpha1"),
+    ("Gateway", "gateways", "networking.istio.io/v1alpha3"),
+    ("Service", "services", "v1"),
+    ("Endpoints", "endpoints", "v1"),
+    ("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io/v1"),
 ];
+
+/// The group of Mixer's kinds.
+const CONFIG: &str = "config.istio.io/v1alpha2";
+
+/// The kinds of custom resources that every configuration of Mixer has.
+pub(crate) const CRITICAL: [&str; 6] =
+    ["adapters", "attributemanifests", "handlers", "instances", "rules", "templates"];
 
 /// Changes that a watch can begin before.
 const HISTORY: usize = 10_000;
@@ -80,6 +99,8 @@ struct State {
     /// The objects of lists that go on, by version.
     lists: BTreeMap<u64, BTreeMap<Key, Arc<Value>>>,
     fault: Option<Fault>,
+    /// The kinds of custom resources that are defined, by plural.
+    defined: BTreeSet<&'static str>,
     /// Method and URL of every request.
     requests: Vec<String>,
     bookmarks: u64,
@@ -155,6 +176,27 @@ impl KubeApi {
     /// A kubeconfig with its token, which needs no file.
     pub(crate) fn kubeconfig(&self) -> String {
         kubeconfig(&self.url(), &format!("token: {TOKEN}"))
+    }
+
+    /// Defines kinds of custom resources, by plural.
+    pub(crate) fn define(&self, plurals: impl IntoIterator<Item = &'static str>) {
+        self.shared.state().defined.extend(plurals);
+    }
+
+    /// Removes the definition of a kind, with its objects.
+    pub(crate) fn undefine(&self, plural: &'static str) {
+        let mut state = self.shared.state();
+        state.defined.remove(plural);
+        let keys: Vec<Key> = state.objects.keys().filter(|key| key.0 == plural).cloned().collect();
+        keys.iter().for_each(|key| drop(delete(&mut state, key)));
+        drop(state);
+        self.disconnect();
+    }
+
+    /// An object.
+    pub(crate) fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Option<Value> {
+        let key = (plural, namespace.to_owned(), name.to_owned());
+        self.shared.state().objects.get(&key).map(|object| Value::clone(object))
     }
 
     /// Makes or replaces an object of a known kind.
@@ -303,7 +345,12 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
             "an error on the server has prevented the request from succeeding",
         );
     }
-    let Some(asked) = Asked::of(&request) else {
+    let defined = shared.state().defined.clone();
+    if let Some(found) = discovery(request.uri().path(), &defined) {
+        return answer(&found, None);
+    }
+    let is_defined = |asked: &Asked| !is_custom(asked.kind.2) || defined.contains(asked.kind.1);
+    let Some(asked) = Asked::of(&request).filter(is_defined) else {
         return failure(404, "NotFound", "the server could not find the requested resource");
     };
     let (plural, user) = (asked.kind.1, "system:anonymous");
@@ -363,6 +410,31 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
     };
     shared.changed.send_replace(());
     answered.unwrap_or_else(|refusal| *refusal)
+}
+
+fn is_custom(version: &str) -> bool {
+    version.contains(".istio.io/")
+}
+
+/// An API group, or the kinds of a version of one; `None` if something else is asked for, or it is not served.
+fn discovery(path: &str, defined: &BTreeSet<&'static str>) -> Option<Value> {
+    let asked = path.strip_prefix("/apis/").or_else(|| path.strip_prefix("/api/"))?;
+    let served = KINDS.iter().filter(|kind| !is_custom(kind.2) || defined.contains(kind.1));
+    let of_group = |kind: &&(&str, &str, &str)| kind.2.split('/').next() == asked.split('/').next();
+    let mut kinds = served.filter(of_group).peekable();
+    let group_version = kinds.peek()?.2;
+    // The core has no group.
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    if asked == group {
+        let version = json!({"groupVersion": group_version, "version": version});
+        return Some(json!({
+            "kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": [version], "preferredVersion": version,
+        }));
+    }
+    let resource = |kind: &(&str, &str, &str)| json!({"name": kind.1, "kind": kind.0, "namespaced": true});
+    let resources: Vec<Value> = kinds.map(resource).collect();
+    let list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    (asked == group_version).then_some(list)
 }
 
 /// An answer, or a refusal.

@@ -19,6 +19,7 @@ mod http;
 pub(crate) mod http2;
 pub(crate) mod kube_api;
 pub(crate) mod lost_time;
+pub(crate) mod mcp_source;
 pub(crate) mod msgpack;
 pub(crate) mod policy;
 mod ports;

@@ -145,6 +145,8 @@ impl ServerArgs {
             allow_empty_config: store.empty.allow_empty_config,
             hides_accepted_by_istio: defaults.hides_accepted_by_istio,
             config_cache: store.config_cache.clone(),
+            config_write_status: store.config_write_status,
+            mcp_max_message_size: store.mcp_max_message_size,
             cert_file: store.cert_file.clone(),
             key_file: store.key_file.clone(),
             ca_cert_file: store.ca_cert_file.clone(),

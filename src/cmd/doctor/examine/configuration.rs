@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{fail, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
@@ -11,7 +12,7 @@ use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
-use mixer_config::store::{self, StoreContents, WhenLost};
+use mixer_config::store::{self, StoreContents};
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError,
@@ -21,23 +22,24 @@ use mixer_engine::snapshot::{SnapshotBuilder, check_params, pitfalls};
 use mixer_server::ServerOptions;
 
 const CACHE: &str = "config cache";
+/// How long it is waited for a server that has the configuration.
+const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// The store and its content, and the cache if there is one.
 pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
-    let opened = match store::open_with(url, WhenLost::Keep) {
-        Ok(opened) => opened,
+    let contents = match mixer_server::read_store(options, READ_LIMIT) {
+        Ok(contents) => contents,
         Err(store::StoreError::Unknown { url }) => {
             return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];
         }
         Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
     };
-    let contents = opened.load();
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
     let (cached, cache) = match uses_cache {
         true => {
-            let identity = CacheIdentity::new(opened.url(), &options.snapshot_options());
+            let identity = CacheIdentity::new(url, &options.snapshot_options());
             let (cached, finding) = examine_cache(&options.config_cache, &identity);
             (cached, Some(finding))
         }

@@ -10,9 +10,11 @@ use mixer_attribute::SignedDuration;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct StoreFlags {
-    /// Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample.
+    /// Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample.
     ///
-    /// Default of `mixer server`: its embedded sample configuration. Example: fs:///etc/mixer
+    /// k8s:// without a file is the cluster that the server runs in. With mcp+listen:// a source connects to the server; mcps:// and
+    /// mcps+listen:// have TLS with certificates on both sides. Default of `mixer server`: its embedded sample configuration.
+    /// Example: fs:///etc/mixer
     #[arg(long, alias = "configStoreURL", default_value = "", hide_default_value = true, value_name = "URL")]
     pub(crate) config_store_url: String,
     /// Namespace of mesh-wide rules.
@@ -45,6 +47,17 @@ pub(crate) struct StoreFlags {
     /// What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration.
     #[arg(long, default_value = "keep", value_parser = ["keep", "drop"], value_name = "POLICY")]
     pub(crate) config_loss: String,
+    /// Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status.
+    ///
+    /// Only with k8s://; needs permission to patch them.
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(crate) config_write_status: bool,
+    /// Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB.
+    #[arg(long, alias = "mcpMaxMessageSize", default_value = "67108864", value_parser = value::size, value_name = "BYTES")]
+    pub(crate) mcp_max_message_size: u64,
     /// Client certificate for mcps:// stores, PEM.
     #[arg(long, alias = "certFile", value_parser = value::path, default_value = "/etc/certs/cert-chain.pem", value_name = "FILE")]
     pub(crate) cert_file: PathBuf,

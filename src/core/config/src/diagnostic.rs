@@ -134,6 +134,11 @@ impl Diagnostic {
         if !self.resource.is_empty() {
             text.push_str(&format!("{}: ", self.resource));
         }
+        // An object of a server has no lines: its field says where the problem is.
+        let is_at_no_line = self.span.is_some_and(|span| span.start.line == 0);
+        if is_at_no_line && !self.field.is_root() {
+            text.push_str(&format!("{}: ", self.field));
+        }
         text.push_str(&self.one_line());
         if let Some(hint) = &self.hint {
             text.push_str(&format!(" ({})", hint.replace('\n', " ")));

@@ -23,6 +23,11 @@ impl FieldPath {
         Self::default()
     }
 
+    /// Whether it is the root.
+    pub fn is_root(&self) -> bool {
+        self.segments.is_empty()
+    }
+
     /// The segments.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments

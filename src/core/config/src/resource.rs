@@ -47,23 +47,45 @@ impl std::fmt::Display for ResourceKey {
 /// The origin of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The file as given by the user, `<embedded>/…`, or `-` for standard input.
+    /// The file as given by the user, `<embedded>/…`, `-` for standard input, or the name of an object of a server.
     pub file: Arc<str>,
     /// The text of the document, for excerpts and to locate fields.
     pub text: Arc<str>,
-    /// The line of the file at which `text` starts, from 1.
+    /// The line of the file at which `text` starts, from 1; 0 for an [object](Self::of_object).
     pub first_line: u32,
 }
 
 impl Origin {
+    /// An object of a server, which has no file and no lines: `text` was made from it, in the canonical form of
+    /// [`read_object`](crate::store::read_object).
+    pub fn of_object(name: &Arc<str>, text: Arc<str>) -> Self {
+        Self { file: Arc::clone(name), text, first_line: 0 }
+    }
+
+    /// Whether it is an object of a server instead of a document of a file.
+    pub fn is_object(&self) -> bool {
+        self.first_line == 0
+    }
+
+    /// `FILE:LINE` of the document, or the name of the object.
+    pub fn place(&self) -> String {
+        match self.document_line() {
+            0 => self.file.to_string(),
+            line => format!("{}:{line}", self.file),
+        }
+    }
+
     /// Whether both are at the same place: in one file, from the same line.
     pub fn is_at(&self, other: &Origin) -> bool {
         self.first_line == other.first_line
             && (Arc::ptr_eq(&self.file, &other.file) || self.file == other.file)
     }
 
-    /// The line of the file at which the document starts, after comments.
+    /// The line of the file at which the document starts, after comments; 0 for an object.
     pub fn document_line(&self) -> u32 {
+        if self.is_object() {
+            return 0;
+        }
         let skipped = |line: &&str| {
             let line = line.trim();
             line.is_empty() || line.starts_with('#') || line == "---"
@@ -72,8 +94,11 @@ impl Origin {
         self.first_line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX))
     }
 
-    /// A span of the document as a span of the file.
+    /// A span of the document as a span of the file; line 0 for an object, of which nobody knows the lines.
     pub fn in_file(&self, mut span: Span) -> Span {
+        if self.is_object() {
+            return Span::default();
+        }
         let before = self.first_line.saturating_sub(1);
         span.start.line = span.start.line.saturating_add(before);
         span.end.line = span.end.line.saturating_add(before);
@@ -116,6 +141,11 @@ impl Positions {
 pub struct Envelope {
     /// `apiVersion`; empty if there is none.
     pub api_version: Arc<str>,
+    /// The version that its source gives it, such as `metadata.resourceVersion`; empty if it has none. Never a part of equality: a
+    /// source may give one content several versions.
+    pub version: Box<str>,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
     /// Fields that have no effect where they are.
     pub unknown: Box<[UnknownField]>,
     /// The annotations of Mixer whose values are Booleans, numbers or null instead of texts.

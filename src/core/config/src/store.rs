@@ -1,12 +1,15 @@
 //! Configuration stores.
 //!
 //! A [`ConfigStore`] holds raw resources by key and signals changes. Backends: a directory of files, the
-//! embedded sample, memory. [`open`] returns the backend for a URL; [`read_sources`] reads paths and URLs once, for tools.
-//! Stores parse documents and extract their identity; they never decode by kind.
+//! embedded sample, memory, and a [`Feed`] of objects that another crate gets from a server. [`open`] returns the backend for a
+//! URL; [`read_sources`] reads paths and URLs once, for tools.
+//! Stores parse documents and extract their identity; they never decode by kind. A store is a versioned watch: who reads never
+//! changes what the next reader sees, and no lock is held across I/O.
 //! See docs/configuration.md.
 
 mod contents;
 mod document;
+mod feed;
 mod fs;
 mod memory;
 mod parallel;
@@ -15,10 +18,12 @@ mod url;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use contents::{Broken, StoreContents, Unread};
-pub use document::read_document;
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
+pub use document::{ReadObject, SourceObject, read_document, read_object};
+pub use feed::{Feed, FeedDraft, FeedStore};
 use fs::FsStore;
 pub use fs::WhenLost;
 pub use memory::MemoryStore;
@@ -60,6 +65,11 @@ pub trait ConfigStore: Send + Sync + 'static {
     fn availability(&self) -> Result<(), Outage> {
         let why = self.contents().unavailable.clone();
         why.map_or(Ok(()), |why| Err(Outage { why, keeps_last: false }))
+    }
+
+    /// Where the contents come from and what has arrived, of a store that a server feeds; `None` of any other.
+    fn source(&self) -> Option<SourceStatus> {
+        None
     }
 
     /// Whether [`changed`](Self::changed) would return at once. Cost: a lock.
@@ -112,8 +122,46 @@ pub struct Outage {
     pub keeps_last: bool,
 }
 
+/// A server that feeds a store, for operators.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceStatus {
+    /// The other end, `HOST:PORT`; empty while there is none.
+    pub peer: String,
+    /// Since when its changes are followed without interruption; `None` while they are not.
+    pub connected_since: Option<Instant>,
+    /// When something arrived last.
+    pub last_message: Option<Instant>,
+    /// How often it was connected.
+    pub connections: u64,
+    /// The last change that was refused, and why.
+    pub last_refusal: Option<String>,
+    /// What it has, by name.
+    pub collections: Vec<CollectionStatus>,
+}
+
+/// A collection, or a kind, of a [`SourceStatus`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CollectionStatus {
+    /// For example `istio/policy/v1beta1/rules` or `rules.config.istio.io`.
+    pub name: Arc<str>,
+    /// The version up to which it is known; empty if it has none.
+    pub version: Arc<str>,
+    /// Number of objects, those that cannot be read included.
+    pub objects: usize,
+    /// Number of objects that cannot be read.
+    pub broken: usize,
+    /// Whether it was received once.
+    pub is_synced: bool,
+    /// When it arrived last.
+    pub last_message: Option<Instant>,
+}
+
 /// A store of the files at or below a path, read in any way.
-pub fn open_path(path: impl Into<std::path::PathBuf>, lost: WhenLost, reading: Reading) -> Box<dyn ConfigStore> {
+pub fn open_path(
+    path: impl Into<std::path::PathBuf>,
+    lost: WhenLost,
+    reading: Reading,
+) -> Box<dyn ConfigStore> {
     let path = path.into();
     Box::new(FsStore::reading(&format!("fs://{}", path.display()), path, lost, reading))
 }

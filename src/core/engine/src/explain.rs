@@ -258,7 +258,7 @@ fn explain_rule<'t: 'a, 'a>(
     RuleExplanation {
         rule: rule.key.to_string(),
         file: rule.origin.file.to_string(),
-        line: kept.is_none().then_some(rule.origin.first_line),
+        line: kept.is_none().then_some(rule.origin.first_line).filter(|line| *line > 0),
         kept: kept.map(|kept| KeptExplanation {
             since: kept.since.rfc3339_micros().to_string(),
             why: secrets.mask(&kept.why),

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use mixer_base::task::Task;
 use mixer_mcp::Snapshot;
 
+use crate::error::StartError;
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::pipeline::{Distributor, Pipeline, Published};
@@ -23,18 +24,6 @@ use crate::state::{EventKind, EventLog, EventRecord, SourceState, State};
 const QUEUE: usize = 64;
 /// Deliveries after which what is due is looked at although more wait.
 const MAX_AT_ONCE: usize = 256;
-
-/// Why the configuration plane cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// There is nothing to read from.
-    #[error("no source of configuration: name a directory with --configPath, or a cluster")]
-    NoSource,
-    /// A setting of a source is wrong.
-    #[error("{0}")]
-    Source(String),
-}
 
 /// A running configuration plane. Dropping it ends its tasks without waiting for them.
 pub struct Galley {
@@ -274,3 +263,6 @@ impl Distributor for Shared {
         self.distributor.distribute(group, snapshot);
     }
 }
+
+#[cfg(test)]
+mod tests;

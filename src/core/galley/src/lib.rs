@@ -26,6 +26,7 @@
 //! source delivers after a restart replaces what it delivered before in one step.
 
 pub mod convert;
+mod error;
 pub mod event;
 mod galley;
 pub mod metrics;
@@ -36,8 +37,9 @@ pub mod source;
 pub mod state;
 pub mod transform;
 
+pub use error::StartError;
 pub use event::{Batch, Change, Entry, Event};
-pub use galley::{Galley, StartError};
+pub use galley::Galley;
 pub use options::{Face, Options};
 pub use pipeline::Distributor;
 pub use source::{Emitter, Ended, Source};

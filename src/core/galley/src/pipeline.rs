@@ -8,6 +8,8 @@
 mod accumulator;
 mod inputs;
 mod overlay;
+#[cfg(test)]
+mod schedules;
 mod strategy;
 
 use std::collections::BTreeMap;
@@ -21,8 +23,7 @@ use crate::event::Batch;
 use crate::metrics::Counters;
 use crate::options::{GroupPlan, Options};
 use crate::state::{CollectionState, EventKind, EventRecord, GroupState};
-use crate::transform::{Products, Transformer, transformers};
-pub use accumulator::Product;
+use crate::transform::{Produced, Products, Transformer, transformers};
 use accumulator::{Accumulator, Edition, Numbers};
 use inputs::{InputChange, Inputs};
 use overlay::Origin;
@@ -189,12 +190,12 @@ impl Pipeline {
                 continue;
             }
             stage.transformer.flush(&mut self.products);
-            for (collection, name, product) in self.products.0.drain(..) {
+            for (collection, produced) in self.products.0.drain(..) {
                 let Some(accumulator) = self.accumulators.get_mut(collection) else { continue };
                 let origin = stage.origins.get(collection).copied().unwrap_or(0);
-                match product {
-                    Some(product) => accumulator.put(origin, product, &mut self.numbers),
-                    None => accumulator.remove(origin, &name),
+                match produced {
+                    Produced::Put(product) => accumulator.put(origin, product, &mut self.numbers),
+                    Produced::Remove(name) => accumulator.remove(origin, &name),
                 }
                 if let Some(group) = self.groups.iter_mut().find(|group| group.plan.collections.contains(&collection)) {
                     group.events += 1;
@@ -240,18 +241,14 @@ impl Pipeline {
             self.counters.published(before, group.events, group.published_at.map(|at| now - at));
             group.pending.clear();
             let mut has_changed = is_first;
-            let collections: Vec<Arc<Collection>> = group
-                .plan
-                .collections
-                .iter()
-                .filter_map(|name| self.accumulators.get_mut(name))
-                .map(|accumulator| {
-                    let old = Arc::clone(&accumulator.edition().collection);
-                    let new = accumulator.publish(&mut self.numbers);
-                    has_changed |= !Arc::ptr_eq(&old, &new);
-                    new
-                })
-                .collect();
+            let mut collections: Vec<Arc<Collection>> = Vec::with_capacity(group.plan.collections.len());
+            for name in &group.plan.collections {
+                let Some(accumulator) = self.accumulators.get_mut(name) else { continue };
+                let old = Arc::clone(&accumulator.edition().collection);
+                let new = accumulator.publish(&mut self.numbers);
+                has_changed |= !Arc::ptr_eq(&old, &new);
+                collections.push(new);
+            }
             group.events = 0;
             if has_changed {
                 group.is_published = true;

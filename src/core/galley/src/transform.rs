@@ -6,6 +6,7 @@
 
 mod direct;
 mod ingress;
+mod product;
 mod service_entry;
 mod tree;
 
@@ -13,9 +14,9 @@ use mixer_schema::MESH_CONFIG;
 
 use crate::event::Entry;
 use crate::options::{Options, collection};
-use crate::pipeline::Product;
 pub use direct::Direct;
 pub use ingress::Ingresses;
+pub use product::Product;
 pub use service_entry::ServiceEntries;
 
 /// Makes collections of collections.
@@ -35,17 +36,24 @@ pub trait Transformer: Send {
 
 /// What transformers produced, in order.
 #[derive(Debug, Default)]
-pub struct Products(pub(crate) Vec<(&'static str, Box<str>, Option<Product>)>);
+pub struct Products(pub(crate) Vec<(&'static str, Produced)>);
+
+/// What was produced.
+#[derive(Debug)]
+pub(crate) enum Produced {
+    Put(Product),
+    Remove(Box<str>),
+}
 
 impl Products {
     /// A resource of an output is this one now.
-    pub fn put(&mut self, collection: &'static str, name: impl Into<Box<str>>, product: Product) {
-        self.0.push((collection, name.into(), Some(product)));
+    pub fn put(&mut self, collection: &'static str, product: Product) {
+        self.0.push((collection, Produced::Put(product)));
     }
 
     /// A resource of an output is gone.
     pub fn remove(&mut self, collection: &'static str, name: impl Into<Box<str>>) {
-        self.0.push((collection, name.into(), None));
+        self.0.push((collection, Produced::Remove(name.into())));
     }
 }
 

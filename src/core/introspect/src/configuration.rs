@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::response::Response;
 use http::StatusCode;
@@ -12,8 +13,8 @@ use super::excerpt;
 use super::page::Page;
 use super::{Server, form, format, page, parameter};
 use mixer_base::secrets::{mask_source, mask_text};
-use mixer_config::store::StoreContents;
-use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity};
+use mixer_config::store::{SourceStatus, StoreContents};
+use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity, Span};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
@@ -56,8 +57,8 @@ pub(super) fn diagnostics(published: &Published) -> Vec<Problem> {
         code: d.code,
         resource: d.resource.clone(),
         file: d.file.as_deref().map(str::to_owned),
-        line: d.span.map(|s| s.start.line),
-        column: d.span.map(|s| s.start.column),
+        line: known_position(d).map(|span| span.start.line),
+        column: known_position(d).map(|span| span.start.column),
         field: d.field.to_string(),
         message: mask_text(&d.message).into_owned(),
         hint: d.hint.as_deref().map(|hint| mask_text(hint).into_owned()),
@@ -87,6 +88,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
         json: "/snapshotj/",
         body: html! {
             section #store { (store(server, &contents, &published)) }
+            @if let Some(status) = server.store.source() { section #source { (source(&status)) } }
             (problems(&published, &contents, q))
             (resources(&published, &contents, q, kind))
         },
@@ -110,15 +112,46 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
         }
         @if let Some(why) = &contents.unavailable {
             p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". The last configuration stays published." }
+        } @else if let Err(outage) = server.store.availability() {
+            p.notice.warn role="alert" #outage { strong { "The store cannot be followed: " } (mask_text(&outage.why)) ". What it had stays in effect." }
         }
         dl.figures {
             (format::figure("Store", html! { code { (server.store.url()) } }, ""))
-            (format::figure("Files", contents.files, ""))
+            @if server.store.source().is_none() { (format::figure("Files", contents.files, "")) }
             (format::figure("Resources", contents.resources.len(), ""))
             (format::figure("Rules", published.routes.snapshot().rules.len(), "published"))
             (format::figure("Errors", html! { span.bad[of(Severity::Error) > 0] { (of(Severity::Error)) } }, ""))
             (format::figure("Warnings", of(Severity::Warning), ""))
         }
+    }
+}
+
+/// The server that feeds the store: since when it is followed, and what has arrived.
+fn source(status: &SourceStatus) -> Markup {
+    let age =
+        |at: Option<Instant>| at.map_or_else(|| "–".to_owned(), |at| format!("{} s", at.elapsed().as_secs()));
+    html! {
+        dl.figures {
+            (format::figure("Source", html! { @if status.peer.is_empty() { "not connected" } @else { code { (status.peer) } } }, ""))
+            (format::figure("Followed for", age(status.connected_since), ""))
+            (format::figure("Last message", age(status.last_message), "ago"))
+            (format::figure("Connections", status.connections, "since the start"))
+        }
+        @if let Some(refusal) = &status.last_refusal {
+            p.notice.warn role="alert" #refusal { strong { "A change was refused: " } (mask_text(refusal)) }
+        }
+        div.scroll { table.cards {
+            thead { tr { th { "Collection" } th { "Version" } th { "Objects" } th { "Cannot be read" } th { "Last message" } } }
+            tbody { @for known in &status.collections {
+                tr {
+                    th scope="row" { code { (known.name) } }
+                    td data-label="Version" { @if known.is_synced { (known.version) } @else { span.pill.warn { "not received yet" } } }
+                    td data-label="Objects" { (known.objects) }
+                    td data-label="Cannot be read" { span.bad[known.broken > 0] { (known.broken) } }
+                    td data-label="Last message" { (age(known.last_message)) }
+                }
+            } }
+        } }
     }
 }
 
@@ -137,6 +170,11 @@ fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup 
     }
 }
 
+/// The position of a problem in its file. An object of a server has none: its field says where the problem is.
+fn known_position(diagnostic: &Diagnostic) -> Option<Span> {
+    diagnostic.span.filter(|span| span.start.line > 0)
+}
+
 /// A diagnostic with its source.
 fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
     let class = match diagnostic.severity {
@@ -151,7 +189,10 @@ fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
                 code.dim { (diagnostic.code) }
                 @if !diagnostic.resource.is_empty() { (link(&diagnostic.resource)) }
                 @if let Some(file) = &diagnostic.file {
-                    span.dim.place { (file) @if let Some(span) = diagnostic.span { ":" (span.start.line) ":" (span.start.column) } }
+                    span.dim.place { (file) @match known_position(diagnostic) {
+                        Some(span) => { ":" (span.start.line) ":" (span.start.column) }
+                        None => { @if !diagnostic.field.is_root() { " " code { (diagnostic.field) } } }
+                    } }
                 }
             }
             p { (mask_text(&diagnostic.message)) }
@@ -211,7 +252,7 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
                         th scope="row" { a href={ "/configz/resource?name=" (form::encoded(name)) } { (resource.key.name) } }
                         td data-label="Kind" { (resource.key.kind) }
                         td data-label="Namespace" { (resource.key.namespace) }
-                        td.dim data-label="Source" { (resource.origin.file) ":" (resource.origin.document_line()) }
+                        td.dim data-label="Source" { (resource.origin.place()) }
                         td data-label="State" { @match worst.get(name.as_str()) {
                             Some(Severity::Error) => span.pill.bad { "error" },
                             Some(Severity::Warning) => span.pill.warn { "warning" },
@@ -273,13 +314,13 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         lead: html! { a href="/configz/" { "All resources" } " / " code { (full_name) } },
         json: "",
         body: html! {
-            p.dim { (found.origin.file) ":" (found.origin.document_line()) }
+            p.dim { (found.origin.place()) }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (kept.why) }
             }
             @for diagnostic in published.diagnostics.iter().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
             h2 { "Source" }
-            (excerpt::numbered(&found.origin.text, found.origin.first_line))
+            (excerpt::numbered(&found.origin.text, found.origin.first_line.max(1)))
             @if let Some(effective) = effective {
                 h2 { "Effective parameters" }
                 pre.source { (mask_source(&effective)) }

@@ -28,7 +28,7 @@ pub(super) fn find<'c>(contents: &'c StoreContents, full_name: &str) -> Option<&
 
 /// The text around a position and its first line in the file.
 fn source(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<(String, u32)> {
-    let line = diagnostic.span?.start.line;
+    let line = Some(diagnostic.span?.start.line).filter(|line| *line > 0)?;
     let file = diagnostic.file.as_deref()?;
     if let Some(resource) = find(contents, &diagnostic.resource) {
         let origin = &resource.origin;

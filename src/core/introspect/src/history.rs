@@ -176,7 +176,7 @@ fn difference(change: &ResourceChange) -> Markup {
             header {
                 span.pill.(word(change)) { (word(change)) }
                 @if change.after.is_some() { (configuration::link(&change.key.to_string())) } @else { code { (change.key) } }
-                @if let Some(resource) = place { span.dim.place { (resource.origin.file) ":" (resource.origin.document_line()) } }
+                @if let Some(resource) = place { span.dim.place { (resource.origin.place()) } }
             }
             @if before == after { p.dim { "Only masked values differ." } }
             pre.source.diff { @for group in diff.grouped_ops(3) { @for op in group { @for line in diff.iter_changes(&op) {

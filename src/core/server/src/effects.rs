@@ -19,7 +19,7 @@ use mixer_base::log::{Log, LogOptions, OptionsError};
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::{Availability, FileProbe};
 use mixer_base::task::Task;
-use mixer_config::store::{self, ConfigStore, StoreError, WhenLost};
+use mixer_config::store::{ConfigStore, StoreError};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
 use mixer_engine::runtime::{CacheDirectory, CacheMedium, Configurator, Runtime};
@@ -31,6 +31,7 @@ use mixer_net::service::WorkerService;
 use mixer_net::tls::{ServerTls, ServerTlsOptions, TlsError};
 use mixer_net::workers::WorkerGroup;
 use mixer_spans::{Tracer, TracerTask, TracingError, TracingOptions};
+use mixer_stores::StoreOptions;
 
 /// Creates the runtime of background tasks.
 const BACKGROUND_THREADS: usize = 2;
@@ -112,8 +113,12 @@ pub trait Effects: Send + Sync + 'static {
     }
 
     /// Opens the configuration store.
-    fn open_store(&self, url: &str, when_lost: WhenLost) -> Result<Arc<dyn ConfigStore>, StoreError> {
-        store::open_with(url, when_lost).map(Arc::from)
+    fn open_store(
+        &self,
+        options: &StoreOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn ConfigStore>, StoreError> {
+        mixer_stores::open(options, metrics)
     }
 
     /// The cache of the last good configuration, if configured.

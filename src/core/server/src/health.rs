@@ -31,6 +31,7 @@ use axum::routing::get;
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
+use crate::faults::{self, FaultSender};
 use mixer_base::degradation::{Degradation, Degradations};
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
@@ -169,6 +170,8 @@ fn report(
 /// changes.
 pub(super) struct Conditions {
     pub(super) store: Arc<dyn ConfigStore>,
+    /// Where it is told what of the store cannot be used, if somebody asks.
+    pub(super) faults: Option<FaultSender>,
     pub(super) on_config_error: OnConfigError,
     pub(super) configuration: (Arc<Runtime>, ProbeEmitter),
     pub(super) log: Log,
@@ -207,6 +210,9 @@ impl Conditions {
         let published = runtime.load_full();
         let serves = serves(&published, outage.as_ref(), self.on_config_error);
         let is_ready = serves.is_ok();
+        if let Some(faults) = self.faults.as_ref().filter(|_| outage.is_none()) {
+            faults::tell(faults, &published);
+        }
         self.degradations
             .set("store", outage.map_or(Ok(()), |outage| Err(without_store(outage, &published, is_ready))));
         self.degradations.set("configuration", in_previous_version(&published));

@@ -16,6 +16,7 @@ mod controlz;
 mod discovery;
 mod effects;
 mod error;
+mod faults;
 mod health;
 mod memory;
 mod observers;
@@ -47,7 +48,18 @@ pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsErr
 pub use mixer_introspect::IntrospectionOptions;
 pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use mixer_config::store::{StoreContents, StoreError};
 use mixer_engine::snapshot::Registry;
+
+/// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
+///
+/// Errors: there is no store with this URL, or it cannot be opened.
+pub fn read_store(options: &ServerOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+    mixer_stores::read(&options.store_options(), limit)
+}
 
 /// The adapters and kinds that a configuration may refer to.
 pub const REGISTRY: Registry = Registry {

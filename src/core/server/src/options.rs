@@ -66,7 +66,8 @@ pub struct ServerOptions {
     pub num_check_cache_entries: i32,
     /// Whether the size of the check cache was set. Otherwise the cache is off.
     pub check_cache_requested: bool,
-    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://sample`; never empty.
+    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `mcp+listen://ADDRESS`, `embedded://sample`; never
+    /// empty.
     pub config_store_url: String,
     /// Namespace of mesh-wide rules.
     pub config_default_namespace: String,
@@ -87,6 +88,10 @@ pub struct ServerOptions {
     pub hides_accepted_by_istio: bool,
     /// Directory with the last good configuration for the next start; empty: none.
     pub config_cache: PathBuf,
+    /// Whether objects of Kubernetes get a status that says whether they can be used.
+    pub config_write_status: bool,
+    /// Maximum size of a message of an MCP source, in bytes.
+    pub mcp_max_message_size: u64,
     /// Client certificate for `mcps://`.
     pub cert_file: PathBuf,
     /// Its key.
@@ -171,6 +176,8 @@ impl Default for ServerOptions {
             allow_empty_config: false,
             hides_accepted_by_istio: false,
             config_cache: PathBuf::new(),
+            config_write_status: false,
+            mcp_max_message_size: 64 << 20,
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
             key_file: PathBuf::from("/etc/certs/key.pem"),
             ca_cert_file: PathBuf::from("/etc/certs/root-cert.pem"),
@@ -204,6 +211,9 @@ impl ServerOptions {
         let refuse = |text: String| Err(OptionsError(text));
         if self.max_message_size == 0 {
             return refuse("max message size must be > 0, got 0".to_owned());
+        }
+        if self.mcp_max_message_size == 0 {
+            return refuse("mcp max message size must be > 0, got 0".to_owned());
         }
         if self.max_concurrent_streams == 0 {
             return refuse("max concurrent streams must be > 0, got 0".to_owned());

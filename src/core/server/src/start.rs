@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::steps::{Components, StopStep};
 use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
+use super::faults::FaultSender;
 use super::health::{Conditions, Health, STUCK};
 use super::{InheritedSockets, ProbeOptions, ServerOptions};
 use mixer_base::budget::{MemoryBudget, Purpose};
@@ -25,7 +27,7 @@ use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
 use mixer_base::probe::FileProbe;
 use mixer_base::task::TaskCollector;
-use mixer_config::store::{ConfigStore, WhenLost};
+use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_introspect::pprof;
@@ -145,6 +147,8 @@ struct Prepared {
     metrics: Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
     store: Arc<dyn ConfigStore>,
+    /// Where it is told what cannot be used, if that is written onto objects.
+    faults: Option<FaultSender>,
     runtime: Arc<Runtime>,
     /// Does not follow the store yet; owns the handlers.
     configurator: Arc<Mutex<Option<Configurator>>>,
@@ -160,7 +164,8 @@ impl Start<'_> {
         let stuck = self.health.liveness.emitter("workers", "uninitialized");
         self.keep_probe(StopStep::Probes, "liveness probe", true);
         let prepared = self.prepare().await?;
-        let Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator } = prepared;
+        let Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, configurator } =
+            prepared;
         let bound = listener.local_address();
         let workers = self.start_workers(&runtime, &metrics, tracer, &api_address)?;
 
@@ -169,6 +174,7 @@ impl Start<'_> {
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
         let conditions = Conditions {
             store: Arc::clone(&store),
+            faults,
             on_config_error: self.options.config_on_error,
             configuration: (Arc::clone(&runtime), served),
             log: self.log.clone(),
@@ -255,12 +261,14 @@ impl Start<'_> {
         let tls = self.load_tls(&api_address)?;
         self.write_pid_file()?;
         let listener = self.listen(&api_address)?;
-        let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
-        let store = effects
-            .open_store(&options.config_store_url, when_lost)
-            .map_err(|e| StartError::because("unable to connect to the configuration server", e))?;
         let metrics =
             effects.metrics().map_err(|e| StartError::because("could not build opencensus exporter", e))?;
+        let mut store_options = options.store_options();
+        let faults = options.config_write_status.then(|| watch::Sender::new(None));
+        store_options.faults = faults.as_ref().map(watch::Sender::subscribe);
+        let store = effects
+            .open_store(&store_options, &metrics)
+            .map_err(|e| StartError::because("unable to connect to the configuration server", e))?;
         metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         self.log.count_suppressed_in(metrics.counter(Family::LogRecordsSuppressed, &[]));
@@ -278,7 +286,7 @@ impl Start<'_> {
             self.components.collects(StopStep::Probes, "expiry of certificates", &metrics, collector);
         }
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
-        Ok(Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator })
+        Ok(Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, configurator })
     }
 }
 

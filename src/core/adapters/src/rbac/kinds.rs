@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::Rbac;
-use super::resources::{self, BINDING, ROLE, RbacResource, SETTINGS};
+use super::resources::{self, BINDING, GROUP, ROLE, RbacResource, SETTINGS};
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, Diagnostics, RawResource};
 use mixer_engine::adapter::Adapter as _;
@@ -18,6 +18,10 @@ impl SnapshotExtension for RbacKinds {
     fn kinds(&self) -> &'static [&'static str] {
         const KINDS: [&str; 4] = [ROLE, BINDING, SETTINGS[0], SETTINGS[1]];
         &KINDS
+    }
+
+    fn group(&self) -> &'static str {
+        GROUP
     }
 
     fn adapter(&self) -> Option<&'static str> {

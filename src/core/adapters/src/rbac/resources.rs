@@ -12,7 +12,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Positions
 use mixer_engine::snapshot::ResourceProblems;
 
 /// The API group of the kinds.
-const GROUP: &str = "rbac.istio.io";
+pub(super) const GROUP: &str = "rbac.istio.io";
 /// Kinds that are decoded.
 pub(super) const ROLE: &str = "ServiceRole";
 pub(super) const BINDING: &str = "ServiceRoleBinding";

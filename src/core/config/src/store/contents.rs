@@ -70,7 +70,8 @@ pub struct Unread {
 impl Unread {
     /// Because of a problem of a file or directory.
     pub fn by(problem: &Diagnostic, path: &Arc<str>) -> Self {
-        let line = problem.span.map_or_else(String::new, |s| format!(":{}", s.start.line));
+        let line = problem.span.filter(|s| s.start.line > 0);
+        let line = line.map_or_else(String::new, |s| format!(":{}", s.start.line));
         let why = match problem.message.contains(&**path) {
             true => problem.message.clone(),
             false => format!("{path}{line}: {}", problem.message),
@@ -222,7 +223,10 @@ impl StoreContents {
 }
 
 fn duplicate(severity: Severity, before: &RawResource, resource: &RawResource) -> Diagnostic {
-    let place = |r: &RawResource| format!("{}:{}", r.origin.file, r.origin.first_line);
+    let place = |r: &RawResource| match r.origin.is_object() {
+        true => r.origin.file.to_string(),
+        false => format!("{}:{}", r.origin.file, r.origin.first_line),
+    };
     let (first, second) = (place(before), place(resource));
     let start = resource.document().span.start;
     let span = Span { start, end: start };

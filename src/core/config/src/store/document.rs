@@ -1,6 +1,7 @@
 //! From the text of a file to resources: chunks, documents, identities.
 
 mod identity;
+mod object;
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
 use identity::{Identity, Unidentified};
+pub use object::{ReadObject, SourceObject, read_object};
 
 /// The contents of a file.
 #[derive(Debug, Default)]

@@ -29,9 +29,17 @@ pub enum StoreError {
     /// A Kubernetes store without a cluster to talk to.
     #[error("invalid configuration: no configuration has been provided")]
     NoCluster,
-    /// A store that this build does not have.
-    #[error("the {scheme}:// store is not in this build: use fs://DIRECTORY")]
-    NotBuilt {
+    /// A store over the network cannot be used with what is given: its credentials, for example.
+    #[error("invalid {what}: {why}")]
+    Unusable {
+        /// What is given.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A store over the network, which only a server follows.
+    #[error("the {scheme}:// store is followed by `mixer server` alone: use fs://DIRECTORY here")]
+    OverNetwork {
         /// Its scheme.
         scheme: String,
     },
@@ -44,7 +52,7 @@ pub fn open(url: &str) -> Result<Box<dyn ConfigStore>, StoreError> {
     open_with(url, WhenLost::Keep)
 }
 
-/// [`open`], and says what happens when a directory is lost.
+/// [`open`], and says what happens when a directory is lost. Stores over the network are those of the crate `stores`.
 pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, StoreError> {
     let url = if url.is_empty() { "k8s://" } else { url };
     let invalid = |cause: String| StoreError::Invalid { url: url.to_owned(), cause };
@@ -62,7 +70,9 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
         }
         Some(("memory", _)) => Ok(Box::new(MemoryStore::new(url, []))),
         Some(("k8s" | "kube" | "kubernetes", _)) => Err(StoreError::NoCluster),
-        Some((scheme @ ("mcp" | "mcps"), _)) => Err(StoreError::NotBuilt { scheme: scheme.to_owned() }),
+        Some((scheme @ ("mcp" | "mcps" | "mcp+listen"), _)) => {
+            Err(StoreError::OverNetwork { scheme: scheme.to_owned() })
+        }
         _ => Err(StoreError::Unknown { url: url.to_owned() }),
     }
 }

@@ -10,6 +10,7 @@ use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 use serde::{Deserialize, Serialize};
 
 use super::annotations;
+use super::kind::GROUP;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located, Unit};
 use crate::adapter::{AdapterResources, Inventory};
@@ -42,6 +43,11 @@ pub type DecodedResource = Arc<dyn Any + Send + Sync>;
 pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
     /// The kinds, as written.
     fn kinds(&self) -> &'static [&'static str];
+
+    /// The API group of the kinds.
+    fn group(&self) -> &'static str {
+        GROUP
+    }
 
     /// The adapter whose handlers receive the configuration, if one does: a change of it rebuilds them.
     fn adapter(&self) -> Option<&'static str> {

@@ -125,8 +125,38 @@ impl<'c> ResourceChanges<'c> {
     }
 }
 
+/// A kind that a snapshot is built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownKind {
+    /// As written in resources.
+    pub name: &'static str,
+    /// Its API group.
+    pub group: &'static str,
+}
+
+impl SnapshotOptions {
+    /// The kinds that have an effect, each once: those of every configuration, those of extensions, and those of adapters and
+    /// templates as far as they are read.
+    pub fn kinds(&self) -> Vec<KnownKind> {
+        let extensions = self.registry.extensions.iter();
+        let extended = extensions.flat_map(|extension| {
+            let group = extension.group();
+            extension.kinds().iter().map(move |name| KnownKind { name, group })
+        });
+        let own = candidates(self.registry).map(|name| KnownKind { name, group: GROUP });
+        let mut kinds: Vec<KnownKind> = extended.collect();
+        for kind in own {
+            let is_known = !matches!(ResourceKind::find(kind.name, self), ResourceKind::Unknown);
+            if is_known && !kinds.iter().any(|known| known.name == kind.name) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+}
+
 /// The API group of Istio Mixer.
-const GROUP: &str = "config.istio.io";
+pub(super) const GROUP: &str = "config.istio.io";
 
 /// The API group of a resource; empty without `apiVersion`.
 fn group_of(resource: &RawResource) -> &str {

@@ -108,9 +108,10 @@ fn conflict(name: &str, value_type: ValueType, winner: ValueType, first: &RawRes
     let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
     let message =
         format!("attribute {name} is {value_type} here and {winner} in {}, which counts", first.key);
-    let hint = format!(
-        "give it one type: the other declaration is in {}:{}",
-        first.origin.file, first.origin.first_line
-    );
+    let place = match first.origin.is_object() {
+        true => first.origin.file.to_string(),
+        false => format!("{}:{}", first.origin.file, first.origin.first_line),
+    };
+    let hint = format!("give it one type: the other declaration is in {place}");
     Diagnostic::error("attribute-conflict", field, message).with_hint(hint)
 }

@@ -104,7 +104,10 @@ impl Assembly {
 }
 
 fn place(resource: &RawResource, line: u32) -> String {
-    format!("{}:{line}", resource.origin.file)
+    match line {
+        0 => resource.origin.file.to_string(),
+        line => format!("{}:{line}", resource.origin.file),
+    }
 }
 
 /// Whether values of a type are texts.

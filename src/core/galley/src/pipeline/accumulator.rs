@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use mixer_mcp::{Collection, Resource};
 
 use super::overlay::{Origin, Overlay};
 use crate::options::Face;
+use crate::transform::Product;
 
 /// The counters of versions. They go on for the life of the process, so that no version is used twice for different content.
 #[derive(Debug, Default)]
@@ -15,6 +18,26 @@ pub(super) struct Numbers {
     changes: u64,
     /// Versions given to resources that sources do not give one.
     drafts: u64,
+    /// What borrowed versions stand for, by name of the resource and version.
+    borrowed: FxHashMap<(Box<str>, Box<str>), Box<str>>,
+}
+
+/// Borrowed versions that are remembered; beyond, each resource gets a version of its own.
+const MAX_BORROWED: usize = 65_536;
+
+impl Numbers {
+    /// Whether a borrowed version stands for this content, and for no other.
+    fn borrow(&mut self, resource: &Resource, made_of: &str) -> bool {
+        let key = (resource.name.clone(), resource.version.clone());
+        match self.borrowed.get(&key) {
+            Some(known) => **known == *made_of,
+            None if self.borrowed.len() < MAX_BORROWED => {
+                self.borrowed.insert(key, made_of.into());
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 /// What was published of a collection, and how its version came about.
@@ -45,15 +68,6 @@ pub(super) struct Accumulator {
     edition: Edition,
     /// The names that changed since the last publication, perhaps back.
     touched: BTreeMap<Box<str>, Touched>,
-}
-
-/// What transformers produce for a name.
-#[derive(Debug, Clone)]
-pub enum Product {
-    /// A resource with a version that is never that of other content.
-    Versioned(Arc<Resource>),
-    /// A resource that gets a version here: another one whenever its content differs.
-    Draft(Resource),
 }
 
 impl Accumulator {
@@ -88,6 +102,10 @@ impl Accumulator {
     pub(super) fn put(&mut self, origin: Origin, product: Product, numbers: &mut Numbers) {
         let resource = match product {
             Product::Versioned(resource) => resource,
+            Product::Borrowed { resource, made_of } => match numbers.borrow(&resource, &made_of) {
+                true => Arc::new(resource),
+                false => Arc::new(Resource { version: format!("{}{made_of}", resource.version).into(), ..resource }),
+            },
             Product::Draft(draft) => match self.known(origin, &draft) {
                 Some(known) => known,
                 None => {

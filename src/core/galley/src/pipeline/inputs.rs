@@ -1,6 +1,9 @@
 //! What all sources have: the latch of their syncs, and the resources of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use mixer_mcp::Resource;
 
 use super::overlay::{Origin, Overlay, Seen};
 use crate::event::{Change, Entry, Event};
@@ -9,6 +12,8 @@ use crate::event::{Change, Entry, Event};
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
     sources: Vec<Feeds>,
+    /// The collections that several sources feed.
+    shared: BTreeSet<&'static str>,
     collections: BTreeMap<&'static str, Overlay<Entry>>,
 }
 
@@ -43,7 +48,14 @@ impl Inputs {
             let feeds = collections.into_iter().map(|collection| (collection, Feed::default()));
             Feeds { generation: 0, feeds: feeds.collect() }
         };
-        Self { sources: sources.into_iter().map(feeds).collect(), collections: BTreeMap::new() }
+        let sources: Vec<Feeds> = sources.into_iter().map(feeds).collect();
+        let (mut known, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        for collection in sources.iter().flat_map(|source| source.feeds.keys()) {
+            if !known.insert(*collection) {
+                shared.insert(*collection);
+            }
+        }
+        Self { sources, shared, collections: BTreeMap::new() }
     }
 
     /// A source was started, for the first time or again: what it delivers now is of this generation.
@@ -83,11 +95,17 @@ impl Inputs {
             return;
         };
         let Ok(origin) = Origin::try_from(source) else { return };
+        let change = match event.change {
+            Change::Put(entry) if origin > 0 && self.shared.contains(event.collection) => {
+                Change::Put(of_source(&entry, origin))
+            }
+            change => change,
+        };
         let overlay = self.collections.entry(event.collection).or_default();
         let mut push = |seen: Option<Seen<Entry>>| {
             out.extend(seen.map(|seen| InputChange { collection: event.collection, seen }));
         };
-        match (event.change, &mut feed.arriving) {
+        match (change, &mut feed.arriving) {
             (Change::Put(entry), Some(arriving)) => drop(arriving.insert(entry.resource.name.clone(), entry)),
             (Change::Put(entry), None) => {
                 if !overlay.get(origin, &entry.resource.name).is_some_and(|old| is_same(old, &entry)) {
@@ -114,7 +132,13 @@ impl Inputs {
     }
 }
 
+/// An entry with a version that no other source gives: each numbers its own resources.
+fn of_source(entry: &Entry, origin: Origin) -> Entry {
+    let version = format!("{}@{origin}", entry.resource.version).into();
+    Entry { resource: Arc::new(Resource { version, ..Resource::clone(&entry.resource) }), ..entry.clone() }
+}
+
 /// Whether two entries have the same content; the object is a function of it.
 fn is_same(a: &Entry, b: &Entry) -> bool {
-    std::sync::Arc::ptr_eq(&a.resource, &b.resource) || (a.resource == b.resource && a.object == b.object)
+    Arc::ptr_eq(&a.resource, &b.resource) || (a.resource == b.resource && a.object == b.object)
 }

@@ -41,7 +41,7 @@ pub struct Files {
 #[derive(Default)]
 struct Kept {
     /// The contents that [`converted`](Self::converted) has.
-    contents: StoreContents,
+    contents: Arc<StoreContents>,
     /// What could be decoded, with its version.
     converted: FxHashMap<ResourceKey, (&'static str, Entry)>,
     /// What is wrong with documents.
@@ -135,8 +135,8 @@ impl Files {
     }
 
     /// Takes over the next contents of the store. Returns what that changes.
-    fn take(&self, state: &mut Kept, next: &StoreContents) -> Batch {
-        let before = std::mem::take(&mut state.contents);
+    fn take(&self, state: &mut Kept, next: &Arc<StoreContents>) -> Batch {
+        let before = Arc::clone(&state.contents);
         let changes = before
             .resources
             .changes(&next.resources, |a, b| Arc::ptr_eq(a, b) || a.origin.text == b.origin.text);
@@ -159,7 +159,7 @@ impl Files {
         });
         let mut batch: Batch = gone.iter().filter_map(|resource| forget(state, &resource.key)).collect();
         batch.extend(self.put(state, &changed));
-        state.contents = next.clone();
+        state.contents = Arc::clone(next);
         state.has_read = true;
         batch
     }

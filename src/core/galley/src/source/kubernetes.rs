@@ -143,7 +143,7 @@ impl Kubernetes {
         Ok((served, groups))
     }
 
-    async fn follow(&self, out: &Emitter) -> Result<Infallible, Stopped> {
+    async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
         let mut following = Following { source: self, out, kinds: BTreeMap::new(), tasks: JoinSet::new() };
         following.watch_definitions();
         let mut pause = FIRST_PAUSE;
@@ -152,7 +152,7 @@ impl Kubernetes {
                 Ok((served, _)) => {
                     pause = FIRST_PAUSE;
                     let is_complete = served.len() == self.kinds.len();
-                    following.update(&served).await?;
+                    following.update(&served).await.map_err(|Stopped| Ended::Stopped)?;
                     if is_complete { None } else { Some(REDISCOVER) }
                 }
                 Err(error) => {
@@ -172,7 +172,7 @@ impl Kubernetes {
             tokio::select! {
                 () = self.rediscover.notified() => tokio::time::sleep(AFTER_DEFINITION).await,
                 () = next => {}
-                stopped = following.tend() => return Err(stopped),
+                ended = following.tend() => return Err(ended),
             }
         }
     }
@@ -185,7 +185,12 @@ impl Following<'_> {
         let changed = Arc::clone(&self.source.rediscover);
         self.tasks.spawn(async move {
             let group = "apiextensions.k8s.io";
-            let versions = discover(&client, group).await.unwrap_or_default();
+            let versions = loop {
+                match discover(&client, group).await {
+                    Ok(versions) => break versions,
+                    Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
+                }
+            };
             let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
             // Without permission to watch them, discovery is repeated while kinds are missing.
             let Some(definitions) = definitions else { return };
@@ -242,12 +247,20 @@ impl Following<'_> {
         Followed { resource, progress, outbox, tasks: [reflect, deliver] }
     }
 
-    /// Tells the health, until the source was stopped.
-    async fn tend(&mut self) -> Stopped {
+    /// Tells the health, until the source was stopped, or a task failed.
+    async fn tend(&mut self) -> Ended {
         loop {
-            tokio::time::sleep(HEALTH_INTERVAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+                Some(ended) = self.tasks.join_next() => {
+                    if let Some(error) = ended.err().filter(tokio::task::JoinError::is_panic) {
+                        return Ended::Failed(format!("a task failed: {error}"));
+                    }
+                    continue;
+                }
+            }
             if self.out.is_stopped() {
-                return Stopped;
+                return Ended::Stopped;
             }
             let trouble = self.kinds.values().find_map(|followed| followed.progress.reached().trouble.clone());
             self.out.health().connected(trouble.is_none());
@@ -297,7 +310,7 @@ impl Source for Kubernetes {
         Box::pin(async move {
             match self.follow(&out).await {
                 Ok(never) => match never {},
-                Err(Stopped) => Ended::Stopped,
+                Err(ended) => ended,
             }
         })
     }
@@ -306,3 +319,6 @@ impl Source for Kubernetes {
         self.rediscover.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,8 @@ use mixer_schema::{MESH_CONFIG, by_collection};
 
 use super::{Emitter, Ended, Source, Stopped};
 use crate::convert::type_url;
+use crate::error::StartError;
 use crate::event::{Entry, Event};
-use crate::galley::StartError;
 use crate::object::{IngressMode, MeshSettings, Object};
 use crate::options::{Face, Options};
 

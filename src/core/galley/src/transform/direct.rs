@@ -1,8 +1,7 @@
 //! Resources that sinks see as they were delivered.
 
-use super::{Products, Transformer};
+use super::{Product, Products, Transformer};
 use crate::event::Entry;
-use crate::pipeline::Product;
 
 /// Passes collections on.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl Transformer for Direct {
         match (old, new) {
             (_, Some(entry)) => {
                 let product = Product::Versioned(entry.resource.clone());
-                self.products.put(collection, entry.resource.name.clone(), product);
+                self.products.put(collection, product);
             }
             (Some(entry), None) => self.products.remove(collection, entry.resource.name.clone()),
             (None, None) => {}

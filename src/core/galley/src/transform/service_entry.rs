@@ -9,11 +9,10 @@ use mixer_mcp::Resource;
 use mixer_schema::{Kind, SYNTHETIC_SERVICE_ENTRIES, by_collection};
 
 use super::tree::{list, map, number, resource, text, texts};
-use super::{Products, Transformer};
+use super::{Product, Products, Transformer};
 use crate::event::Entry;
 use crate::object::{Endpoints, Object, Service, ServicePort};
 use crate::options::{Options, SERVICE_DISCOVERY, collection};
-use crate::pipeline::Product;
 
 const OUTPUTS: [&str; 1] = [SYNTHETIC_SERVICE_ENTRIES];
 /// The annotation of a service with the namespaces that see it.
@@ -330,7 +329,7 @@ impl Transformer for ServiceEntries {
         for name in std::mem::take(&mut self.touched) {
             let product = self.services.get(&name).and_then(|service| self.entry(kind, service));
             match product {
-                Some(product) => out.put(SYNTHETIC_SERVICE_ENTRIES, name, Product::Draft(product)),
+                Some(product) => out.put(SYNTHETIC_SERVICE_ENTRIES, Product::Draft(product)),
                 None => out.remove(SYNTHETIC_SERVICE_ENTRIES, name),
             }
         }

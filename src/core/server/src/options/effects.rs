@@ -64,7 +64,20 @@ fn has_client_ca(options: &ServerOptions) -> bool {
 }
 
 fn is_mcps(options: &ServerOptions) -> bool {
-    options.config_store_url.starts_with("mcps://")
+    ["mcps://", "mcps+listen://"].iter().any(|scheme| options.config_store_url.starts_with(scheme))
+}
+
+fn is_mcp(options: &ServerOptions) -> bool {
+    is_mcps(options)
+        || ["mcp://", "mcp+listen://"].iter().any(|scheme| options.config_store_url.starts_with(scheme))
+}
+
+fn is_cluster(options: &ServerOptions) -> bool {
+    let is_empty = options.config_store_url.is_empty();
+    is_empty
+        || ["k8s://", "kube://", "kubernetes://"]
+            .iter()
+            .any(|scheme| options.config_store_url.starts_with(scheme))
 }
 
 /// Flags with the flags that they need. Those with an effect of their own are not listed, nor those of ControlZ, which a socket of the
@@ -87,6 +100,8 @@ const DEPENDENT: &[Dependent] = &[
     dependent!("--cert-file": cert_file, is_mcps, "--config-store-url mcps://HOST:PORT"),
     dependent!("--key-file": key_file, is_mcps, "--config-store-url mcps://HOST:PORT"),
     dependent!("--ca-cert-file": ca_cert_file, is_mcps, "--config-store-url mcps://HOST:PORT"),
+    dependent!("--mcp-max-message-size": mcp_max_message_size, is_mcp, "--config-store-url mcp://HOST:PORT"),
+    dependent!("--config-write-status": config_write_status, is_cluster, "--config-store-url k8s://[KUBECONFIG]"),
     dependent!("--concurrency": concurrency, |o| !o.single_threaded || o.concurrency == 1, "--single-threaded=false"),
     dependent!(
         "--load-shedding-mode": load_shedding.mode,
@@ -217,6 +232,12 @@ mod tests {
         ("--cert-file", |o| o.cert_file = PathBuf::from("/c"), mcps),
         ("--key-file", |o| o.key_file = PathBuf::from("/k"), mcps),
         ("--ca-cert-file", |o| o.ca_cert_file = PathBuf::from("/ca"), mcps),
+        ("--mcp-max-message-size", |o| o.mcp_max_message_size = 5, mcps),
+        (
+            "--config-write-status",
+            |o| o.config_write_status = true,
+            |o| o.config_store_url = "k8s://".to_owned(),
+        ),
         ("--concurrency", |o| (o.concurrency, o.single_threaded) = (4, true), |o| o.single_threaded = false),
         (
             "--load-shedding-mode",

@@ -14,7 +14,7 @@ use mixer_adapters::AdapterOptions;
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
-use mixer_config::store::ConfigStore;
+use mixer_config::store::{ConfigStore, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::undeclared_masks;
@@ -22,6 +22,7 @@ use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
+use mixer_stores::{Credentials, StoreKind, StoreOptions};
 
 /// Memory of the check cache per entry, up to half of its share of the memory budget.
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
@@ -30,6 +31,23 @@ const CACHE_BYTES_PER_ENTRY: u64 = 512;
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
 
 impl ServerOptions {
+    /// Where the configuration is, and what of it is read.
+    pub fn store_options(&self) -> StoreOptions {
+        let kinds = self.snapshot_options().kinds().into_iter();
+        StoreOptions {
+            url: self.config_store_url.clone(),
+            when_lost: if self.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep },
+            kinds: kinds.map(|known| StoreKind { kind: known.name, group: known.group }).collect(),
+            credentials: Credentials {
+                cert_file: self.cert_file.clone(),
+                key_file: self.key_file.clone(),
+                ca_cert_file: self.ca_cert_file.clone(),
+            },
+            max_mcp_message: usize::try_from(self.mcp_max_message_size).unwrap_or(usize::MAX),
+            faults: None,
+        }
+    }
+
     /// How the configuration is built: with the language of the environment.
     pub fn snapshot_options(&self) -> SnapshotOptions {
         SnapshotOptions {
@@ -84,6 +102,7 @@ impl Start<'_> {
             commons,
             build_timeout: HANDLER_BUILD_TIMEOUT,
         };
+        let waited = Arc::clone(store);
         let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
         let policy = ConfigPolicy {
             on_error: options.config_on_error,
@@ -125,7 +144,11 @@ impl Start<'_> {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(ended) => Err(StartError::because("unable to build the configuration", ended)),
             },
-            Err(_) => Err(StartError::new(format!("exceeded timeout {}", options.config_wait_timeout))),
+            Err(_) => {
+                // compat(1.3): the text has no cause.
+                let detail = waited.availability().err().map(|outage| outage.why);
+                Err(StartError { text: format!("exceeded timeout {}", options.config_wait_timeout), detail })
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use mixer_engine::snapshot::Snapshot;
 use mixer_net::listener::ListenError;
 use mixer_net::tls::{ServerTlsOptions, TlsError};
 use mixer_spans::{TracingError, TracingOptions};
+use mixer_stores::StoreOptions;
 
 /// A step that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,7 +232,11 @@ impl Effects for Faulty {
         }
     }
 
-    fn open_store(&self, url: &str, when_lost: WhenLost) -> Result<Arc<dyn ConfigStore>, StoreError> {
+    fn open_store(
+        &self,
+        options: &StoreOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn ConfigStore>, StoreError> {
         if self.fails(Step::ReadStore) {
             let store: Arc<dyn ConfigStore> = Arc::new(HangingStore);
             self.made.lock().stores.push(Arc::downgrade(&store));
@@ -240,8 +245,11 @@ impl Effects for Faulty {
         if self.fails(Step::Build) {
             return Ok(Arc::clone(&self.busy) as Arc<dyn ConfigStore>);
         }
-        let url = if self.fails(Step::OpenStore) { "nosuch://store" } else { url };
-        let store = SystemEffects.open_store(url, when_lost)?;
+        let mut options = options.clone();
+        if self.fails(Step::OpenStore) {
+            "nosuch://store".clone_into(&mut options.url);
+        }
+        let store = SystemEffects.open_store(&options, metrics)?;
         self.made.lock().stores.push(Arc::downgrade(&store));
         Ok(store)
     }

@@ -118,7 +118,8 @@ fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
         // The fields of a `spec` that lost its indentation stand beside it.
         let is_like_ours = likeness::has_our_annotation(&annotations)
             || spec.into_iter().chain([root]).any(likeness::is_our_spec);
-        let envelope = Envelope { is_like_ours, ..envelope(root, metadata, &key.kind) };
+        let (version, labels) = (revision.into(), labels.unwrap_or_default());
+        let envelope = Envelope { is_like_ours, version, labels, ..envelope(root, metadata, &key.kind) };
         return Ok(Identity { key, annotations, envelope });
     }
     if missing.len() == 3
@@ -236,7 +237,7 @@ fn envelope(root: &Node, metadata: Option<&Node>, kind: &str) -> Envelope {
     let untyped = annotations.filter(is_untyped);
     let untyped_annotations = untyped.map(|entry| entry.key.clone()).collect();
     let api_version = shared(api_version.to_owned());
-    Envelope { api_version, unknown, untyped_annotations, is_like_ours: false }
+    Envelope { api_version, unknown, untyped_annotations, ..Envelope::default() }
 }
 
 /// The resources in a list, such as `kubectl get -o yaml` prints.

@@ -149,7 +149,9 @@ pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
 
 /// Finds a single file in place of a tree, whatever its name; false if there is none.
 pub(in crate::store) fn file(path: &Path, out: &mut Walk) -> bool {
-    let Some(metadata) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else { return false };
+    let Some(metadata) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
+        return false;
+    };
     out.files.push(Found { path: path.to_owned(), stamp: FileStamp::of(&metadata), link: path.is_symlink() });
     true
 }

@@ -100,9 +100,11 @@ impl Objects {
         }
         let converted = self.converter.convert(self.kind, &document.root, version);
         let named = |problems: Vec<Diagnostic>| {
-            let resource = format!("{}.{}", key.replace('/', "."), self.kind.kind);
-            let named = |problem: Diagnostic| Diagnostic { file: Some(format!("{} {key}", self.kind.kind).into()), ..problem }
-                .with_resource(resource.clone());
+            let (kind, namespace, name) = (self.kind.kind, document.namespace(), document.name());
+            let named = |problem: Diagnostic| {
+                let file = Some(format!("{kind} {key}").into());
+                Diagnostic { file, ..problem }.with_resource(format!("{name}.{kind}.{namespace}"))
+            };
             problems.into_iter().map(named).collect()
         };
         match converted {

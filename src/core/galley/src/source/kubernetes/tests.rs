@@ -1,0 +1,153 @@
+//! The source against an API server in memory, with the pipeline behind it.
+
+#[path = "../../../../../../tests/support/kube_api.rs"]
+mod kube_api;
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use mixer_kube::Access;
+use mixer_mcp::Snapshot;
+use mixer_schema::DEFAULT_GROUP;
+
+use super::*;
+use crate::options::collection;
+use crate::source::mesh::Mesh;
+use crate::{Distributor, Galley};
+use kube_api::KubeApi;
+
+const RULES: &str = "istio/policy/v1beta1/rules";
+
+const PACE: Pace = Pace {
+    page: 2,
+    watch: Duration::from_secs(60),
+    first_pause: Duration::from_millis(5),
+    longest_pause: Duration::from_millis(40),
+};
+
+struct Nowhere;
+
+impl Distributor for Nowhere {
+    fn distribute(&self, _: &str, _: Arc<Snapshot>) {}
+}
+
+fn galley(api: &KubeApi, options: &Options) -> Galley {
+    let client = Client::new(Access::of_text(api.kubeconfig())).unwrap();
+    let sources: Vec<Arc<dyn Source>> = vec![Mesh::of(None, options), Kubernetes::at(client, options, PACE)];
+    Galley::start(options.clone(), sources, Arc::new(Nowhere), &Handle::current()).unwrap()
+}
+
+fn gateway(name: &str, value: &str) -> Value {
+    json!({"kind": "Gateway", "metadata": {"name": name, "namespace": "n"}, "spec": {"selector": {"a": value}}})
+}
+
+/// Names and a text of the bodies of a collection.
+fn held(galley: &Galley, collection: &str) -> Vec<String> {
+    let Some(snapshot) = galley.snapshot(DEFAULT_GROUP) else { return vec!["nothing".to_owned()] };
+    let content = snapshot.get(collection).unwrap().content();
+    let shown = |resource: &Arc<mixer_mcp::Resource>| {
+        let body = mixer_schema::to_json(&resource.type_url, &resource.body).unwrap();
+        format!("{} {}", resource.name, body["selector"]["a"].as_str().unwrap_or_default())
+    };
+    content.iter().map(shown).collect()
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_are_followed_through_410_and_an_outage() {
+    let mut api = KubeApi::start();
+    api.define(["gateways"]);
+    ["a", "b", "c"].iter().for_each(|name| api.put(gateway(name, "1")));
+    let galley = galley(&api, &Options::default());
+    galley.synced().await;
+    let gateways = || held(&galley, collection::GATEWAYS);
+    assert_eq!(gateways(), ["n/a 1", "n/b 1", "n/c 1"], "everything is there with the first publication");
+    api.put(gateway("a", "2"));
+    api.delete("gateways", "n", "b");
+    until("a change and a deletion", || gateways() == ["n/a 2", "n/c 1"]).await;
+    // What happens while nothing is watched is found by a list.
+    api.stop();
+    api.put(gateway("d", "1"));
+    api.delete("gateways", "n", "c");
+    api.compact();
+    let state = || galley.state().sources.into_iter().nth(1).unwrap();
+    until("the outage is shown", || !state().is_connected).await;
+    assert_eq!(gateways(), ["n/a 2", "n/c 1"], "what is known is kept");
+    api.resume();
+    until("what was missed", || gateways() == ["n/a 2", "n/d 1"]).await;
+    until("the end of the outage is shown", || state().is_connected).await;
+    assert!(state().is_synced() && state().generation == 1, "{:?}", state());
+    galley.stop().await;
+    api.put(gateway("e", "1"));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(gateways(), ["n/a 2", "n/d 1"], "nothing arrives after the stop");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_that_appear_later_are_followed_and_those_that_go_are_empty() {
+    let api = KubeApi::start();
+    api.define(["gateways"]);
+    let galley = galley(&api, &Options::default());
+    galley.synced().await;
+    assert!(held(&galley, RULES).is_empty());
+    api.define(["rules"]);
+    api.put(json!({"kind": "rule", "metadata": {"name": "r", "namespace": "n"}, "spec": {"match": "true"}}));
+    api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": "rules.config.istio.io"}}));
+    until("a kind that is new", || held(&galley, RULES) == ["n/r "]).await;
+    api.undefine("rules");
+    api.delete("customresourcedefinitions", "", "rules.config.istio.io");
+    until("a kind that is gone", || held(&galley, RULES).is_empty()).await;
+    galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_there_is_waited_for_and_bad_objects_are_skipped() {
+    let mut api = KubeApi::start();
+    api.define(["gateways"]);
+    api.put(gateway("good", "1"));
+    api.put(json!({"kind": "Gateway", "metadata": {"name": "bad", "namespace": "n"}, "spec": {"selector": 5}}));
+    api.stop();
+    let galley = galley(&api, &Options::default());
+    let state = || galley.state().sources.into_iter().nth(1).unwrap();
+    until("the error is shown", || state().last_error.is_some()).await;
+    assert!(!galley.is_synced() && !state().is_synced(), "nothing is published of a part");
+    assert!(galley.snapshot(DEFAULT_GROUP).is_none());
+    let waits = galley.state().groups.into_iter().next().unwrap().waits_for;
+    assert!(waits.contains(&collection::GATEWAYS) && !waits.contains(&mixer_schema::MESH_CONFIG), "{waits:?}");
+    api.resume();
+    galley.synced().await;
+    assert_eq!(held(&galley, collection::GATEWAYS), ["n/good 1"]);
+    until("the object that is skipped is shown", || state().skipped == 1).await;
+    assert!(state().problems.iter().any(|problem| problem.resource == "bad.Gateway.n"), "{:?}", state().problems);
+    api.put(gateway("bad", "2"));
+    until("it is mended", || state().skipped == 0 && held(&galley, collection::GATEWAYS).len() == 2).await;
+    galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn needed_kinds_are_checked() {
+    let api = KubeApi::start();
+    let client = Client::new(Access::of_text(api.kubeconfig())).unwrap();
+    let check = |excluded: &[&str]| {
+        let excluded_kinds = excluded.iter().map(|kind| (*kind).to_owned()).collect();
+        let options = Options { excluded_kinds, ..Options::default() };
+        let source = Kubernetes::at(client.clone(), &options, PACE);
+        async move { source.check().await }
+    };
+    let missing = check(&[]).await.unwrap_err().to_string();
+    assert!(missing.contains("gateways.networking.istio.io/v1alpha3"), "{missing}");
+    let needed = mixer_schema::kinds().iter().filter(|kind| kind.origin == Origin::Istio && !kind.optional);
+    let all: Vec<&str> = needed.map(|kind| kind.kind).filter(|kind| *kind != "Gateway").collect();
+    assert!(check(&all).await.is_err());
+    api.define(["gateways"]);
+    check(&all).await.unwrap();
+}

@@ -1,0 +1,249 @@
+//! A cluster as a store, against the API server in memory.
+
+#[path = "../../../../../tests/support/kube_api.rs"]
+mod kube_api;
+
+use std::time::Duration;
+
+use mixer_config::store::ConfigStore;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::StoreKind;
+use kube_api::{CRITICAL as CRITICAL_PLURALS, Fault, KubeApi, TOKEN};
+
+/// Longer than anything that is waited for takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const KINDS: [StoreKind; 8] = [
+    of("adapter"),
+    of("attributemanifest"),
+    of("denier"),
+    of("handler"),
+    of("instance"),
+    of("rule"),
+    of("template"),
+    StoreKind { kind: "ServiceRole", group: "rbac.istio.io" },
+];
+
+const fn of(kind: &'static str) -> StoreKind {
+    StoreKind { kind, group: "config.istio.io" }
+}
+
+fn options(url: &str) -> StoreOptions {
+    StoreOptions { kinds: KINDS.to_vec(), ..StoreOptions::new(url) }
+}
+
+fn pace() -> Pace {
+    let pause = Duration::from_millis(20);
+    Pace { page: 2, watch: Duration::from_secs(5), first_pause: pause, longest_pause: pause * 5 }
+}
+
+fn rule(name: &str, text: &str) -> Value {
+    json!({"kind": "rule", "metadata": {"namespace": "shop", "name": name}, "spec": {"match": text}})
+}
+
+/// A cluster with all definitions, and a store of it.
+struct Scene {
+    api: KubeApi,
+    store: FeedStore,
+    _kubeconfig: tempfile::NamedTempFile,
+}
+
+impl Scene {
+    fn new(api: KubeApi, query: &str) -> Self {
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(kubeconfig.path(), api.kubeconfig()).unwrap();
+        let rest = format!("{}{query}", kubeconfig.path().display());
+        let url = format!("k8s://{rest}");
+        let store = open_at(&url, Settings::parse(&url, &rest).unwrap(), &options(&url), pace()).unwrap();
+        Self { api, store, _kubeconfig: kubeconfig }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.store.contents().resources.iter().map(|resource| resource.key.to_string()).collect()
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let waits = async {
+            while !is_so(self) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(DEADLINE, waits).await;
+        assert!(waited.is_ok(), "{what}: {:?} {:?} {:?}", self.names(), self.why(), self.store.source());
+    }
+
+    fn why(&self) -> Option<String> {
+        self.store.availability().err().map(|outage| outage.why)
+    }
+
+    async fn becomes(&self, what: &str, names: &[&str]) {
+        self.until(what, |scene| scene.names() == names).await;
+    }
+}
+
+fn cluster() -> KubeApi {
+    let api = KubeApi::start();
+    api.define(CRITICAL_PLURALS);
+    api
+}
+
+#[tokio::test]
+async fn the_objects_of_all_known_kinds_are_resources() {
+    let api = cluster();
+    api.define(["deniers", "serviceroles"]);
+    for name in ["a", "b", "c"] {
+        api.put(rule(name, "true"));
+    }
+    api.put(json!({"kind": "denier", "metadata": {"namespace": "shop", "name": "no"}, "spec": {}}));
+    api.put(
+        json!({"kind": "ServiceRole", "metadata": {"namespace": "shop", "name": "r"}, "spec": {"rules": []}}),
+    );
+    api.put(json!({"kind": "Pod", "metadata": {"namespace": "shop", "name": "p"}, "status": {}}));
+    let scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    scene.store.changed().await;
+    let names = ["r.ServiceRole.shop", "no.denier.shop", "a.rule.shop", "b.rule.shop", "c.rule.shop"];
+    assert_eq!(scene.names(), names);
+    let contents = scene.store.contents();
+    let rule_a = contents.resources.iter().find(|resource| &*resource.key.name == "a").unwrap();
+    let place = format!("{}/rules.config.istio.io/shop/a", scene.api.url().replace("http", "k8s"));
+    assert_eq!(rule_a.origin.place(), place);
+    assert_eq!(&*rule_a.envelope.api_version, "config.istio.io/v1alpha2");
+    assert!(!rule_a.envelope.version.is_empty());
+    // A status, a label of the system and what kubectl remembers are no changes of the rest.
+    let mut noted = rule("a", "true");
+    noted["status"] = json!({"conditions": []});
+    noted["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    scene.api.put(noted);
+    scene.api.put(rule("b", "false"));
+    scene.api.delete("rules", "shop", "c");
+    let names = ["r.ServiceRole.shop", "no.denier.shop", "a.rule.shop", "b.rule.shop"];
+    scene.becomes("an object is deleted", &names).await;
+    let now = scene.store.contents();
+    let same = |name: &str| {
+        let of = |contents: &mixer_config::store::StoreContents| {
+            contents.resources.iter().find(|resource| &*resource.key.name == name).cloned().unwrap()
+        };
+        Arc::ptr_eq(&of(&contents), &of(&now))
+    };
+    assert_eq!((same("a"), same("b"), same("no")), (true, false, true));
+    let source = scene.store.source().unwrap();
+    let rules = source.collections.iter().find(|known| &*known.name == "rules.config.istio.io").unwrap();
+    assert_eq!((rules.objects, rules.is_synced), (2, true));
+    assert_eq!(source.peer, scene.api.url().trim_start_matches("http://"));
+}
+
+#[tokio::test]
+async fn definitions_are_waited_for() {
+    let api = KubeApi::start();
+    let scene = Scene::new(api, "");
+    let all = "failed to discover critical kinds: [adapter attributemanifest handler instance rule template]";
+    scene.until("all are missing", |scene| scene.why().as_deref() == Some(all)).await;
+    scene.api.define(CRITICAL_PLURALS.into_iter().filter(|plural| *plural != "rules"));
+    let one = "failed to discover critical kinds: [rule]";
+    scene.until("one is missing", |scene| scene.why().as_deref() == Some(one)).await;
+    assert!(scene.store.contents().unavailable.is_some());
+    scene.api.define(["rules"]);
+    scene.api.put(rule("a", "true"));
+    scene.store.loaded().await;
+    scene.becomes("the last one is defined", &["a.rule.shop"]).await;
+    scene.until("it is followed", |scene| scene.why().is_none()).await;
+    // Another one later, and its end.
+    scene.api.define(["deniers"]);
+    scene.api.put(json!({"kind": "denier", "metadata": {"namespace": "shop", "name": "no"}, "spec": {}}));
+    scene.becomes("a definition later", &["no.denier.shop", "a.rule.shop"]).await;
+    scene.api.undefine("deniers");
+    scene.becomes("it is gone", &["a.rule.shop"]).await;
+    scene.until("nothing is missed", |scene| scene.why().is_none()).await;
+}
+
+#[tokio::test]
+async fn an_outage_changes_nothing_and_is_told() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    let mut scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    scene.until("it is followed", |scene| scene.why().is_none()).await;
+    let first = scene.store.contents();
+    for fault in [Fault::Answers(503), Fault::Resets, Fault::ForgetsVersions, Fault::Forbids("rules")] {
+        scene.api.fail(Some(fault.clone()));
+        scene.until(&format!("{fault:?} is told"), |scene| scene.why().is_some()).await;
+        let outage = scene.store.availability().unwrap_err();
+        assert!(outage.keeps_last && !outage.why.contains(TOKEN), "{}", outage.why);
+        assert!(Arc::ptr_eq(&first, &scene.store.contents()), "{fault:?}");
+        assert!(scene.store.source().unwrap().connected_since.is_none());
+        scene.api.fail(None);
+        scene.until("it recovers", |scene| scene.why().is_none()).await;
+    }
+    assert!(scene.store.source().unwrap().connections > 1);
+    scene.api.stop();
+    scene.until("a refused connection is told", |scene| scene.why().is_some()).await;
+    scene.api.put(rule("b", "true"));
+    scene.api.delete("rules", "shop", "a");
+    // What happened meanwhile is forgotten: everything is listed again.
+    scene.api.compact();
+    assert_eq!(scene.names(), ["a.rule.shop"]);
+    scene.api.resume();
+    scene.becomes("what happened meanwhile", &["b.rule.shop"]).await;
+}
+
+#[tokio::test]
+async fn one_kind_that_is_refused_holds_up_the_first_contents_alone() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    api.fail(Some(Fault::Forbids("handlers")));
+    let scene = Scene::new(api, "");
+    scene
+        .until("it is told", |scene| {
+            scene.why().is_some_and(|why| {
+                why.contains("handlers.config.istio.io are not followed: ") && why.contains("403")
+            })
+        })
+        .await;
+    assert!(scene.store.contents().unavailable.is_some());
+    scene.api.fail(None);
+    scene.store.loaded().await;
+    assert_eq!(scene.names(), ["a.rule.shop"]);
+}
+
+#[tokio::test]
+async fn namespaces_can_be_chosen() {
+    let api = cluster();
+    for namespace in ["a", "b", "c"] {
+        let metadata = json!({"namespace": namespace, "name": "r"});
+        api.put(json!({"kind": "rule", "metadata": metadata, "spec": {"match": "true"}}));
+    }
+    let scene = Scene::new(api, "?ns=a,c&retry-timeout=5s");
+    scene.store.loaded().await;
+    assert_eq!(scene.names(), ["r.rule.a", "r.rule.c"]);
+    let contents = scene.store.contents();
+    let place = contents.resources.iter().next().unwrap().origin.place();
+    assert!(place.ends_with("/rules.config.istio.io/a/r"), "{place}");
+    scene.api.delete("rules", "c", "r");
+    scene.becomes("of one namespace", &["r.rule.a"]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_cluster_is_refused_at_once() {
+    let refused = |url: &str| crate::open(&options(url), &Arc::default()).err().unwrap().to_string();
+    assert_eq!(refused("k8s://"), "invalid configuration: no configuration has been provided");
+    let missing = refused("k8s:///nowhere/kubeconfig");
+    assert_eq!(
+        missing,
+        "invalid configuration: cannot read `/nowhere/kubeconfig`: No such file or directory (os error 2)"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "current-context: nothing").unwrap();
+    let url = format!("kube://{}", file.path().display());
+    assert!(
+        refused(&url).starts_with(&format!("invalid configuration: {}: ", file.path().display())),
+        "{}",
+        refused(&url)
+    );
+    assert_eq!(
+        refused("k8s:///x?namespaces=a"),
+        "invalid config URL k8s:///x?namespaces=a parse \"k8s:///x?namespaces=a\": unknown parameter `namespaces`; it may have `ns`"
+    );
+}

@@ -1,0 +1,101 @@
+//! From the changes of a source to resources.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use mixer_config::store::{Feed, ReadObject, SourceObject, read_object};
+use mixer_mcp::{Change, Refusal, Resource, Updater};
+use mixer_schema::Kind;
+use parking_lot::Mutex;
+
+/// Writes changes into a feed. Clones write the same feed, one after the other.
+#[derive(Clone)]
+pub(super) struct Applier {
+    feed: Feed,
+    kinds: Arc<HashMap<&'static str, &'static Kind>>,
+    /// What was applied, by collection and name, so that what comes again is not read again. A hash of all that counts.
+    applied: Arc<Mutex<HashMap<&'static str, Applied>>>,
+    hasher: RandomState,
+}
+
+type Applied = HashMap<Box<str>, u64>;
+
+/// A resource that differs from what was applied.
+struct Different {
+    name: Box<str>,
+    hash: u64,
+    read: ReadObject,
+}
+
+impl Applier {
+    pub(super) fn new(feed: Feed, kinds: &[&'static Kind]) -> Self {
+        let kinds = kinds.iter().map(|kind| (kind.collection, *kind)).collect();
+        Self { feed, kinds: Arc::new(kinds), applied: Arc::default(), hasher: RandomState::new() }
+    }
+
+    /// Errors: a body cannot be decoded.
+    fn read(&self, kind: &Kind, resource: &Resource) -> Result<ReadObject, Refusal> {
+        let spec = mixer_schema::to_json(&resource.type_url, &resource.body)
+            .map_err(|why| Refusal::undecodable(format!("{}: {why}", resource.name)))?;
+        let (namespace, name) = resource.namespace_and_name();
+        let object = SourceObject {
+            api_version: kind.api_version(),
+            kind: kind.kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            version: resource.version.to_string(),
+            labels: resource.labels.clone(),
+            annotations: resource.annotations.clone(),
+            spec,
+            ..SourceObject::default()
+        };
+        let origin = self.feed.origin(kind.collection, Some(&resource.name));
+        Ok(read_object(&origin, object))
+    }
+
+    /// Errors: a body cannot be decoded, after which nothing is applied.
+    fn apply_change(&mut self, change: &Change) -> Result<(), Refusal> {
+        let Some(kind) = self.kinds.get(&*change.collection).copied() else {
+            return Err(Refusal::from(format!("unsupported collection {}", change.collection)));
+        };
+        let mut applied = self.applied.lock();
+        let applied = applied.entry(kind.collection).or_default();
+        let mut different = Vec::new();
+        for resource in &change.resources {
+            let Resource { name, type_url, body, labels, annotations, .. } = resource;
+            let hash = self.hasher.hash_one((type_url, body, labels, annotations));
+            if applied.get(name) != Some(&hash) {
+                let read = self.read(kind, resource)?;
+                different.push(Different { name: name.clone(), hash, read });
+            }
+        }
+        if change.incremental {
+            change.removed.iter().for_each(|name| _ = applied.remove(name.as_str()));
+        } else {
+            let sent: std::collections::HashSet<&str> =
+                change.resources.iter().map(|resource| &*resource.name).collect();
+            applied.retain(|name, _| sent.contains(&**name));
+        }
+        applied.extend(different.iter().map(|different| (different.name.clone(), different.hash)));
+        self.feed.change(|draft| {
+            draft.retain(kind.collection, |name| applied.contains_key(name));
+            for Different { name, read, .. } in different {
+                draft.put(kind.collection, &name, read);
+            }
+            draft.received(kind.collection, &change.system_version);
+        });
+        Ok(())
+    }
+}
+
+impl Updater for Applier {
+    fn apply(&mut self, change: Change) -> Result<(), Refusal> {
+        use tokio::runtime::{Handle, RuntimeFlavor};
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            // Health and ControlZ run on the same threads.
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.apply_change(&change)),
+            _ => self.apply_change(&change),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A source of the Mesh Configuration Protocol as the configuration.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mixer_mcp::message::google::protobuf::Any;
+use mixer_mcp::message::{Metadata, Resource};
+use serde_json::{Value, json};
+
+use crate::certificates::Authority;
+use crate::on_config_error::{copy_of_the_sample, edit};
+use crate::support::mcp_source::McpSource;
+use crate::support::{
+    DEADLINE, Server, ServerBuilder, free_port, http, run_mixer as mixer, sample_configuration,
+};
+
+const RULES: &str = "istio/policy/v1beta1/rules";
+/// Whoever waits longest waits for the pause before a stream is opened again.
+const LIMIT: Duration = DEADLINE.saturating_mul(6);
+
+/// Requests of every kind that the sample decides about.
+const REQUESTS: [&[&str]; 6] = [
+    &["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:abc"],
+    &["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:beta"],
+    &["-s", "destination.service=closed.ns.svc.cluster.local"],
+    &[
+        "-s",
+        "destination.service=ratings",
+        "--stringmap-attributes",
+        "destination.labels=app:ratings,source.labels=version:v2",
+    ],
+    &["-s", "destination.service=shop,source.name=a", "-q", "requestcount=2"],
+    &[],
+];
+
+/// What `check` prints for a request.
+fn check(server: &Server, request: &[&str]) -> String {
+    let address = server.address();
+    let finished = mixer(&[&["check", "-m", &address][..], request].concat());
+    format!("{}{}", finished.stdout, finished.stderr)
+}
+
+fn is_denied(server: &Server) -> bool {
+    check(server, REQUESTS[0]).contains("PERMISSION_DENIED")
+}
+
+fn state(server: &Server) -> Value {
+    let answer = http("GET", &server.monitoring_url("/readyz?verbose"), "");
+    answer.ok().and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
+}
+
+fn why(server: &Server) -> String {
+    state(server)["degraded"]["store"]["why"].as_str().unwrap_or_default().to_owned()
+}
+
+#[track_caller]
+fn until(server: &Server, what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: {}\n{}", state(server), server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn on(source: &McpSource) -> ServerBuilder {
+    Server::on_store(&source.url()).native()
+}
+
+fn rule(type_url: &str, value: &'static [u8]) -> Resource {
+    let metadata =
+        Metadata { name: "istio-system/r".to_owned(), version: "1".to_owned(), ..Metadata::default() };
+    let body = Any { type_url: format!("type.googleapis.com/{type_url}"), value: value.into() };
+    Resource { metadata: Some(metadata), body: Some(body) }
+}
+
+#[test]
+fn verdicts_are_those_of_the_same_files() {
+    let source = McpSource::serving(&sample_configuration());
+    let (over, from) = (on(&source).start(), Server::on(&sample_configuration()).native().start());
+    for request in REQUESTS {
+        assert_eq!(check(&over, request), check(&from, request), "{request:?}\n{}", over.log());
+    }
+    assert!(is_denied(&over));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+    let dump = |server: &Server| {
+        let page = http("GET", &format!("http://127.0.0.1:{}/snapshotj/", server.ports.ctrlz), "").unwrap();
+        let mut dump: Value = serde_json::from_str(&page.body).unwrap();
+        forget_places(&mut dump);
+        dump
+    };
+    assert_eq!(dump(&over), dump(&from));
+}
+
+/// Removes where resources are from, and what differs from run to run.
+fn forget_places(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for name in ["file", "line", "source", "store", "id", "built", "took"] {
+                members.remove(name);
+            }
+            members.iter_mut().for_each(|(_, value)| forget_places(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_places),
+        _ => {}
+    }
+}
+
+#[test]
+fn changes_take_effect_and_the_last_rule_can_be_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let source = McpSource::serving(directory.path());
+    let server = on(&source).with(&["--allow-empty-config"]).start();
+    assert!(is_denied(&server), "{}", server.log());
+    edit(&directory.path().join("deny.yaml"), "\"abc\"", "\"xyz\"");
+    source.set(directory.path());
+    until(&server, "a rule is changed", || !is_denied(&server));
+    edit(&directory.path().join("deny.yaml"), "\"xyz\"", "\"abc\"");
+    source.set(directory.path());
+    until(&server, "and back", || is_denied(&server));
+    source.put(RULES, Vec::new());
+    until(&server, "the last rule is deleted", || !is_denied(&server));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+    source.set(directory.path());
+    until(&server, "there are rules again", || is_denied(&server));
+    // What has an error is acknowledged, and serves in its last good version.
+    edit(&directory.path().join("deny.yaml"), "request.headers[\"clnt\"]", "request.haeders[\"clnt\"]");
+    source.set(directory.path());
+    until(&server, "the error is told", || state(&server)["degraded"]["configuration"].is_object());
+    assert!(is_denied(&server));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+    let first = state(&server)["configuration"]["firstError"].clone();
+    assert_eq!(first["file"], format!("{}/{RULES}/istio-system/unwelcome-client", source.url()), "{first}");
+    assert_eq!(first["line"], Value::Null);
+    server.wait_for_log(&format!("{RULES}/istio-system/unwelcome-client"));
+}
+
+#[test]
+fn a_change_that_cannot_be_decoded_is_refused_as_a_whole() {
+    let source = McpSource::serving(&sample_configuration());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    let type_url = "istio.policy.v1beta1.Rule";
+    for (what, refused, text) in [
+        (
+            "no message",
+            rule(type_url, b"\x0a\x05"),
+            "istio-system/r: no message of type `istio.policy.v1beta1.Rule`",
+        ),
+        ("another type", rule("google.protobuf.Struct", b""), "google.protobuf.Struct"),
+    ] {
+        drop(source.refusals());
+        source.put(RULES, vec![refused]);
+        let requests = source.take_requests(1, LIMIT);
+        let error = requests[0].error_detail.clone().unwrap_or_else(|| panic!("{what}: {requests:?}"));
+        assert!(error.message.contains(text), "{what}: {error:?}");
+        assert!(is_denied(&server), "{what}");
+        source.put(RULES, vec![rule(type_url, b"")]);
+        until(&server, what, || !is_denied(&server));
+        source.set(&sample_configuration());
+        until(&server, what, || is_denied(&server));
+    }
+}
+
+#[test]
+fn a_source_that_is_away_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let mut source = McpSource::serving(directory.path());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    source.stop();
+    until(&server, "the outage is told", || why(&server).contains(&source.address()));
+    assert!(is_denied(&server));
+    assert_eq!(state(&server)["available"], true);
+    let page = http("GET", &format!("http://127.0.0.1:{}/configz/", server.ports.ctrlz), "").unwrap().body;
+    for shown in ["not connected", RULES, "The store cannot be followed"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    edit(&directory.path().join("deny.yaml"), "\"abc\"", "\"xyz\"");
+    source.set(directory.path());
+    source.resume();
+    until(&server, "what changed meanwhile takes effect", || !is_denied(&server));
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    assert!(source.streams() > 1);
+    assert_eq!(source.refusals(), Vec::<String>::new());
+}
+
+#[test]
+fn a_restart_without_the_source_serves_the_last_good_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cache, files) = (directory.path().join("cache"), directory.path().join("files"));
+    std::fs::create_dir(&files).unwrap();
+    copy_of_the_sample(&files);
+    let mut source = McpSource::serving(&files);
+    let builder = on(&source).with(&[format!("--config-cache={}", cache.display())]);
+    let mut server = builder.start();
+    assert!(is_denied(&server));
+    server.terminate().unwrap();
+    source.stop();
+    let server = builder.start();
+    assert!(is_denied(&server), "{}", server.log());
+    assert!(why(&server).contains("the configuration in --config-cache of "), "{}", state(&server));
+    edit(&files.join("deny.yaml"), "\"abc\"", "\"xyz\"");
+    source.set(&files);
+    source.resume();
+    until(&server, "the source is back", || !is_denied(&server));
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+}
+
+#[test]
+fn a_start_waits_for_every_collection() {
+    let source = McpSource::start();
+    let mut server = on(&source).with(&["--config-wait-timeout=2s"]).spawn().unwrap();
+    assert_eq!(server.exit_code().unwrap(), Some(3));
+    let log = server.log();
+    assert!(log.contains("exceeded timeout 2s: not yet ready: [istio/config/v1alpha2/adapters, "), "{log}");
+}
+
+#[test]
+fn certificates_are_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let url = format!("mcps://127.0.0.1:{}", free_port());
+    let builder = Server::on_store(&url).native().with(&[
+        format!("--cert-file={}", path("client.pem")),
+        format!("--key-file={}", path("client.key")),
+        format!("--ca-cert-file={}", path("root.pem")),
+    ]);
+    let server = builder.spawn().unwrap();
+    server.wait_for_log(&format!("waiting for {}", path("client.pem")));
+    let authority = Authority::new();
+    authority.issue(&["mixer.example"]).put(Path::new(directory.path()), "client");
+    server.wait_for_log(&format!("waiting for {}", path("root.pem")));
+    assert!(!server.log().contains(&path("client.key")), "it is there");
+}
