@@ -22,6 +22,8 @@ mod cli;
 mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
+#[path = "conformance/galley/admission.rs"]
+mod admission;
 #[path = "conformance/galley.rs"]
 mod galley;
 #[path = "conformance/scenarios.rs"]
@@ -52,7 +54,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("adapters-remote", &[adapters_remote::run]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),
-    ("galley", &[galley::run, sink::run]),
+    ("galley", &[galley::run, sink::run, admission::run]),
 ];
 
 /// Maximum length of a failure, in characters.

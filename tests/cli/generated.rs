@@ -30,7 +30,7 @@ fn assert_golden(path: &Path, text: &str) {
 #[test]
 fn completions_and_manual_pages_are_up_to_date() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("completions");
-    for name in ["mixer", "mixs", "mixc"] {
+    for name in ["mixer", "mixs", "mixc", "galley"] {
         for (shell, file) in [
             ("bash", format!("{name}.bash")),
             ("zsh", format!("_{name}")),

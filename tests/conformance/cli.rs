@@ -15,7 +15,7 @@ use crate::case::{Case, in_parallel, jobs, selected};
 use crate::support::{DEADLINE, Server, free_port, http, programs, run as run_command};
 
 /// Suites of later versions and their subjects.
-const LATER: &[(&str, &str)] = &[("galley", "`galley` comes later"), ("proxy", "`proxy` comes later")];
+const LATER: &[(&str, &str)] = &[("proxy", "`proxy` comes later")];
 
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -36,7 +36,7 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
             Err(error) => cases.push(Case::new(name, Err(error))),
         }
     }
-    cases.extend(in_parallel(jobs(), work, |(id, suite, case)| match needs(&suite, &case) {
+    cases.extend(in_parallel(jobs(), work, |(id, suite, case)| match needs(&suite) {
         Some(reason) if !programs().foreign_server => Case::skipped(id, reason),
         _ => Case::new(id, play(dir, &case)),
     }));
@@ -58,11 +58,7 @@ fn read(path: &Path) -> Result<Value, String> {
     Ok(value)
 }
 
-fn needs(suite: &str, case: &Value) -> Option<&'static str> {
-    let mut programs = sequence(case, "steps").filter_map(|step| step.get("argv")?.get(0)?.as_str());
-    if programs.any(|program| program == "galley") {
-        return Some("`galley` comes later");
-    }
+fn needs(suite: &str) -> Option<&'static str> {
     LATER.iter().find(|(name, _)| *name == suite).map(|(_, reason)| *reason)
 }
 

@@ -3,7 +3,8 @@
 use mixer_config::yaml;
 use mixer_config::{Diagnostic, Node, Severity};
 use mixer_engine::snapshot::{SnapshotOptions, structure};
-use mixer_schema::{Kind, Origin};
+use mixer_schema::check::{Subject, check};
+use mixer_schema::{Body, Kind, Origin};
 
 use super::deep::Deep;
 use super::review::{Reason, Request, Verdict};
@@ -36,6 +37,7 @@ struct Document {
     kind: String,
     api_version: String,
     name: String,
+    namespace: String,
 }
 
 impl Document {
@@ -52,9 +54,10 @@ impl Document {
         if kind.is_empty() {
             return Err(fail(format!("Object 'Kind' is missing in '{text}'")));
         }
-        let name = root.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str);
-        let name = name.unwrap_or(&request.name).to_owned();
-        Ok(Self { kind, api_version, name, text, root })
+        let metadata = |part: &str| root.get("metadata")?.get(part)?.as_str();
+        let name = metadata("name").unwrap_or(&request.name).to_owned();
+        let namespace = metadata("namespace").unwrap_or_default().to_owned();
+        Ok(Self { kind, api_version, name, namespace, text, root })
     }
 
     /// Errors: it has a field that no object has.
@@ -111,14 +114,23 @@ impl Checks {
             return Err(Verdict::refused(Reason::UnknownType, text));
         };
         let null = Node::default();
-        let spec = document.root.get("spec").unwrap_or(&null);
-        let encoded = mixer_schema::encode(kind, spec).map_err(|problems| {
-            let text = format!("error decoding configuration: {}", first(&problems));
-            Verdict::refused(Reason::Conversion, text)
-        })?;
-        semantic(kind, &document)?;
+        let spec = match kind.body {
+            Body::Spec => document.root.get("spec").unwrap_or(&null),
+            Body::Object => &document.root,
+        };
+        let findings = check(&Subject {
+            kind,
+            name: &document.name,
+            namespace: &document.namespace,
+            body: spec,
+        });
+        if let Some(text) = findings.message() {
+            let is_decoded = findings.undecodable.is_empty();
+            let reason = if is_decoded { Reason::Invalid } else { Reason::Conversion };
+            return Err(Verdict::refused(reason, text));
+        }
         document.check_fields(request)?;
-        let warnings = encoded.warnings.iter().map(line).collect();
+        let warnings = findings.into_diagnostics().iter().map(line).collect();
         Ok(Verdict { warnings, ..Verdict::passed() })
     }
 
@@ -149,16 +161,6 @@ impl Checks {
             None => Ok(Verdict::passed()),
         }
     }
-}
-
-/// The checks of a kind. Spec: galley.md, 20.
-fn semantic(kind: &'static Kind, document: &Document) -> Result<(), Verdict> {
-    let _ = (kind, &document.root);
-    Ok(())
-}
-
-fn first(problems: &[Diagnostic]) -> &str {
-    problems.first().map_or("", |problem| &problem.message)
 }
 
 /// The verdict of diagnostics: refused if one is an error, and all of them as `mixer validate` has them.

@@ -1,13 +1,15 @@
 //! Counts of verdicts, as metrics and for operators.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::review::{Request, Verdict};
-use mixer_base::metrics::{Counter, Family, Metrics};
+use mixer_base::metrics::{Family, Metrics};
 
 /// Refusals that are kept for operators.
 const KEPT: usize = 64;
@@ -17,9 +19,9 @@ const MAX_MESSAGE: usize = 1024;
 /// Counts verdicts. Labels are those of kinds that Galley knows; what callers make up counts as `other`.
 pub struct Tally {
     metrics: Arc<Metrics>,
-    passed: Counter,
-    failed: Counter,
-    last: Mutex<std::collections::VecDeque<Refusal>>,
+    passed: AtomicU64,
+    failed: AtomicU64,
+    last: Mutex<VecDeque<Refusal>>,
 }
 
 /// A review that was refused.
@@ -35,17 +37,17 @@ pub struct Refusal {
 
 impl Tally {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, passed: Counter::new(), failed: Counter::new(), last: Mutex::default() }
+        Self { metrics, passed: AtomicU64::new(0), failed: AtomicU64::new(0), last: Mutex::default() }
     }
 
     /// Reviews that passed.
     pub fn passed(&self) -> u64 {
-        self.passed.get()
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// Reviews that did not.
     pub fn failed(&self) -> u64 {
-        self.failed.get()
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// The last refusals, newest first.
@@ -69,11 +71,11 @@ impl Tally {
         };
         match verdict.reason {
             None => {
-                self.passed.increment();
+                self.passed.fetch_add(1, Ordering::Relaxed);
                 self.metrics.counter(Family::GalleyValidationPassed, &[group, plural, version]).increment();
             }
             Some(reason) => {
-                self.failed.increment();
+                self.failed.fetch_add(1, Ordering::Relaxed);
                 let labels = [group, reason.name(), plural, version];
                 self.metrics.counter(Family::GalleyValidationFailed, &labels).increment();
             }

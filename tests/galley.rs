@@ -1,0 +1,25 @@
+//! Black-box tests of the configuration plane as a process: start and stop, the webhook, what operators see and ask.
+
+#[path = "galley/admission.rs"]
+mod admission;
+#[path = "galley/operators.rs"]
+mod operators;
+#[path = "galley/process.rs"]
+mod process;
+#[path = "support/support.rs"]
+mod support;
+
+/// A rule of the policy engine.
+const RULE: &str = "apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: close, namespace: istio-system}
+spec: {match: 'true'}
+";
+
+/// A gateway.
+const GATEWAY: &str = "apiVersion: networking.istio.io/v1alpha3
+kind: Gateway
+metadata: {name: front, namespace: shop}
+spec:
+  servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: [shop.example.com]}]
+";

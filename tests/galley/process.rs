@@ -1,0 +1,109 @@
+//! Start, stop, probes, failures.
+
+use crate::support::galley::Galley;
+use crate::support::{DEADLINE, Finished, free_port, http, programs, run, wait_for};
+use crate::{GATEWAY, RULE};
+
+/// Runs a program to its end.
+fn ended(program: &str, arguments: &[&str]) -> Finished {
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    run(&programs().path(program), &arguments, &[], None, None, DEADLINE).expect("the command ends")
+}
+
+#[test]
+fn probes_follow_the_first_sync_and_the_stop() {
+    let mut galley = Galley::of_files(
+        &[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)],
+        &[
+            "--readiness-probe-path=ready",
+            "--readiness-probe-interval=100ms",
+            "--liveness-probe-path=live",
+            "--liveness-probe-interval=100ms",
+        ],
+    );
+    galley.synced();
+    let [ready, live] = ["ready", "live"].map(|name| galley.path(name));
+    assert!(wait_for(DEADLINE, || (ready.exists() && live.exists()).then_some(())).is_some());
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", galley.monitoring);
+    assert_eq!(http("GET", &url("/readyz"), "").expect("an answer").status, 200);
+    assert!(http("GET", &url("/version"), "").expect("an answer").status == 200);
+    let metrics = galley.metrics();
+    for family in [
+        "istio_build{component=\"galley\"",
+        "galley_runtime_processor_snapshots_published_total",
+        "galley_runtime_state_type_instances_total{collection=\"istio/policy/v1beta1/rules\"} 1",
+        "galley_source_synced{source=",
+    ] {
+        assert!(metrics.contains(family), "{family} in {metrics}");
+    }
+    assert!(!metrics.contains("galley_resource{"), "off by default");
+    galley.signal("TERM");
+    assert_eq!(galley.end(), Some(0), "{}", galley.log());
+    assert!(!ready.exists() && !live.exists(), "probe files are removed");
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_exits_with_one() {
+    for (arguments, text) in [
+        (
+            vec!["server", "--enable-server=false", "--enable-validation=false"],
+            "\tfatal\tGalley must be running under at least one mode: server or validation\n",
+        ),
+        (
+            vec!["server", "--insecure", "--webhook-name", "A b", "--service-name", "", "--validation-port", "70000"],
+            "\tfatal\tInvalid validationArgs: 4 errors occurred:\n\t* invalid webhook name: \"A b\"\n\t* invalid service name: \"\"\n\
+             \t* webhookConfigFile not specified\n\t* port number 70000 must be in the range 1..65535\n\n",
+        ),
+        (
+            vec!["server", "--enable-validation=false", "--insecure", "--configPath", "/", "--meshConfigFile", "/nosuch/mesh",
+                 "--livenessProbePath", "", "--readinessProbePath", "", "--server-address", "tcp://127.0.0.1:0", "--ctrlz_port", "0"],
+            "no such file or directory",
+        ),
+    ] {
+        let finished = ended("galley", &arguments);
+        assert_eq!(finished.status, 1, "{}{}", finished.stdout, finished.stderr);
+        assert!(finished.stdout.contains(text), "{}{}", finished.stdout, finished.stderr);
+    }
+    let finished = ended("galley", &["server", "-c", "/nosuch"]);
+    assert_eq!((finished.status, &*finished.stderr), (1, "fatal error in config file: Unsupported Config Type \"\"\n"));
+}
+
+#[test]
+fn settings_of_the_file_give_way_to_flags() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("galley.yaml");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    std::fs::write(
+        &path,
+        format!("general: {{introspection: {{port: {}}}}}\nprocessing: {{server: {{address: 'tcp://127.0.0.1:{port}'}}}}\n", free_port()),
+    )
+    .expect("a file");
+    let file = path.display().to_string();
+    let arguments = ["galley", "server", "-c", &file, "--insecure", "--config-path", "/nosuch", "--monitoring-port", "0"];
+    let failed = ended("mixer", &arguments);
+    assert_eq!(failed.status, 3, "{}", failed.stderr);
+    assert!(failed.stderr.contains("address already in use"), "the address of the file: {}", failed.stderr);
+}
+
+#[test]
+fn the_program_galley_has_the_commands_of_istio_and_of_operators() {
+    let help = ended("galley", &["server", "--help"]);
+    assert_eq!(help.status, 0);
+    for flag in [
+        "--accessListFile string",
+        "--excludedResourceKinds strings",
+        "--validation-port uint",
+        "--useOldProcessor",
+        "-c, --config string",
+        "--livenessProbeInterval duration",
+    ] {
+        assert!(help.stdout.contains(flag), "{flag} in {}", help.stdout);
+    }
+    let unknown = ended("galley", &["nosuch"]);
+    assert_eq!(unknown.status, 255);
+    assert!(unknown.stderr.starts_with("Error: unknown command \"nosuch\" for \"galley\""), "{}", unknown.stderr);
+    assert_eq!(ended("galley", &["version", "-s"]).status, 0);
+    let wait = ended("galley", &["wait", "latest", "--server", "127.0.0.1:1"]);
+    assert_eq!(wait.status, 4, "native: {}", wait.stderr);
+}
