@@ -12,6 +12,9 @@ use crate::case::{Case, in_parallel, jobs, selected};
 use crate::support::mcp_source::McpSource;
 use crate::support::{DEADLINE, Server};
 
+/// A start on a busy machine takes its time.
+const LIMIT: std::time::Duration = DEADLINE.saturating_mul(6);
+
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
@@ -55,7 +58,7 @@ fn initial_requests(variant: &Value) -> Result<(), String> {
     let (flags, collections) = (texts("flags"), texts("collections"));
     let source = McpSource::start();
     let _sink = sink(&source, &flags)?;
-    let requests = source.take_requests(collections.len(), DEADLINE);
+    let requests = source.take_requests(collections.len(), LIMIT);
     let asked: BTreeSet<&str> = requests.iter().map(|request| &*request.collection).collect();
     let wanted: BTreeSet<&str> = collections.iter().map(String::as_str).collect();
     if asked != wanted || requests.len() != collections.len() {
@@ -76,10 +79,10 @@ fn initial_requests(variant: &Value) -> Result<(), String> {
 fn answers(transcript: &[Value]) -> Result<(), String> {
     let source = McpSource::start();
     let _sink = sink(&source, &[])?;
-    source.take_requests(36, DEADLINE);
+    source.take_requests(36, LIMIT);
     for (index, step) in transcript.iter().enumerate() {
         source.send(message(&step["source"])?);
-        let answer = source.take_requests(1, DEADLINE);
+        let answer = source.take_requests(1, LIMIT);
         let found: Vec<Value> = answer.iter().map(shown).collect();
         if found != [step["sink"].clone()] {
             return Err(format!("step {index}: answered {}, not {}", json!(found), step["sink"]));

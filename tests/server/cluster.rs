@@ -11,7 +11,7 @@ use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::kube_api::server::Server as Cluster;
 use crate::support::kube_api::{CRITICAL, TOKEN};
 use crate::support::rpc::{Client, mixer as wire};
-use crate::support::{DEADLINE, Server, ServerBuilder, http};
+use crate::support::{DEADLINE, Server, ServerBuilder, http, run_mixer};
 
 /// A real API server takes its time when the machine is busy.
 const LIMIT: Duration = DEADLINE.saturating_mul(6);
@@ -180,6 +180,9 @@ fn the_objects_of_a_cluster_in_memory_or_a_real_one_decide() {
     let server = scene.server().start();
     assert_eq!((check(&server, "eve"), check(&server, "bob")), (7, 0), "{}", server.log());
     assert_eq!(state(&server)["available"], true);
+    let store = format!("--config-store-url=k8s://{}", scene.directory.path().join("kubeconfig").display());
+    let doctor = run_mixer(&["doctor", &store, "--config-default-namespace=default"]);
+    assert!(doctor.stdout.contains(": 1 rule, 0 errors, "), "{}{}", doctor.stdout, doctor.stderr);
     scene.put("rule", "deny", &deny("source.user == \"bob\""));
     until(&server, "an object is changed", || (check(&server, "eve"), check(&server, "bob")) == (0, 7));
     // What has an error serves in its last good version; its name says where it is, and the object what is wrong.

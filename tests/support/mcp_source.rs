@@ -32,7 +32,8 @@ struct State {
     nonce: u64,
     /// What was sent last, by collection: nonce and version.
     sent: BTreeMap<String, (String, u64)>,
-    acknowledged: BTreeMap<String, u64>,
+    /// The versions that were acknowledged or refused, by collection.
+    answered: BTreeMap<String, u64>,
     requests: Vec<RequestResources>,
 }
 
@@ -71,13 +72,12 @@ impl State {
         if self.serves {
             let sent = self.sent.get(&collection).cloned();
             match sent.filter(|(nonce, _)| *nonce == request.response_nonce) {
-                Some((_, version)) if request.error_detail.is_none() => {
-                    self.acknowledged.insert(collection.clone(), version);
+                Some((_, version)) => {
+                    self.answered.insert(collection.clone(), version);
                     if self.content.get(&collection).is_some_and(|(newest, _)| *newest != version) {
                         self.send(&collection);
                     }
                 }
-                Some(_) => {}
                 None => self.send(&collection),
             }
         }
@@ -187,11 +187,9 @@ impl McpSource {
             return;
         }
         (*version, *known) = (*version + 1, resources);
-        let is_acknowledged = state
-            .sent
-            .get(collection)
-            .is_some_and(|(_, sent)| state.acknowledged.get(collection) == Some(sent));
-        if is_acknowledged {
+        let is_answered =
+            state.sent.get(collection).is_some_and(|(_, sent)| state.answered.get(collection) == Some(sent));
+        if is_answered {
             state.send(collection);
         }
     }
@@ -208,6 +206,20 @@ impl McpSource {
             state = self.shared.changed.wait_timeout(state, left).unwrap().0;
         }
         std::mem::take(&mut state.requests)
+    }
+
+    /// Waits for a refusal.
+    ///
+    /// Panics when none comes.
+    pub(crate) fn next_refusal(&self, limit: Duration) -> String {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let requests = self.take_requests(1, left);
+            if let Some(error) = requests.into_iter().find_map(|request| request.error_detail) {
+                return error.message;
+            }
+        }
     }
 
     /// The refusals since the last time.
@@ -280,7 +292,7 @@ impl tonic::server::StreamingService<RequestResources> for Service {
                 state.stream = Some(sender.clone());
                 state.streams += 1;
                 state.sent.clear();
-                state.acknowledged.clear();
+                state.answered.clear();
             }
             let mut requests = request.into_inner();
             tokio::spawn(async move {

@@ -39,7 +39,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     );
     ports(options, &mut findings).await;
     security(options, &mut findings);
-    findings.extend(configuration::examine(options));
+    findings.extend(configuration::examine(options).await);
     files(options, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;

@@ -26,9 +26,9 @@ const CACHE: &str = "config cache";
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// The store and its content, and the cache if there is one.
-pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
+pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
-    let contents = match mixer_server::read_store(options, READ_LIMIT) {
+    let contents = match mixer_server::read_store(options, READ_LIMIT).await {
         Ok(contents) => contents,
         Err(store::StoreError::Unknown { url }) => {
             return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];

@@ -28,7 +28,7 @@ use fs::FsStore;
 pub use fs::WhenLost;
 pub use memory::MemoryStore;
 pub use sources::{SourceError, read_sources};
-pub use url::{EMBEDDED_SAMPLE, StoreError, open, open_with};
+pub use url::{EMBEDDED_SAMPLE, OVER_NETWORK, StoreError, open, open_with};
 
 /// A source of configuration.
 pub trait ConfigStore: Send + Sync + 'static {

@@ -57,8 +57,8 @@ use mixer_engine::snapshot::Registry;
 /// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
 ///
 /// Errors: there is no store with this URL, or it cannot be opened.
-pub fn read_store(options: &ServerOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
-    mixer_stores::read(&options.store_options(), limit)
+pub async fn read_store(options: &ServerOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+    mixer_stores::read(&options.store_options(), limit).await
 }
 
 /// The adapters and kinds that a configuration may refer to.

@@ -96,34 +96,25 @@ pub fn open(options: &StoreOptions, metrics: &Arc<Metrics>) -> Result<Arc<dyn Co
 
 /// Whether the store at a URL is over the network.
 pub fn is_over_network(url: &str) -> bool {
-    let scheme = url.split("://").next().unwrap_or_default();
-    url.is_empty()
-        || matches!(scheme, "k8s" | "kube" | "kubernetes" | "mcp" | "mcps" | "mcp+listen" | "mcps+listen")
+    url.is_empty() || store::OVER_NETWORK.contains(&url.split("://").next().unwrap_or_default())
 }
 
 /// Reads a store once, for tools. Waits at most `limit` for a server; the contents are unavailable then, and say what was waited for.
 ///
-/// Errors: as of [`open`], or there are no threads.
-pub fn read(options: &StoreOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+/// Errors: as of [`open`].
+pub async fn read(options: &StoreOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+    let opened = open(options, &Arc::default())?;
     if !is_over_network(&options.url) {
-        return store::open_with(&options.url, options.when_lost).map(|opened| opened.load());
+        return Ok(opened.load());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime =
-        runtime.map_err(|error| StoreError::Unusable { what: "environment", why: error.to_string() })?;
-    let contents = runtime.block_on(async {
-        let opened = open(options, &Arc::default())?;
-        let is_read = tokio::time::timeout(limit, opened.loaded()).await.is_ok();
-        let contents = opened.contents();
-        let why = opened.availability().err().filter(|_| !is_read);
-        Ok(match why {
-            Some(outage) => {
-                let unavailable = Some(outage.why);
-                Arc::new(StoreContents { unavailable, ..StoreContents::clone(&contents) })
-            }
-            None => contents,
-        })
-    });
-    runtime.shutdown_background();
-    contents
+    let is_read = tokio::time::timeout(limit, opened.loaded()).await.is_ok();
+    let contents = opened.contents();
+    let outage = opened.availability().err().filter(|_| !is_read);
+    Ok(match outage {
+        Some(outage) => {
+            let unavailable = Some(outage.why);
+            Arc::new(StoreContents { unavailable, ..StoreContents::clone(&contents) })
+        }
+        None => contents,
+    })
 }

@@ -4,7 +4,6 @@
 //! `google.protobuf.Struct` the plain value. Only what differs is a change, whatever a source sends again.
 
 mod apply;
-mod credentials;
 #[cfg(test)]
 mod tests;
 
@@ -236,7 +235,6 @@ impl Follower {
         };
         let mut source = ClientOptions::new(address.clone());
         if self.settings.is_mutual_tls {
-            credentials::wait(&self.credentials, &self.feed).await;
             let Credentials { cert_file, key_file, ca_cert_file } = self.credentials.clone();
             source.auth = ClientAuth::Tls(ClientTlsOptions {
                 ca_file: ca_cert_file,
@@ -264,9 +262,7 @@ impl Follower {
             }
             let since = connected.as_ref().map(|(_, since)| *since);
             let refusal = last_refusal(&status);
-            if credentials::missing(&self.credentials, &self.settings).is_none() || since.is_some() {
-                self.feed.outage(self.outage(&status));
-            }
+            self.feed.outage(self.outage(&status));
             self.feed.tell(|known| {
                 known.peer = peer;
                 known.connected_since = since;

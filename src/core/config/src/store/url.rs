@@ -8,6 +8,9 @@ use super::{ConfigStore, FsStore, MemoryStore, SAMPLE, WhenLost};
 /// The URL of the embedded sample configuration.
 pub const EMBEDDED_SAMPLE: &str = "embedded://sample";
 
+/// The schemes of stores over the network.
+pub const OVER_NETWORK: [&str; 7] = ["k8s", "kube", "kubernetes", "mcp", "mcp+listen", "mcps", "mcps+listen"];
+
 /// Why there is no store for a URL. The texts are Istio Mixer's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,8 +72,8 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
             Ok(Box::new(MemoryStore::new(url, files)))
         }
         Some(("memory", _)) => Ok(Box::new(MemoryStore::new(url, []))),
-        Some(("k8s" | "kube" | "kubernetes", _)) => Err(StoreError::NoCluster),
-        Some((scheme @ ("mcp" | "mcps" | "mcp+listen"), _)) => {
+        Some(("k8s" | "kube" | "kubernetes", "")) => Err(StoreError::NoCluster),
+        Some((scheme, _)) if OVER_NETWORK.contains(&scheme) => {
             Err(StoreError::OverNetwork { scheme: scheme.to_owned() })
         }
         _ => Err(StoreError::Unknown { url: url.to_owned() }),
@@ -123,6 +126,8 @@ mod tests {
                 "invalid config URL a b://c parse \"a b://c\": first path segment in URL cannot contain colon",
             ),
             ("", "invalid configuration: no configuration has been provided"),
+            ("mcp://h:1", "the mcp:// store is followed by `mixer server` alone: use fs://DIRECTORY here"),
+            ("k8s:///x", "the k8s:// store is followed by `mixer server` alone: use fs://DIRECTORY here"),
         ];
         for (url, expected) in cases {
             assert_eq!(text(url), expected);
