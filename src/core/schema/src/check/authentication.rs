@@ -46,7 +46,7 @@ fn check_scope(policy: &Policy, subject: &Subject<'_>, body: &Place<'_>, checker
                 "cluster-scoped authentication policy name must be \"{DEFAULT}\", found {}",
                 quoted(name)
             );
-            checker.problem(code::NAME, body, text);
+            checker.name_problem(text);
         }
         if !policy.targets.is_empty() {
             let text = "cluster-scoped authentication policy must not have targets";
@@ -59,7 +59,7 @@ fn check_scope(policy: &Policy, subject: &Subject<'_>, body: &Place<'_>, checker
             "authentication policy with no target rules  must be named \"{DEFAULT}\", found {}",
             quoted(name)
         );
-        checker.problem(code::NAME, body, text);
+        checker.name_problem(text);
     }
     if !policy.targets.is_empty() && name == DEFAULT {
         let text = format!("authentication policy with name {} must not have any target rules", quoted(name));
