@@ -6,7 +6,7 @@ pub(crate) mod compare;
 mod serving;
 #[path = "galley/sink.rs"]
 mod sink;
-#[path = "galley/transcript.rs"]
+#[path = "galley/steps.rs"]
 mod transcript;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
 
 use super::document::{self, ServerFlags, is, list, number, sink, text};
+use crate::cmd::event_loop::block_on;
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::output::{self, OutputFormat, counted, escaped};
@@ -98,7 +99,11 @@ fn wait(
             bar.finish_and_clear();
             return Ok((report, if refused > 0 { Exit::Negative } else { Exit::Deadline }));
         }
-        std::thread::sleep(PAUSE.min(timeout.saturating_sub(started.elapsed())));
+        let pause = PAUSE.min(timeout.saturating_sub(started.elapsed()));
+        block_on(async {
+            tokio::time::sleep(pause).await;
+            Ok(())
+        })?;
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &WatchArgs, io: &mut Io) -> Outcome {
         let events = document::get(&args.at.server, "/eventj/")?;
         let all = events.as_array().map(Vec::as_slice).unwrap_or_default();
         // Newest first; those after the last one that was printed.
-        let new: Vec<&Value> = all.iter().take_while(|event| last.as_ref() != Some(event)).collect();
+        let new: Vec<&Value> = all.iter().take_while(|event| last.as_ref() != Some(*event)).collect();
         for event in new.iter().rev() {
             match args.json {
                 true => writeln!(io.out, "{event}")?,

@@ -14,12 +14,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::regular_file;
-use mixer_kube::{Client, Error, Object, PartialMetadata, Reflector, Resource, Selection, Versioned};
+use mixer_kube::{Client, Error, PartialObject, Reflector, Resource, Selection, Versioned};
 
 use super::ValidationOptions;
 use content::{Desired, Owner, Policy};
@@ -73,29 +72,6 @@ pub struct Reconciler {
     metrics: Arc<Metrics>,
 }
 
-/// A live webhook configuration, whole.
-#[derive(Debug, Deserialize)]
-struct Live {
-    #[serde(default)]
-    metadata: PartialMetadata,
-    #[serde(flatten)]
-    _rest: serde::de::IgnoredAny,
-}
-
-impl Object for Live {
-    fn namespace(&self) -> &str {
-        &self.metadata.namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
-    }
-}
-
 /// What the loop knows.
 #[derive(Default)]
 struct Progress {
@@ -117,8 +93,8 @@ impl Reconciler {
     pub async fn run(&self) {
         let resource = self.served_version().await;
         self.wait_for_service().await;
-        let (live, store) = Versioned::<Live>::new(MAX_OBJECTS);
-        let mut reflector = Reflector::new(self.client.clone(), Selection::of(resource.clone()), store);
+        let (live, store) = Versioned::<PartialObject>::new(MAX_OBJECTS);
+        let mut reflector = Reflector::new(self.client.clone(), Selection::of(resource.clone()).metadata_only(), store);
         tokio::select! {
             _ = reflector.run() => {}
             () = self.follow(&resource, &live) => {}
@@ -155,7 +131,7 @@ impl Reconciler {
         }
     }
 
-    async fn follow(&self, resource: &Resource, live: &Versioned<Live>) {
+    async fn follow(&self, resource: &Resource, live: &Versioned<PartialObject>) {
         let mut progress = Progress::default();
         let mut seen = live.after(0).await.version;
         let mut is_due = true;

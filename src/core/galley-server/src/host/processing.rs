@@ -109,8 +109,8 @@ fn source_options(serving: &ServingOptions, collections: Vec<Arc<str>>) -> Resul
     Ok(SourceOptions {
         incremental: serving.incremental,
         metadata: serving.metadata()?,
-        streams: serving.stream_rate.clone(),
-        requests: serving.request_rate.clone(),
+        streams: serving.stream_rate,
+        requests: serving.request_rate,
         max_request: serving.max_message,
         ..SourceOptions::new(collections)
     })
