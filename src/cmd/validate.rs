@@ -2,6 +2,7 @@
 
 mod excerpt;
 mod location;
+mod mesh;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
 /// All diagnostics, sorted by position.
 fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
-    let mut diagnostics = snapshot.diagnostics.clone();
+    let mut diagnostics = mesh::examine(contents, snapshot.diagnostics.clone());
     diagnostics.extend(check_params(&snapshot));
     diagnostics.extend(pitfalls(&snapshot));
     if args.lint {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-/// Messages with types in Rust.
+/// Messages with types in Rust: those that are checked.
 const TYPED: &[&str] = &[
     "istio/authentication/v1alpha1/policy.proto",
     "istio/mesh/v1alpha1/config.proto",
@@ -19,16 +19,19 @@ const TYPED: &[&str] = &[
     "istio/security/v1beta1/authorization_policy.proto",
     "istio/security/v1beta1/peer_authentication.proto",
     "istio/security/v1beta1/request_authentication.proto",
-    "k8s.io/api/apps/v1/generated.proto",
-    "k8s.io/api/core/v1/generated.proto",
-    "k8s.io/api/extensions/v1beta1/generated.proto",
 ];
 
 /// Messages with descriptors only.
 const DESCRIBED: &[&str] = &[
-    "istio/mixer/adapter/model/v1beta1/info.proto",
-    "istio/mixer/adapter/model/v1beta1/template.proto",
+    "envoy/api/v2/cds.proto",
+    "envoy/api/v2/lds.proto",
+    "envoy/api/v2/rds.proto",
+    "envoy/config/filter/network/http_connection_manager/v2/http_connection_manager.proto",
     "istio/policy/v1beta1/cfg.proto",
+    "k8s.io/api/apps/v1/generated.proto",
+    "k8s.io/api/core/v1/generated.proto",
+    "k8s.io/api/extensions/v1beta1/generated.proto",
+    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1/generated.proto",
 ];
 
 /// The `.proto` files, at the top of the repository.

@@ -10,6 +10,7 @@ mod code;
 mod destination_rule;
 mod envoy_filter;
 mod gateway;
+mod mesh;
 mod rbac;
 mod security;
 mod service_entry;
@@ -23,6 +24,7 @@ use prost::Message;
 use crate::encode::{self, Decoded};
 use crate::kinds::{Body, Kind};
 use crate::messages::istio::authentication::v1alpha1::Policy;
+use crate::messages::istio::mesh::v1alpha1::MeshConfig;
 use crate::messages::istio::mixer::v1::config::client::{
     HttpapiSpec, HttpapiSpecBinding, QuotaSpec, QuotaSpecBinding,
 };
@@ -97,10 +99,7 @@ impl Findings {
 /// Cost: linear in the size of the body, but for the hosts of a virtual service, which are compared with each other.
 pub fn check(subject: &Subject<'_>) -> Findings {
     let decoded = encode::decode(subject.kind, subject.body);
-    let mut findings = Findings {
-        unknown: decoded.unknown.iter().cloned().map(encode::warning).collect(),
-        ..Findings::default()
-    };
+    let mut findings = Findings { unknown: decoded.warnings(), ..Findings::default() };
     if !decoded.errors.is_empty() {
         findings.undecodable = decoded.errors.into_iter().map(encode::error).collect();
         return findings;
@@ -118,7 +117,7 @@ fn check_message(subject: &Subject<'_>, decoded: &Decoded, checker: &mut Checker
     };
     let body = &Place::base(&base);
     let bytes = decoded.body.as_slice();
-    match subject.kind.kind {
+    match subject.kind.message.rsplit('.').next().unwrap_or_default() {
         "VirtualService" => {
             with(bytes, |message: &VirtualService| virtual_service::check(message, body, checker));
         }
@@ -137,16 +136,17 @@ fn check_message(subject: &Subject<'_>, decoded: &Decoded, checker: &mut Checker
         "QuotaSpecBinding" => {
             with(bytes, |message: &QuotaSpecBinding| client::check_quota_binding(message, body, checker));
         }
-        "Policy" | "MeshPolicy" => {
+        "Policy" => {
             with(bytes, |message: &Policy| authentication::check(message, subject, body, checker));
         }
         "ServiceRole" => with(bytes, |message: &ServiceRole| rbac::check_role(message, body, checker)),
         "ServiceRoleBinding" => {
             with(bytes, |message: &ServiceRoleBinding| rbac::check_binding(message, body, checker));
         }
-        "RbacConfig" | "ClusterRbacConfig" => {
+        "RbacConfig" => {
             with(bytes, |message: &RbacConfig| rbac::check_config(message, subject, body, checker));
         }
+        "MeshConfig" => with(bytes, |message: &MeshConfig| mesh::check(message, body, checker)),
         "AuthorizationPolicy" => with(bytes, |message: &AuthorizationPolicy| {
             security::check_authorization(message, subject, body, checker);
         }),
@@ -168,3 +168,6 @@ fn with<M: Message + Default>(bytes: &[u8], check: impl FnOnce(&M)) {
         check(&message);
     }
 }
+
+#[cfg(test)]
+mod tests;

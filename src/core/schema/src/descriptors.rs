@@ -17,11 +17,11 @@ pub(crate) fn message(name: &str) -> Option<MessageDescriptor> {
 
 #[cfg(test)]
 mod tests {
-    use crate::kinds::kinds;
+    use crate::kinds::{analyzed_kinds, kinds};
 
     #[test]
     fn every_kind_has_a_message() {
-        for kind in kinds() {
+        for kind in kinds().iter().chain(analyzed_kinds()) {
             assert!(super::message(kind.message).is_some(), "{}", kind.message);
         }
     }

@@ -44,7 +44,7 @@ pub fn encode(kind: &Kind, node: &Node) -> Result<Encoded, Vec<Diagnostic>> {
     if !decoded.errors.is_empty() {
         return Err(decoded.errors.into_iter().map(error).collect());
     }
-    let warnings = decoded.unknown.into_iter().map(warning).collect();
+    let warnings = decoded.warnings();
     Ok(Encoded { type_url: kind.type_url(), body: decoded.body.into(), warnings })
 }
 
@@ -56,7 +56,7 @@ pub fn encode_message(name: &str, node: &Node, base: &FieldPath) -> Result<Encod
     if !decoded.errors.is_empty() {
         return Err(decoded.errors.into_iter().map(error).collect());
     }
-    let warnings = decoded.unknown.into_iter().map(warning).collect();
+    let warnings = decoded.warnings();
     Ok(Encoded { type_url: format!("{TYPE_URL_PREFIX}{name}"), body: decoded.body.into(), warnings })
 }
 
@@ -65,10 +65,19 @@ pub fn encode_message(name: &str, node: &Node, base: &FieldPath) -> Result<Encod
 pub(crate) struct Decoded {
     pub(crate) body: Vec<u8>,
     pub(crate) errors: Vec<DecodeError>,
-    /// Fields that the message does not have, and fields that exclude each other.
+    /// Fields that the message does not have.
     pub(crate) unknown: Vec<DecodeError>,
+    /// Fields that exclude each other.
+    pub(crate) excluded: Vec<DecodeError>,
     /// Entries of maps that are null although they are messages.
     pub(crate) null_entries: Vec<FieldPath>,
+}
+
+impl Decoded {
+    /// The warnings about fields that are left out.
+    pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
+        self.unknown.iter().chain(&self.excluded).cloned().map(warning).collect()
+    }
 }
 
 pub(crate) fn decode(kind: &Kind, node: &Node) -> Decoded {
@@ -80,7 +89,10 @@ pub(crate) fn decode(kind: &Kind, node: &Node) -> Decoded {
 }
 
 pub(crate) fn decode_message(name: &str, node: &Node, base: &FieldPath) -> Decoded {
-    let mut encoder = Encoder { result: Decoded::default(), is_kubernetes: name.starts_with("k8s.io.") };
+    let is_kubernetes = name.starts_with("k8s.io.");
+    // The messages of Envoy's extensions are not known here.
+    let has_opaque_any = name.starts_with("envoy.");
+    let mut encoder = Encoder { result: Decoded::default(), is_kubernetes, has_opaque_any };
     let place = Place::base(base);
     let mut body = Vec::new();
     match descriptors::message(name) {
@@ -96,7 +108,7 @@ pub(crate) fn error(problem: DecodeError) -> Diagnostic {
     diagnostic(Severity::Error, SPEC_DECODE, problem)
 }
 
-pub(crate) fn warning(problem: DecodeError) -> Diagnostic {
+fn warning(problem: DecodeError) -> Diagnostic {
     diagnostic(Severity::Warning, FIELD_IGNORED, problem).accepted_by_istio()
 }
 
@@ -114,6 +126,8 @@ struct Encoder {
     result: Decoded,
     /// Whether the rules are those of Kubernetes' own objects.
     is_kubernetes: bool,
+    /// Whether a `google.protobuf.Any` may have a message that is not known, and is left empty then.
+    has_opaque_any: bool,
 }
 
 impl Encoder {
@@ -296,7 +310,7 @@ impl Encoder {
             let given: Vec<_> = fields.iter().filter_map(|f| find(node, f).map(|value| (f, value))).collect();
             if let [.., (before, _), (last, value)] = given.as_slice() {
                 let (before, last) = (before.json_name(), last.json_name());
-                self.result.unknown.push(DecodeError {
+                self.result.excluded.push(DecodeError {
                     message: format!("`{before}` and `{last}` exclude each other; `{last}` counts"),
                     field: place.field(last).path(),
                     span: value.span,
@@ -322,3 +336,6 @@ fn accepts_null(field: &FieldDescriptor, kind: &Type) -> bool {
     name == "google.protobuf.Value"
         || field.full_name() == "istio.authentication.v1alpha1.PeerAuthenticationMethod.mtls"
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
+use mixer_base::decimal;
 use mixer_base::time::Timestamp;
 use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind as Type, MapKey, MessageDescriptor, ReflectMessage, Value,
@@ -141,14 +142,19 @@ fn value(kind: &Type, content: &Value) -> Json {
     }
 }
 
+/// A number as Go writes it: whole ones without a point, unless they are large.
 fn float(value: f64) -> Json {
-    const WHOLE: f64 = 9_007_199_254_740_992.0;
-    match value {
-        v if v.is_nan() => json!("NaN"),
-        v if v.is_infinite() => json!(if v > 0.0 { "Infinity" } else { "-Infinity" }),
-        #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]
-        v if v.fract() == 0.0 && v.abs() <= WHOLE => json!(v as i64),
-        v => json!(v),
+    if value.is_nan() {
+        return json!("NaN");
+    }
+    if value.is_infinite() {
+        return json!(if value > 0.0 { "Infinity" } else { "-Infinity" });
+    }
+    let text = decimal::json(value).to_string();
+    match (text.parse::<i64>(), text.parse::<u64>()) {
+        (Ok(whole), _) => json!(whole),
+        (_, Ok(whole)) => json!(whole),
+        _ => json!(value),
     }
 }
 
@@ -232,6 +238,7 @@ mod tests {
         assert_eq!(duration(-3, 0), "-3s");
         assert_eq!(timestamp(0, 1_000), "1970-01-01T00:00:00.000001Z");
         assert_eq!(float(3.0), json!(3));
+        assert_eq!(float(12_345_678_901_234_567_890.0), json!(12_345_678_901_234_567_000_u64));
         assert_eq!(float(f64::NEG_INFINITY), json!("-Infinity"));
     }
 

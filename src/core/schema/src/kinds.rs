@@ -2,6 +2,8 @@
 //!
 //! Sources, both faces of the pipeline, validation and the MCP sink read this one table.
 
+use mixer_config::message::misspelling;
+
 /// Where the resources of a kind come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -225,7 +227,7 @@ static KINDS: &[Kind] = &[
     legacy!("stdio", "stdios"),
     legacy!("tracespan", "tracespans"),
     legacy!("zipkin", "zipkins"),
-    Kind { collection: MESH_CONFIG, input: Some(MESH_CONFIG), message: "istio.mesh.v1alpha1.MeshConfig", ..SYNTHETIC },
+    Kind { collection: MESH_CONFIG, input: Some(MESH_CONFIG), message: "istio.mesh.v1alpha1.MeshConfig", body: Body::Object, ..SYNTHETIC },
     core!("Service", "service", "services", "", "v1" => "k8s/core/v1/services", "k8s.io.api.core.v1.ServiceSpec"),
     core!("Namespace", "namespace", "namespaces", "", "v1" => "k8s/core/v1/namespaces", "k8s.io.api.core.v1.NamespaceSpec",
         cluster_scoped: true),
@@ -237,9 +239,28 @@ static KINDS: &[Kind] = &[
         "k8s.io.api.extensions.v1beta1.IngressSpec"),
 ];
 
-/// Every kind and collection.
+/// Kinds that analyzers read beside the others. No sink sees them.
+#[rustfmt::skip]
+static ANALYZED: &[Kind] = &[
+    core!("CustomResourceDefinition", "customresourcedefinition", "customresourcedefinitions", "apiextensions.k8s.io", "v1beta1" =>
+        "k8s/apiextensions.k8s.io/v1beta1/customresourcedefinitions",
+        "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition",
+        body: Body::Object, cluster_scoped: true),
+    core!("Deployment", "deployment", "deployments", "apps", "v1" => "k8s/apps/v1/deployments", "k8s.io.api.apps.v1.Deployment",
+        body: Body::Object),
+    core!("Secret", "secret", "secrets", "", "v1" => "k8s/core/v1/secrets", "k8s.io.api.core.v1.Secret", body: Body::Object),
+    core!("ConfigMap", "configmap", "configmaps", "", "v1" => "k8s/core/v1/configmaps", "k8s.io.api.core.v1.ConfigMap",
+        body: Body::Object),
+];
+
+/// Every kind and collection that sinks may see.
 pub fn kinds() -> &'static [Kind] {
     KINDS
+}
+
+/// The kinds that only analyzers read; none of [`kinds`].
+pub fn analyzed_kinds() -> &'static [Kind] {
+    ANALYZED
 }
 
 /// The kind of a collection that sinks see.
@@ -260,6 +281,18 @@ pub fn by_api(api_version: &str, kind: &str) -> Option<&'static Kind> {
 /// The kind of an object by its kind alone, as the first pipeline looks it up.
 pub fn by_kind(kind: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|known| !kind.is_empty() && known.kind == kind)
+}
+
+/// What a kind that is none was probably meant to be: another kind of its group, or the same kind of a group with nearly its name.
+pub fn near_kind(api_version: &str, kind: &str) -> Option<String> {
+    let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    let of_istio = || KINDS.iter().filter(|known| known.origin == Origin::Istio);
+    if let Some(known) = of_istio().find(|known| known.kind == kind && misspelling(group, known.group)) {
+        return Some(format!("the API group is `{}`, not `{group}`", known.group));
+    }
+    let is_near = |known: &&Kind| known.kind.eq_ignore_ascii_case(kind) || misspelling(kind, known.kind);
+    let known = of_istio().filter(|known| known.group == group).find(is_near)?;
+    Some(format!("did you mean `{}`?", known.kind))
 }
 
 /// The kind with a type URL or the name of a message.
@@ -283,6 +316,18 @@ mod tests {
         let inputs: BTreeSet<_> = read.iter().filter_map(|kind| kind.input).collect();
         assert_eq!((names.len(), inputs.len()), (read.len(), read.len()));
         assert_eq!(kinds().iter().filter(|kind| kind.origin == Origin::Legacy).count(), 31);
+    }
+
+    #[test]
+    fn misspelt_kinds_and_groups_are_suggested() {
+        let near = |api_version: &str, kind: &str| near_kind(api_version, kind).unwrap_or_default();
+        assert_eq!(near("networking.istio.io/v1alpha3", "VirtualServce"), "did you mean `VirtualService`?");
+        assert_eq!(
+            near("networking.istio.oi/v1alpha3", "Gateway"),
+            "the API group is `networking.istio.io`, not `networking.istio.oi`"
+        );
+        assert_eq!(near("networking.example.com/v1", "Gateway"), "");
+        assert_eq!(near("networking.istio.io/v1alpha3", "WorkloadEntry"), "");
     }
 
     #[test]

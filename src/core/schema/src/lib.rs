@@ -1,8 +1,8 @@
 //! The resource kinds of a service mesh: which there are, in which collections sinks see them, what messages they are, and what is
 //! wrong with a resource.
 //!
-//! [`kinds`] is the one table that sources, both faces of the configuration plane's pipeline, validation and the sink of the
-//! server read. [`encode`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
+//! [`kinds()`] is the one table that sources, both faces of the configuration plane's pipeline, validation and the sink of the
+//! server read. [`encode()`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
 //! nothing of files, clusters or sinks.
 
 pub mod check;
@@ -19,4 +19,4 @@ pub use encode::{Encoded, encode, encode_message};
 pub use groups::{DEFAULT_GROUP, SYNTHETIC_GROUP, SnapshotGroup, Strategy, group_of, groups};
 pub use json::{JsonError, to_json};
 pub use kinds::{Body, Kind, MESH_CONFIG, Origin, SYNTHETIC_SERVICE_ENTRIES, TYPE_URL_PREFIX};
-pub use kinds::{by_api, by_collection, by_input, by_kind, by_message, kinds};
+pub use kinds::{analyzed_kinds, by_api, by_collection, by_input, by_kind, by_message, kinds, near_kind};

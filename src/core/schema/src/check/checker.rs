@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mixer_base::decimal;
 use mixer_base::quote::quoted;
+use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use prost_types::Duration;
 
@@ -35,6 +36,26 @@ impl<'c> Checker<'c> {
         let mut problem = Diagnostic::error(code.name, at.path(), text).with_hint(code.cure);
         problem.span = Some(at.node(self.body).span);
         self.problems.push(problem);
+    }
+
+    /// Adds a problem of the decoder, with what it is of.
+    pub(super) fn undecodable(&mut self, what: &str, error: DecodeError) {
+        let text = format!("{what}: {}", error.message);
+        let mut problem = Diagnostic::error(code::VALUE.name, error.field, text);
+        problem.hint = error.hint;
+        problem.span = Some(error.span);
+        self.problems.push(problem);
+    }
+
+    /// The value at a place of the body.
+    pub(super) fn node(&self, at: &Place<'_>) -> &'c Node {
+        at.node(self.body)
+    }
+
+    /// Adds a problem of the name of the resource, which is not in its body.
+    pub(super) fn name_problem(&mut self, text: String, cure: &str) {
+        let field = FieldPath::root().field("metadata").field("name");
+        self.problems.push(Diagnostic::error(code::NAME.name, field, text).with_hint(cure));
     }
 
     /// Adds a problem whose text Istio writes as a list even if it is the only one.

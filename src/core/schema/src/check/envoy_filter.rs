@@ -1,7 +1,10 @@
 //! Filters of Envoy.
 
+use mixer_expr::functions::Regex;
+
 use super::checker::Checker;
 use super::code;
+use crate::encode;
 use crate::messages::istio::networking::v1alpha3::EnvoyFilter;
 use crate::messages::istio::networking::v1alpha3::envoy_filter::envoy_config_object_match::ObjectTypes;
 use crate::messages::istio::networking::v1alpha3::envoy_filter::filter::FilterType;
@@ -31,9 +34,36 @@ pub(super) fn check(filter: &EnvoyFilter, body: &Place<'_>, checker: &mut Checke
     let patches = body.field("configPatches");
     for (index, patch) in filter.config_patches.iter().enumerate() {
         let at = patches.index(index);
-        if let Err((code, text)) = check_patch(patch) {
+        let refusal = check_patch(patch).err();
+        let is_last = refusal.as_ref().is_some_and(|refusal| refusal.is_last);
+        if let Some(Refusal { code, text, .. }) = refusal {
             checker.problem(code, &at, format!("envoy filter: {text}"));
         }
+        if !is_last && patch.patch.as_ref().is_some_and(|change| change.value.is_some()) {
+            check_value(patch.apply_to, &at.field("patch").field("value"), checker);
+        }
+    }
+}
+
+/// The first problem of a part of Envoy's configuration. Its extensions are not looked into.
+fn check_value(apply_to: i32, at: &Place<'_>, checker: &mut Checker<'_>) {
+    let message = match ApplyTo::try_from(apply_to) {
+        Ok(ApplyTo::Cluster) => "envoy.api.v2.Cluster",
+        Ok(ApplyTo::Listener) => "envoy.api.v2.Listener",
+        Ok(ApplyTo::RouteConfiguration) => "envoy.api.v2.RouteConfiguration",
+        Ok(ApplyTo::FilterChain) => "envoy.api.v2.listener.FilterChain",
+        Ok(ApplyTo::HttpFilter) => "envoy.config.filter.network.http_connection_manager.v2.HttpFilter",
+        Ok(ApplyTo::NetworkFilter) => "envoy.api.v2.listener.Filter",
+        Ok(ApplyTo::VirtualHost) => "envoy.api.v2.route.VirtualHost",
+        Ok(ApplyTo::HttpRoute) => "envoy.api.v2.route.Route",
+        Ok(ApplyTo::Invalid) | Err(_) => {
+            let text = format!("envoy filter: unknown object type for applyTo {apply_to}");
+            return checker.problem(code::UNSUPPORTED, at, text);
+        }
+    };
+    let decoded = encode::decode_message(message, checker.node(at), &at.path());
+    if let Some(error) = decoded.errors.into_iter().chain(decoded.unknown).next() {
+        checker.undecodable("envoy filter", error);
     }
 }
 
@@ -57,14 +87,24 @@ fn check_filter(filter: &Filter, at: &Place<'_>, checker: &mut Checker<'_>) {
     }
 }
 
-type Verdict = Result<(), (code::Code, String)>;
+/// Why a patch is refused.
+struct Refusal {
+    code: code::Code,
+    text: String,
+    /// Whether the rest of the patch is not looked at.
+    is_last: bool,
+}
 
-fn missing(what: &str) -> Verdict {
-    Err((code::MISSING, format!("missing {what}")))
+fn refused(code: code::Code, text: impl Into<String>) -> Result<(), Refusal> {
+    Err(Refusal { code, text: text.into(), is_last: true })
+}
+
+fn missing(what: &str) -> Result<(), Refusal> {
+    refused(code::MISSING, format!("missing {what}"))
 }
 
 /// The first problem of a patch.
-fn check_patch(patch: &EnvoyConfigObjectPatch) -> Verdict {
+fn check_patch(patch: &EnvoyConfigObjectPatch) -> Result<(), Refusal> {
     if patch.apply_to == ApplyTo::Invalid as i32 {
         return missing("applyTo");
     }
@@ -77,20 +117,19 @@ fn check_patch(patch: &EnvoyConfigObjectPatch) -> Verdict {
     }
     let Some(condition) = &patch.r#match else { return Ok(()) };
     if let Some(proxy) = &condition.proxy
-        && let Err(error) = regex::Regex::new(&proxy.proxy_version)
+        && let Err(why) = Regex::compile(proxy.proxy_version.as_bytes())
     {
-        let why = error.to_string();
-        let why = why.lines().last().unwrap_or_default();
-        return Err((code::VALUE, format!("invalid regex for proxy version, [{why}]")));
+        return refused(code::VALUE, format!("invalid regex for proxy version, [{why}]"));
     }
     check_class(patch.apply_to, condition)
 }
 
 /// Whether a patch matches objects of the class that it changes.
-fn check_class(apply_to: i32, condition: &EnvoyConfigObjectMatch) -> Verdict {
+fn check_class(apply_to: i32, condition: &EnvoyConfigObjectMatch) -> Result<(), Refusal> {
     let Some(object) = &condition.object_types else { return Ok(()) };
     let mismatch = |class: &str, object: &str| {
-        Err((code::CONFLICT, format!("applyTo for {class} class objects cannot have non {object} match")))
+        let text = format!("applyTo for {class} class objects cannot have non {object} match");
+        Err(Refusal { code: code::CONFLICT, text, is_last: class == "listener" })
     };
     match ApplyTo::try_from(apply_to) {
         Ok(ApplyTo::Listener | ApplyTo::FilterChain | ApplyTo::NetworkFilter | ApplyTo::HttpFilter) => {
@@ -110,8 +149,8 @@ fn check_class(apply_to: i32, condition: &EnvoyConfigObjectMatch) -> Verdict {
     }
 }
 
-fn check_filter_match(apply_to: i32, filter: &FilterMatch) -> Verdict {
-    let refused = |text: &str| Err((code::CONFLICT, text.to_owned()));
+fn check_filter_match(apply_to: i32, filter: &FilterMatch) -> Result<(), Refusal> {
+    let refused = |text: &str| refused(code::CONFLICT, text);
     if filter.name.is_empty() {
         return refused("filter match has no name to match on");
     }

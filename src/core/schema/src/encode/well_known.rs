@@ -105,6 +105,9 @@ impl Encoder {
         };
         let name = url.rsplit_once('/').map_or(url, |(_, name)| name);
         let Some(descriptor) = descriptors::message(name) else {
+            if self.has_opaque_any {
+                return write::bytes(1, url.as_bytes(), out);
+            }
             return self.error(node, place, format!("unknown message type {name:?}"), None);
         };
         write::bytes(1, url.as_bytes(), out);
