@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mixer_config::store::{Broken, StoreContents};
-use mixer_config::{Diagnostic, Diagnostics, Node, Origin, Positions, RawResource, ResourceKey, Severity, yaml};
+use mixer_config::{
+    Diagnostic, Diagnostics, Node, Origin, Positions, RawResource, ResourceKey, Severity, yaml,
+};
 use mixer_schema::{Body, Kind, Origin as KindOrigin, Subject, by_api, check, near_kind};
 
 /// The code of a resource whose kind the policy engine does not know.
@@ -79,10 +81,14 @@ fn found(
     findings.into_diagnostics().into_iter().map(place).collect()
 }
 
+/// A text that is not empty.
+fn text(node: Option<&Node>) -> Option<&str> {
+    node.and_then(Node::as_str).filter(|text| !text.is_empty())
+}
+
 /// What is wrong with a document whose only fault is that it names no namespace. `None` for any other.
 fn look_at_nameless(broken: &Broken, positions: &Positions) -> Option<Diagnostics> {
     let document = yaml::parse(&broken.text).ok()?.root;
-    let text = |node: Option<&Node>| node.and_then(Node::as_str).filter(|text| !text.is_empty());
     let metadata = document.get("metadata");
     let part = |name: &str| metadata.and_then(|metadata| metadata.get(name));
     if part("namespace").is_some() {
@@ -93,15 +99,18 @@ fn look_at_nameless(broken: &Broken, positions: &Positions) -> Option<Diagnostic
     let namespace = if kind.cluster_scoped { "" } else { DEFAULT_NAMESPACE };
     let key = ResourceKey { kind: kind.kind.into(), namespace: namespace.into(), name: name.into() };
     let first_line = broken.document.map_or(1, |chunk| chunk.line);
-    let origin =
-        Origin { file: Arc::clone(&broken.file), text: Arc::clone(&broken.text), first_line };
+    let origin = Origin { file: Arc::clone(&broken.file), text: Arc::clone(&broken.text), first_line };
     let mut diagnostics = found(kind, &key, namespace, &document, &origin, positions);
     // A server that reads the file itself is right to complain.
     let mut unread = broken.problem.clone();
     unread.severity = Severity::Warning;
     unread.hint = Some(match kind.cluster_scoped {
-        true => "`mixer galley` and kubectl read it; a server that reads the directory itself does not".to_owned(),
-        false => "name the namespace; without it only `mixer galley` and kubectl read the document".to_owned(),
+        true => {
+            "`mixer galley` and kubectl read it; a server that reads the directory itself does not".to_owned()
+        }
+        false => {
+            "name the namespace; without it only `mixer galley` and kubectl read the document".to_owned()
+        }
     });
     diagnostics.push(unread);
     Some(diagnostics)

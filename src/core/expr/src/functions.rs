@@ -19,4 +19,4 @@ pub(crate) use regex::{PatternError, matches};
 pub use regex::{Regex, RegexSet, TooCostly};
 pub use text::to_lower;
 pub use time::timestamp;
-pub use uri::{uri, uri_equal};
+pub use uri::{scheme_and_port, uri, uri_equal};

@@ -1,8 +1,8 @@
 //! The resource kinds of a service mesh: which there are, in which collections sinks see them, what messages they are, and what is
 //! wrong with a resource.
 //!
-//! [`kinds`] is the one table that sources, both faces of the configuration plane's pipeline, validation and the sink of the
-//! server read. [`encode`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
+//! [`kinds()`] is the one table that sources, both faces of the configuration plane's pipeline, validation and the sink of the
+//! server read. [`encode()`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
 //! nothing of files, clusters or sinks.
 
 pub mod check;

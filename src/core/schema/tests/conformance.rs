@@ -121,7 +121,7 @@ fn collect(directory: &std::path::Path, bodies: &mut BTreeMap<(String, String), 
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        for document in text.split("\n---\n").filter_map(parse) {
+        for document in text.split("\n---\n").map(str::trim).filter_map(parse) {
             let Some(kind) = document.get("kind").and_then(Node::as_str).and_then(by_kind) else { continue };
             let absent = Node::default();
             let body = match kind.body {

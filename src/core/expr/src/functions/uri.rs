@@ -39,15 +39,26 @@ pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalEr
     Ok(same && port == other_port && one.written(&other.host) == other.written(&other.host))
 }
 
+/// The scheme, in lower case, and the port of a URI reference; both may be empty.
+///
+/// Errors: the text of Go's `url.Parse`, for example `parse ":a": missing protocol scheme`.
+pub fn scheme_and_port(text: &str) -> Result<(String, String), String> {
+    let uri = Uri::parse(text.as_bytes()).map_err(|problem| unparsed(text.as_bytes(), problem))?;
+    let scheme = uri.url.scheme.to_ascii_lowercase();
+    let (_, port) = uri.host_and_port();
+    Ok((String::from_utf8_lossy(&scheme).into_owned(), String::from_utf8_lossy(port).into_owned()))
+}
+
 fn unconvertible<'a>(bytes: &[u8], problem: UrlError<'_>, arena: &'a Bump) -> EvalError<'a> {
     let text = String::from_utf8_lossy(bytes);
+    let problem = unparsed(bytes, problem);
+    EvalError::failed(arena, format_args!("error converting string to uri '{text}': '{problem}'"))
+}
+
+fn unparsed(bytes: &[u8], problem: UrlError<'_>) -> String {
     // Go parses what precedes the fragment first.
     let before = bytes.split(|b| *b == b'#').next().filter(|before| Uri::parse(before).is_err());
-    let parsed = quoted(before.unwrap_or(bytes));
-    EvalError::failed(
-        arena,
-        format_args!("error converting string to uri '{text}': 'parse {parsed}: {problem}'"),
-    )
+    format!("parse {}: {problem}", quoted(before.unwrap_or(bytes)))
 }
 
 /// A valid URI reference.
@@ -238,6 +249,14 @@ mod tests {
 
     fn equal(a: &str, b: &str) -> Option<bool> {
         uri_equal(a.as_bytes(), b.as_bytes(), &Bump::new()).ok()
+    }
+
+    #[test]
+    fn schemes_and_ports_are_found() {
+        let parts = |scheme: &str, port: &str| Ok((scheme.to_owned(), port.to_owned()));
+        assert_eq!(scheme_and_port("HTTP://[::1]:80/x"), parts("http", "80"));
+        assert_eq!(scheme_and_port("a"), parts("", ""));
+        assert_eq!(scheme_and_port(":a"), Err("parse \":a\": missing protocol scheme".to_owned()));
     }
 
     #[test]

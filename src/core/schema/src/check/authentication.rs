@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mixer_base::quote::quoted;
-use mixer_base::url;
+use mixer_expr::functions::scheme_and_port;
 
 use super::Subject;
 use super::checker::Checker;
@@ -46,7 +46,7 @@ fn check_scope(policy: &Policy, subject: &Subject<'_>, body: &Place<'_>, checker
                 "cluster-scoped authentication policy name must be \"{DEFAULT}\", found {}",
                 quoted(name)
             );
-            checker.name_problem(text);
+            checker.name_problem(text, "there is one policy of the mesh, named `default`");
         }
         if !policy.targets.is_empty() {
             let text = "cluster-scoped authentication policy must not have targets";
@@ -59,7 +59,7 @@ fn check_scope(policy: &Policy, subject: &Subject<'_>, body: &Place<'_>, checker
             "authentication policy with no target rules  must be named \"{DEFAULT}\", found {}",
             quoted(name)
         );
-        checker.name_problem(text);
+        checker.name_problem(text, "name what it is for under `targets`, or rename it to `default`");
     }
     if !policy.targets.is_empty() && name == DEFAULT {
         let text = format!("authentication policy with name {} must not have any target rules", quoted(name));
@@ -120,12 +120,10 @@ pub(super) fn jwks_uri(uri: &str) -> Result<(), String> {
     if uri.is_empty() {
         return Ok(());
     }
-    let invalid = |error: url::UrlError<'_>| format!("parse {}: {error}", quoted(uri));
-    url::check_control(uri.as_bytes()).map_err(invalid)?;
-    let end = url::scheme_end(uri.as_bytes()).map_err(invalid)?;
-    let scheme = end.and_then(|end| uri.get(..end)).unwrap_or_default().to_ascii_lowercase();
+    let (scheme, port) = scheme_and_port(uri)?;
     match scheme.as_str() {
-        "http" | "https" => Ok(()),
+        "http" | "https" if port.is_empty() || port.parse::<i64>().is_ok() => Ok(()),
+        "http" | "https" => Err(text::not_a_number(&port)),
         scheme => Err(format!("URI scheme {} is not supported", quoted(scheme))),
     }
 }

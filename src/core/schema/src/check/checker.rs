@@ -53,9 +53,9 @@ impl<'c> Checker<'c> {
     }
 
     /// Adds a problem of the name of the resource, which is not in its body.
-    pub(super) fn name_problem(&mut self, text: String) {
+    pub(super) fn name_problem(&mut self, text: String, cure: &str) {
         let field = FieldPath::root().field("metadata").field("name");
-        self.problems.push(Diagnostic::error(code::NAME.name, field, text).with_hint(code::NAME.cure));
+        self.problems.push(Diagnostic::error(code::NAME.name, field, text).with_hint(cure));
     }
 
     /// Adds a problem whose text Istio writes as a list even if it is the only one.

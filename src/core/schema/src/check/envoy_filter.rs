@@ -1,5 +1,7 @@
 //! Filters of Envoy.
 
+use mixer_expr::functions::Regex;
+
 use super::checker::Checker;
 use super::code;
 use crate::encode;
@@ -115,10 +117,8 @@ fn check_patch(patch: &EnvoyConfigObjectPatch) -> Result<(), Refusal> {
     }
     let Some(condition) = &patch.r#match else { return Ok(()) };
     if let Some(proxy) = &condition.proxy
-        && let Err(error) = regex::Regex::new(&proxy.proxy_version)
+        && let Err(why) = Regex::compile(proxy.proxy_version.as_bytes())
     {
-        let why = error.to_string();
-        let why = why.lines().last().unwrap_or_default();
         return refused(code::VALUE, format!("invalid regex for proxy version, [{why}]"));
     }
     check_class(patch.apply_to, condition)

@@ -15,7 +15,7 @@ use crate::place::Place;
 
 pub(super) fn check(gateway: &Gateway, subject: &Subject<'_>, body: &Place<'_>, checker: &mut Checker<'_>) {
     if !text::is_label(subject.name) {
-        checker.name_problem(format!("invalid gateway name: {}", quoted(subject.name)));
+        checker.name_problem(format!("invalid gateway name: {}", quoted(subject.name)), code::NAME.cure);
     }
     let servers = body.field("servers");
     if gateway.servers.is_empty() {

@@ -77,7 +77,11 @@ fn check_proxy(proxy: &ProxyConfig, at: &Place<'_>, checker: &mut Checker<'_>) {
     let log = proxy.envoy_access_log_service.as_ref().map_or("", |service| service.address.as_str());
     let services = [
         ("statsdUdpAddress", proxy.statsd_udp_address.as_str(), "statsd udp address"),
-        ("envoyMetricsServiceAddress", proxy.envoy_metrics_service_address.as_str(), "envoy metrics service address"),
+        (
+            "envoyMetricsServiceAddress",
+            proxy.envoy_metrics_service_address.as_str(),
+            "envoy metrics service address",
+        ),
         ("envoyMetricsService", metrics, "envoy metrics service address"),
         ("envoyAccessLogService", log, "envoy access log service address"),
     ];
@@ -110,7 +114,8 @@ fn check_tracing(proxy: &ProxyConfig, at: &Place<'_>, checker: &mut Checker<'_>)
 }
 
 fn check_lightstep(tracer: &Lightstep, at: &Place<'_>, checker: &mut Checker<'_>) {
-    let mut add = |text: String| checker.problem(code::VALUE, at, format!("invalid lightstep config: {text}"));
+    let mut add =
+        |text: String| checker.problem(code::VALUE, at, format!("invalid lightstep config: {text}"));
     if tracer.address.is_empty() {
         add("address is required".to_owned());
     }
@@ -157,24 +162,41 @@ fn check_drain(proxy: &ProxyConfig, at: &Place<'_>, checker: &mut Checker<'_>) {
         (Ok(drain), Ok(parent)) => (drain, parent),
         (drain, parent) => {
             part(checker, &drain_at, format!("{WHAT} invalid drain duration:"), drain.map(|_| ()));
-            part(checker, &parent_at, format!("{WHAT} invalid parent shutdown duration:"), parent.map(|_| ()));
+            part(
+                checker,
+                &parent_at,
+                format!("{WHAT} invalid parent shutdown duration:"),
+                parent.map(|_| ()),
+            );
             return;
         }
     };
     let is_whole = |time: SignedDuration| time.nanos % 1_000_000_000 == 0;
     let unless = |condition: bool, text: String| if condition { Ok(()) } else { Err(text) };
     let results = [
-        (&drain_at, unless(is_whole(drain), "drain time only supports durations to seconds precision".to_owned())),
         (
-            &parent_at,
-            unless(is_whole(parent), "parent shutdown time only supports durations to seconds precision".to_owned()),
+            &drain_at,
+            unless(is_whole(drain), "drain time only supports durations to seconds precision".to_owned()),
         ),
         (
             &parent_at,
-            unless(parent > drain, format!("parent shutdown time {parent} must be greater than drain time {drain}")),
+            unless(
+                is_whole(parent),
+                "parent shutdown time only supports durations to seconds precision".to_owned(),
+            ),
+        ),
+        (
+            &parent_at,
+            unless(
+                parent > drain,
+                format!("parent shutdown time {parent} must be greater than drain time {drain}"),
+            ),
         ),
         (&drain_at, unless(drain <= MAX_DRAIN, format!("drain time {drain} must be <{MAX_DRAIN}"))),
-        (&parent_at, unless(parent <= MAX_DRAIN, format!("parent shutdown time {parent} must be <{MAX_DRAIN}"))),
+        (
+            &parent_at,
+            unless(parent <= MAX_DRAIN, format!("parent shutdown time {parent} must be <{MAX_DRAIN}")),
+        ),
     ];
     for (at, result) in results {
         part(checker, at, WHAT, result);
@@ -183,10 +205,11 @@ fn check_drain(proxy: &ProxyConfig, at: &Place<'_>, checker: &mut Checker<'_>) {
 
 /// Whether a text is a host, or an address, with a port.
 fn proxy_address(address: &str) -> Result<(), String> {
-    let (host, port) =
-        split(address).map_err(|why| format!("unable to split {}: address {address}: {why}", quoted(address)))?;
-    let number =
-        port.parse::<i64>().map_err(|_| format!("port ({port}) is not a number: {}", text::not_a_number(port)))?;
+    let (host, port) = split(address)
+        .map_err(|why| format!("unable to split {}: address {address}: {why}", quoted(address)))?;
+    let number = port
+        .parse::<i64>()
+        .map_err(|_| format!("port ({port}) is not a number: {}", text::not_a_number(port)))?;
     text::port(number)?;
     if text::domain(host).is_ok() || text::is_ip(host) {
         return Ok(());

@@ -155,7 +155,7 @@ pub(super) fn check_config(
     if subject.name != "default" {
         let (kind, name) = (subject.kind.kind, subject.name);
         let text = format!("{kind} has invalid name({name}), name must be \"default\"");
-        checker.name_problem(text);
+        checker.name_problem(text, "rename it to `default`");
     } else if is(Mode::OnWithInclusion) && config.inclusion.is_none() {
         let text = "inclusion cannot be null (use 'inclusion: {}' for none)";
         checker.problem(code::MISSING, body, text);

@@ -6,7 +6,11 @@ use crate::kinds::{MESH_CONFIG, by_api, by_collection};
 fn texts(kind: &'static Kind, name: &str, namespace: &str, text: &str) -> Vec<String> {
     let body = yaml::parse(text).unwrap().root;
     let findings = check(&Subject { kind, name, namespace, body: &body });
-    findings.into_diagnostics().into_iter().map(|problem| format!("{}: {}", problem.code, problem.message)).collect()
+    findings
+        .into_diagnostics()
+        .into_iter()
+        .map(|problem| format!("{}: {}", problem.code, problem.message))
+        .collect()
 }
 
 fn security(kind: &str, text: &str) -> Vec<String> {
@@ -46,7 +50,11 @@ fn policies_of_workloads_are_checked() {
         ["field-missing: a deny policy without `rules` is meaningless and has no effect, found in p.ns"]
     );
     assert_eq!(
-        security("AuthorizationPolicy", "{rules: [{from: [{source: {ipBlocks: [a]}}, {}], when: [{key: a}]}]}").len(),
+        security(
+            "AuthorizationPolicy",
+            "{rules: [{from: [{source: {ipBlocks: [a]}}, {}], when: [{key: a}]}]}"
+        )
+        .len(),
         3
     );
     assert_eq!(
@@ -60,7 +68,9 @@ fn policies_of_workloads_are_checked() {
 fn patches_of_envoy_are_decoded() {
     let filter = by_api("networking.istio.io/v1alpha3", "EnvoyFilter").unwrap();
     let patched = |apply_to: &str, value: &str| {
-        let text = format!("{{configPatches: [{{applyTo: {apply_to}, patch: {{operation: MERGE, value: {value}}}}}]}}");
+        let text = format!(
+            "{{configPatches: [{{applyTo: {apply_to}, patch: {{operation: MERGE, value: {value}}}}}]}}"
+        );
         texts(filter, "f", "ns", &text)
     };
     assert_eq!(patched("CLUSTER", "{connect_timeout: 1s, lb_policy: RANDOM}"), [""; 0]);
@@ -69,7 +79,10 @@ fn patches_of_envoy_are_decoded() {
         ["value-invalid: envoy filter: unknown field \"connect_timeout\" in v2.Listener"]
     );
     assert_eq!(
-        patched("HTTP_FILTER", "{name: envoy.lua, typed_config: {'@type': type.googleapis.com/envoy.Lua, x: 1}}"),
+        patched(
+            "HTTP_FILTER",
+            "{name: envoy.lua, typed_config: {'@type': type.googleapis.com/envoy.Lua, x: 1}}"
+        ),
         [""; 0]
     );
 }

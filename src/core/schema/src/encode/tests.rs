@@ -25,9 +25,11 @@ fn messages(problems: &[Diagnostic]) -> Vec<&str> {
 
 #[test]
 fn null_is_an_absent_field_and_an_empty_choice() {
-    let body = networking("VirtualService", "{http: null, hosts: [null], tls: [{match: [{port: null}]}]}").unwrap();
+    let body =
+        networking("VirtualService", "{http: null, hosts: [null], tls: [{match: [{port: null}]}]}").unwrap();
     assert_eq!(body, json!({"hosts": [""], "tls": [{"match": [{}]}]}));
-    let port = networking("VirtualService", "{tcp: [{route: [{destination: {port: {number: null}}}]}]}").unwrap();
+    let port =
+        networking("VirtualService", "{tcp: [{route: [{destination: {port: {number: null}}}]}]}").unwrap();
     assert_eq!(port["tcp"][0]["route"][0]["destination"]["port"], json!({"number": 0}));
     let policy = through("authentication.istio.io/v1alpha1", "Policy", "{peers: [{mtls: }, {}]}").unwrap();
     assert_eq!(policy, json!({"peers": [{"mtls": {}}, {}]}));
@@ -47,7 +49,9 @@ fn every_field_of_the_wrong_type_is_reported_where_it_is() {
     let errors = networking("Gateway", text).unwrap_err();
     let found: Vec<_> = errors
         .iter()
-        .map(|e| (e.field.to_string(), e.span.map(|span| (span.start.line, span.start.column)).unwrap_or_default()))
+        .map(|e| {
+            (e.field.to_string(), e.span.map(|span| (span.start.line, span.start.column)).unwrap_or_default())
+        })
         .collect();
     let expected = [
         ("spec.servers[0].port.number", (3, 18)),
@@ -66,7 +70,8 @@ fn fields_that_are_left_out_are_told() {
     let kind = by_api("networking.istio.io/v1alpha3", "VirtualService").unwrap();
     let text = "{hots: [a], tcp: [{route: [{destination: {port: {number: 1, name: a}}}]}]}";
     let encoded = encode(kind, &node(text)).unwrap();
-    let found: Vec<_> = encoded.warnings.iter().map(|w| (w.code, w.field.to_string(), w.hint.clone())).collect();
+    let found: Vec<_> =
+        encoded.warnings.iter().map(|w| (w.code, w.field.to_string(), w.hint.clone())).collect();
     let hint = |text: &str| Some(text.to_owned());
     let expected = [
         ("field-ignored", "spec.hots".to_owned(), hint("did you mean `hosts`?")),
@@ -78,7 +83,11 @@ fn fields_that_are_left_out_are_told() {
     ];
     assert_eq!(found, expected);
     let body = to_json(&encoded.type_url, &encoded.body).unwrap();
-    assert_eq!(body["tcp"][0]["route"][0]["destination"]["port"], json!({"name": "a"}), "the last one counts");
+    assert_eq!(
+        body["tcp"][0]["route"][0]["destination"]["port"],
+        json!({"name": "a"}),
+        "the last one counts"
+    );
 }
 
 #[test]
@@ -113,9 +122,13 @@ status: {podIP: 10.0.0.2, phase: Running}
     assert_eq!(container["livenessProbe"], json!({"tcpSocket": {"port": 80}}));
     assert_eq!(body["spec"]["volumes"], json!([{"name": "v", "emptyDir": {}}]));
     assert_eq!(body["status"]["podIP"], json!("10.0.0.2"));
-    let ingress = "{rules: [{host: a, http: {paths: [{path: /, backend: {serviceName: s, servicePort: 80}}]}}]}";
+    let ingress =
+        "{rules: [{host: a, http: {paths: [{path: /, backend: {serviceName: s, servicePort: 80}}]}}]}";
     let body = through("extensions/v1beta1", "Ingress", ingress).unwrap();
-    assert_eq!(body["rules"][0]["http"]["paths"][0]["backend"], json!({"serviceName": "s", "servicePort": 80}));
+    assert_eq!(
+        body["rules"][0]["http"]["paths"][0]["backend"],
+        json!({"serviceName": "s", "servicePort": 80})
+    );
 }
 
 #[test]
@@ -131,7 +144,8 @@ fn free_values_keep_what_they_are() {
 #[test]
 fn every_kind_takes_any_value() {
     for kind in kinds() {
-        for text in ["", "{}", "[]", "x", "7", "true", "{metadata: 1}", "{rules: [[]]}", "{a: {b: {c: [~]}}}"] {
+        for text in ["", "{}", "[]", "x", "7", "true", "{metadata: 1}", "{rules: [[]]}", "{a: {b: {c: [~]}}}"]
+        {
             let _ = encode(kind, &node(text));
         }
     }

@@ -41,7 +41,9 @@ fn are_apart<'l>(localities: impl Iterator<Item = &'l String>) -> Result<(), Str
     for locality in localities {
         let stars = locality.matches('*').count();
         if stars > 1 || stars == 1 && !locality.ends_with('*') {
-            return Err(format!("locality {locality} wildcard '*' number can not exceed 1 and must be in the end"));
+            return Err(format!(
+                "locality {locality} wildcard '*' number can not exceed 1 and must be in the end"
+            ));
         }
         let items: Vec<&str> = locality.splitn(3, '/').collect();
         if items.contains(&"") {
@@ -83,9 +85,13 @@ mod tests {
 
     #[test]
     fn localities_do_not_overlap() {
-        let check = |localities: &[&str]| are_apart(localities.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>().iter());
+        let check = |localities: &[&str]| {
+            are_apart(localities.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>().iter())
+        };
         assert_eq!(check(&["a/b/c", "a/b/d", "a/c", "b"]), Ok(()));
-        for localities in [&["a", "a/b"][..], &["a/b/c", "a/b"], &["*", "a"], &["a/*", "a/b/c"], &["a/b/*", "a/b/c"]] {
+        for localities in
+            [&["a", "a/b"][..], &["a/b/c", "a/b"], &["*", "a"], &["a/*", "a/b/c"], &["a/b/*", "a/b/c"]]
+        {
             assert!(check(localities).unwrap_err().contains("overlap"), "{localities:?}");
         }
         assert!(check(&["*/a"]).is_err() && check(&["a//b"]).is_err());
