@@ -126,8 +126,7 @@ fn with_peers(spec: &Node) -> Node {
 /// The type URL of a kind, shared by all its resources.
 pub fn type_url(kind: &Kind) -> Arc<str> {
     static ALL: OnceLock<BTreeMap<&'static str, Arc<str>>> = OnceLock::new();
-    let all = ALL
-        .get_or_init(|| kinds().iter().map(|kind| (kind.message, kind.type_url().into())).collect());
+    let all = ALL.get_or_init(|| kinds().iter().map(|kind| (kind.message, kind.type_url().into())).collect());
     all.get(kind.message).map_or_else(|| kind.type_url().into(), Arc::clone)
 }
 
@@ -151,7 +150,10 @@ fn full_name(
         return Err(vec![Diagnostic::error(METADATA, FieldPath::root().field("metadata"), text)]);
     }
     if name.is_empty() {
-        warnings.push(problem("name", "the resource has no name, or one that YAML reads as something else than text"));
+        warnings.push(problem(
+            "name",
+            "the resource has no name, or one that YAML reads as something else than text",
+        ));
     }
     if in_document.is_some_and(|node| node.as_str().is_none() && !matches!(node.kind, NodeKind::Null)) {
         let text = "the namespace is lost: YAML reads it as something else than text";
@@ -180,7 +182,8 @@ fn texts(
     if let Some(all) = all {
         return Ok(all);
     }
-    let lost = problem(name, format!("{name} with a value that is no text")).with_hint("write the value in quotes");
+    let lost =
+        problem(name, format!("{name} with a value that is no text")).with_hint("write the value in quotes");
     match kind.origin {
         Origin::Core => Err(vec![Diagnostic { severity: mixer_config::Severity::Error, ..lost }]),
         _ => {

@@ -96,7 +96,8 @@ impl Galley {
     /// What operators see.
     pub fn state(&self) -> State {
         let mut state = self.shared.seen.lock().clone();
-        let missing: Vec<Vec<&'static str>> = state.sources.into_iter().map(|source| source.missing).collect();
+        let missing: Vec<Vec<&'static str>> =
+            state.sources.into_iter().map(|source| source.missing).collect();
         let mut missing = missing.into_iter();
         let source = |hosted: &Hosted| {
             let health = hosted.slot.health.state();

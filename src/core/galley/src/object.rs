@@ -285,13 +285,15 @@ mod tests {
     #[test]
     fn localities_have_a_region_or_a_zone() {
         let of = |pairs: &[(&str, &str)]| {
-            let labels = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let labels =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             locality(&labels).to_string()
         };
         assert_eq!(of(&[]), "");
         assert_eq!(of(&[("failure-domain.beta.kubernetes.io/region", "south")]), "south/");
         assert_eq!(of(&[("topology.kubernetes.io/zone", "z")]), "/z");
-        let both = [("failure-domain.beta.kubernetes.io/zone", "old"), ("topology.kubernetes.io/zone", "new")];
+        let both =
+            [("failure-domain.beta.kubernetes.io/zone", "old"), ("topology.kubernetes.io/zone", "new")];
         assert_eq!(of(&both), "/old");
     }
 }

@@ -147,7 +147,8 @@ impl Options {
     /// The groups that are published. Without service discovery there is none of synthetic service entries.
     pub fn groups(&self) -> Vec<GroupPlan> {
         let served = kinds().iter().filter(|kind| self.serves(kind)).map(|kind| kind.collection);
-        let (synthetic, default): (Vec<_>, Vec<_>) = served.partition(|name| *name == SYNTHETIC_SERVICE_ENTRIES);
+        let (synthetic, default): (Vec<_>, Vec<_>) =
+            served.partition(|name| *name == SYNTHETIC_SERVICE_ENTRIES);
         let plan = groups().iter().filter_map(|group| {
             let collections = match group.name {
                 DEFAULT_GROUP => default.clone(),

@@ -163,7 +163,12 @@ impl Pipeline {
         let changes = std::mem::take(&mut self.changes);
         for change in &changes {
             self.pass(change);
-            record(EventRecord::of(source, change.collection, change.seen.old.as_ref(), change.seen.new.as_ref()));
+            record(EventRecord::of(
+                source,
+                change.collection,
+                change.seen.old.as_ref(),
+                change.seen.new.as_ref(),
+            ));
         }
         self.changes = changes;
         self.changes.clear();
@@ -174,7 +179,11 @@ impl Pipeline {
     fn pass(&mut self, change: &InputChange) {
         for stage in &mut self.transformers {
             if stage.transformer.inputs().contains(&change.collection) {
-                stage.transformer.change(change.collection, change.seen.old.as_ref(), change.seen.new.as_ref());
+                stage.transformer.change(
+                    change.collection,
+                    change.seen.old.as_ref(),
+                    change.seen.new.as_ref(),
+                );
                 stage.is_touched = true;
             }
         }
@@ -197,7 +206,9 @@ impl Pipeline {
                     Produced::Put(product) => accumulator.put(origin, product, &mut self.numbers),
                     Produced::Remove(name) => accumulator.remove(origin, &name),
                 }
-                if let Some(group) = self.groups.iter_mut().find(|group| group.plan.collections.contains(&collection)) {
+                if let Some(group) =
+                    self.groups.iter_mut().find(|group| group.plan.collections.contains(&collection))
+                {
                     group.events += 1;
                     if group.events == 1 || group.pending.is_pending() {
                         self.counters.on_change.add(1);
@@ -214,7 +225,9 @@ impl Pipeline {
 
     /// Whether all inputs of a group were complete once.
     fn is_complete(&self, group: &Group) -> bool {
-        let makes = |stage: &&Stage| stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name));
+        let makes = |stage: &&Stage| {
+            stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name))
+        };
         self.transformers.iter().filter(makes).all(|stage| stage.is_ready)
     }
 
@@ -286,7 +299,9 @@ impl Pipeline {
     }
 
     fn waited_for(&self, group: &Group) -> Vec<&'static str> {
-        let makes = |stage: &&Stage| stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name));
+        let makes = |stage: &&Stage| {
+            stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name))
+        };
         let inputs = self.transformers.iter().filter(makes).flat_map(|stage| stage.transformer.inputs());
         let mut inputs: Vec<_> = inputs.copied().filter(|input| !self.inputs.is_synced(input)).collect();
         inputs.sort_unstable();

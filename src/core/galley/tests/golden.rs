@@ -50,7 +50,8 @@ impl Distributor for Nowhere {
 
 /// The files below a directory, in walk order.
 fn files(directory: &Path, out: &mut Vec<(String, String)>) {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         let name = path.display().to_string();
@@ -100,8 +101,11 @@ impl Stage {
         store.set(read.iter().map(|(name, text)| (name.strip_prefix(&base).unwrap(), text.as_str())));
         let mesh = about.get("meshConfig").and_then(Value::as_str).map(|name| {
             let text = std::fs::read_to_string(case.join(name)).unwrap();
-            Box::new(MemoryStore::reading("memory://mesh", Files::reading(Face::First), [("mesh", text.as_str())]))
-                as Box<dyn ConfigStore>
+            Box::new(MemoryStore::reading(
+                "memory://mesh",
+                Files::reading(Face::First),
+                [("mesh", text.as_str())],
+            )) as Box<dyn ConfigStore>
         });
         let sources: Vec<Arc<dyn Source>> =
             vec![Files::of(Box::new(SharedStore(Arc::clone(&store))), &options), Mesh::of(mesh, &options)];
@@ -133,7 +137,9 @@ fn seen(collection: &Collection) -> SeenCollection {
 }
 
 async fn snapshot(case: &Path, about: &Value, expected: &Value, processor: &str) -> Result<(), String> {
-    let Some((expected, like)) = compare::processor(expected, processor) else { return Err("nothing is expected".into()) };
+    let Some((expected, like)) = compare::processor(expected, processor) else {
+        return Err("nothing is expected".into());
+    };
     let stage = Stage::start(case, about, processor).await;
     for (name, expected) in expected.get("collections").and_then(Value::as_object).into_iter().flatten() {
         if like == Like::Other && name == mixer_schema::MESH_CONFIG {
@@ -161,18 +167,22 @@ async fn snapshot(case: &Path, about: &Value, expected: &Value, processor: &str)
 }
 
 async fn reload(case: &Path, about: &Value, expected: &Value, processor: &str) -> Result<(), String> {
-    let Some((expected, like)) = compare::processor(expected, processor) else { return Err("nothing is expected".into()) };
+    let Some((expected, like)) = compare::processor(expected, processor) else {
+        return Err("nothing is expected".into());
+    };
     let stage = Stage::start(case, about, processor).await;
     let collections: Vec<&str> =
         about["collections"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     for name in &collections {
         let found = stage.collection(name).ok_or_else(|| format!("{name}: is not published"))?;
-        compare::collection(&expected["initial"][name], &found, like).map_err(|why| format!("{name}: {why}"))?;
+        compare::collection(&expected["initial"][name], &found, like)
+            .map_err(|why| format!("{name}: {why}"))?;
     }
     let steps = about["steps"].as_array().unwrap().iter().zip(expected["steps"].as_array().unwrap());
     for (step, expected) in steps {
         let what = step["about"].as_str().unwrap_or_default();
-        let versions = || collections.iter().map(|name| stage.collection(name).unwrap().version).collect::<Vec<_>>();
+        let versions =
+            || collections.iter().map(|name| stage.collection(name).unwrap().version).collect::<Vec<_>>();
         let before = versions();
         stage.set(&case.join(step["directory"].as_str().unwrap()));
         // A change arrives at once and is published after a pause of 20 ms; nothing may arrive for those that do not change.
@@ -193,7 +203,9 @@ async fn reload(case: &Path, about: &Value, expected: &Value, processor: &str) -
             if expected["pushes"].as_object().is_some_and(serde_json::Map::is_empty) && versions() != before {
                 break;
             }
-            if expected["pushes"].as_object().is_some_and(serde_json::Map::is_empty) && !stage.store.has_changed() {
+            if expected["pushes"].as_object().is_some_and(serde_json::Map::is_empty)
+                && !stage.store.has_changed()
+            {
                 tokio::time::sleep(Duration::from_millis(60)).await;
                 break;
             }
@@ -201,7 +213,8 @@ async fn reload(case: &Path, about: &Value, expected: &Value, processor: &str) -
         for ((name, before), after) in collections.iter().zip(&before).zip(versions()) {
             let found = stage.collection(name).unwrap();
             match expected["pushes"].get(name) {
-                Some(expected) => compare::collection(expected, &found, like).map_err(|why| format!("{what}: {name}: {why}"))?,
+                Some(expected) => compare::collection(expected, &found, like)
+                    .map_err(|why| format!("{what}: {name}: {why}"))?,
                 None if after != *before => return Err(format!("{what}: {name}: is published again")),
                 None => {}
             }
@@ -214,7 +227,8 @@ async fn reload(case: &Path, about: &Value, expected: &Value, processor: &str) -
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn golden_cases_hold() {
     let filter = std::env::var("MIXER_CASE").unwrap_or_default();
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut cases: Vec<PathBuf> =
+        std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
     let (mut failed, mut passed) = (Vec::new(), 0);
     for case in cases.iter().filter(|case| case.is_dir() && case.display().to_string().contains(&filter)) {
@@ -235,7 +249,9 @@ async fn golden_cases_hold() {
             };
             match ran {
                 Ok(()) => passed += 1,
-                Err(why) => failed.push(format!("{} {processor}: {why}", case.file_name().unwrap().display())),
+                Err(why) => {
+                    failed.push(format!("{} {processor}: {why}", case.file_name().unwrap().display()))
+                }
             }
         }
     }

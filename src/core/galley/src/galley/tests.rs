@@ -109,9 +109,13 @@ async fn one_source_that_is_synced_does_not_speak_for_the_others() {
     pass(60_000).await;
     assert!(!galley.is_synced() && counted.0.load(Ordering::Relaxed) == 0, "nothing of a part is published");
     let state = galley.state();
-    let synced: Vec<_> = state.sources.iter().map(|source| (source.name.as_str(), source.is_synced())).collect();
+    let synced: Vec<_> =
+        state.sources.iter().map(|source| (source.name.as_str(), source.is_synced())).collect();
     assert_eq!(synced, [("quick", true), ("slow", false), ("mesh configuration", true)]);
-    assert_eq!((state.sources[1].missing.as_slice(), state.groups[0].waits_for.as_slice()), (&[GATEWAYS][..], &[GATEWAYS][..]));
+    assert_eq!(
+        (state.sources[1].missing.as_slice(), state.groups[0].waits_for.as_slice()),
+        (&[GATEWAYS][..], &[GATEWAYS][..])
+    );
     gate.notify_one();
     galley.synced().await;
     assert_eq!(names(&galley, GATEWAYS), ["a v1", "b v7@1"], "the first source goes before the second");
@@ -169,7 +173,10 @@ async fn a_source_that_panics_starts_again_and_what_is_equal_keeps_its_version()
     let (galley, counted) = start(vec![panicking]);
     galley.synced().await;
     pass(60_000).await;
-    assert_eq!((galley.state().sources[0].generation, names(&galley, GATEWAYS)), (2, vec!["a v1".to_owned()]));
+    assert_eq!(
+        (galley.state().sources[0].generation, names(&galley, GATEWAYS)),
+        (2, vec!["a v1".to_owned()])
+    );
     assert_eq!(counted.0.load(Ordering::Relaxed), 1, "the same is not published again");
     galley.stop().await;
 }
@@ -231,6 +238,7 @@ async fn changes_are_published_after_the_quiet_time_and_not_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pipeline_without_sources_is_refused() {
-    let refused = Galley::start(Options::default(), Vec::new(), Arc::new(Counted::default()), &Handle::current());
+    let refused =
+        Galley::start(Options::default(), Vec::new(), Arc::new(Counted::default()), &Handle::current());
     assert!(matches!(refused, Err(StartError::NoSource)));
 }

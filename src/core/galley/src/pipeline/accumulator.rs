@@ -82,7 +82,10 @@ impl Accumulator {
         });
         // What is not produced again is a change: everything that is published may be gone.
         let touched = edition.collection.content().iter().map(|resource| {
-            (resource.name.clone(), Touched { delivered: edition.generated == 0, generated: edition.generated != 0 })
+            (
+                resource.name.clone(),
+                Touched { delivered: edition.generated == 0, generated: edition.generated != 0 },
+            )
         });
         let touched = touched.collect();
         Self { name, face, overlay: Overlay::default(), edition, touched }
@@ -104,7 +107,10 @@ impl Accumulator {
             Product::Versioned(resource) => resource,
             Product::Borrowed { resource, made_of } => match numbers.borrow(&resource, &made_of) {
                 true => Arc::new(resource),
-                false => Arc::new(Resource { version: format!("{}{made_of}", resource.version).into(), ..resource }),
+                false => Arc::new(Resource {
+                    version: format!("{}{made_of}", resource.version).into(),
+                    ..resource
+                }),
             },
             Product::Draft(draft) => match self.known(origin, &draft) {
                 Some(known) => known,

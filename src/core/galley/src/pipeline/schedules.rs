@@ -56,7 +56,9 @@ fn document(of: &str, name: &str, variant: u64) -> String {
         collection::SERVICES => {
             format!("spec: {{clusterIP: 10.0.0.{variant}, ports: [{{name: http, port: 80}}]}}")
         }
-        collection::ENDPOINTS => format!("subsets: [{{addresses: [{{ip: 10.1.0.{variant}}}], ports: [{{port: 1}}]}}]"),
+        collection::ENDPOINTS => {
+            format!("subsets: [{{addresses: [{{ip: 10.1.0.{variant}}}], ports: [{{port: 1}}]}}]")
+        }
         collection::PODS => {
             let phase = ["Running", "Failed", "Pending"][variant as usize];
             format!("spec: {{nodeName: a}}\nstatus: {{phase: {phase}, podIP: 10.1.0.{variant}}}")
@@ -86,7 +88,10 @@ impl Documents {
                 let body = format!("mesh {variant}");
                 let kind = by_collection(of).unwrap();
                 let resource = Resource::new("mesh", "", type_url(kind), body.into_bytes());
-                return Entry { resource: Arc::new(resource), object: Some(Arc::new(Object::Mesh(settings))) };
+                return Entry {
+                    resource: Arc::new(resource),
+                    object: Some(Arc::new(Object::Mesh(settings))),
+                };
             }
             let root = yaml::parse(&document(of, name, variant)).unwrap().root;
             converter.convert(by_collection(of).unwrap(), &root, "").unwrap().entry
@@ -143,11 +148,18 @@ impl Distributor for Recorder {
             let (name, version) = (collection.name().to_string(), collection.version().to_string());
             let same = |a: &Collection, b: &Collection| a.content().iter().eq(b.content().iter());
             if let Some(old) = before.as_ref().and_then(|before| before.get(&name)) {
-                assert_eq!(**old.version() == *version, same(old, collection), "{name}: content and version {version}");
+                assert_eq!(
+                    **old.version() == *version,
+                    same(old, collection),
+                    "{name}: content and version {version}"
+                );
                 let grows = numbers(old.version()) <= numbers(&version);
                 assert!(grows, "{name}: {version} after {}", old.version());
             }
-            let known = recorded.collections.entry((name.clone(), version.clone())).or_insert_with(|| Arc::clone(collection));
+            let known = recorded
+                .collections
+                .entry((name.clone(), version.clone()))
+                .or_insert_with(|| Arc::clone(collection));
             assert!(same(known, collection), "{name}: {version} stands for two contents");
             for resource in collection.content() {
                 let key = (name.clone(), resource.name.to_string(), resource.version.to_string());
@@ -333,10 +345,11 @@ impl Stage {
     /// What a pipeline publishes that starts now.
     fn fresh(&mut self) -> Sink {
         let mut pipeline = Pipeline::new(&self.options, feeds(), Published::default(), Arc::default());
+        let feeds = feeds();
         for (source, model) in self.sources.iter().enumerate() {
             pipeline.started(source, 1);
             let all = model.content.iter().map(|((of, _), entry)| Event::put(of, entry.clone()));
-            let all = all.chain(feeds()[source].iter().map(|of| Event::full_sync(of)));
+            let all = all.chain(feeds[source].iter().map(|of| Event::full_sync(of)));
             pipeline.receive(source, 1, all.collect(), self.now, &mut |_| ());
         }
         let (recorder, mut sink) = (Recorder::default(), Sink::default());

@@ -11,7 +11,9 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use mixer_config::store::{ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path};
+use mixer_config::store::{
+    ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path,
+};
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
 use mixer_schema::{Kind, by_api, by_kind};
 
@@ -55,11 +57,8 @@ struct Kept {
 impl Files {
     /// Files at or below a path, which are read again when they change, or with `watch` false when an operator asks.
     pub fn new(path: &Path, watch: bool, options: &Options) -> Arc<Self> {
-        let reading = Reading {
-            on_request: !watch,
-            max_bytes: Some(MAX_BYTES),
-            ..Self::reading(options.face)
-        };
+        let reading =
+            Reading { on_request: !watch, max_bytes: Some(MAX_BYTES), ..Self::reading(options.face) };
         Self::of(open_path(path, WhenLost::Keep, reading), options)
     }
 
@@ -106,12 +105,19 @@ impl Files {
             };
             let text = format!("unknown kind `{written}`");
             let problem = Diagnostic::error(KIND_UNKNOWN, FieldPath::root().field("kind"), text);
-            problem.with_legacy(legacy).with_hint("a document of another program; remove it, or correct its kind")
+            problem
+                .with_legacy(legacy)
+                .with_hint("a document of another program; remove it, or correct its kind")
         })
     }
 
     /// Converts a document; `None` if it is of a kind that is not read, or cannot be decoded, which is noted.
-    fn convert(&self, state: &mut Kept, resource: &RawResource, version: u64) -> Option<(&'static str, Entry)> {
+    fn convert(
+        &self,
+        state: &mut Kept,
+        resource: &RawResource,
+        version: u64,
+    ) -> Option<(&'static str, Entry)> {
         let converted = self.kind(resource).map_err(|problem| vec![problem]).and_then(|kind| {
             if !self.options.reads(kind) {
                 return Ok(None);
@@ -230,7 +236,8 @@ impl Files {
                 batch
             };
             let batch = tokio::task::spawn_blocking(take).await;
-            let batch = batch.map_err(|error| Ended::Failed(format!("cannot read the configuration: {error}")))?;
+            let batch =
+                batch.map_err(|error| Ended::Failed(format!("cannot read the configuration: {error}")))?;
             tracing::debug!(events = batch.len(), "configuration was read");
             match std::mem::take(&mut is_first) {
                 true => self.deliver_all(out).await.map_err(|Stopped| Ended::Stopped)?,

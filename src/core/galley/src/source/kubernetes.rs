@@ -229,7 +229,8 @@ impl Following<'_> {
         let outbox = Arc::new(Outbox::default());
         let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
         let selection = Selection::of(resource.clone());
-        let mut reflector = Reflector::new(self.source.client.clone(), selection, objects).at(self.source.pace);
+        let mut reflector =
+            Reflector::new(self.source.client.clone(), selection, objects).at(self.source.pace);
         let progress = reflector.progress();
         let reflect = self.tasks.spawn(async move {
             reflector.run().await;
@@ -262,12 +263,14 @@ impl Following<'_> {
             if self.out.is_stopped() {
                 return Ended::Stopped;
             }
-            let trouble = self.kinds.values().find_map(|followed| followed.progress.reached().trouble.clone());
+            let trouble =
+                self.kinds.values().find_map(|followed| followed.progress.reached().trouble.clone());
             self.out.health().connected(trouble.is_none());
             if let Some(trouble) = trouble {
                 self.out.health().failed(trouble.why.to_string());
             }
-            let problems: Vec<_> = self.kinds.values().flat_map(|followed| followed.outbox.problems()).collect();
+            let problems: Vec<_> =
+                self.kinds.values().flat_map(|followed| followed.outbox.problems()).collect();
             let skipped = self.kinds.values().map(|followed| followed.outbox.skipped()).sum();
             self.out.health().problems(skipped, problems);
         }

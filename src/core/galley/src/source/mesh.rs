@@ -112,7 +112,8 @@ impl Mesh {
     fn take(&self, out: &Emitter) -> Option<Entry> {
         let mut state = self.state.lock();
         let contents = self.store.as_ref().map(|store| store.contents());
-        let mut problems: Vec<Diagnostic> = contents.iter().flat_map(|contents| contents.diagnostics.clone()).collect();
+        let mut problems: Vec<Diagnostic> =
+            contents.iter().flat_map(|contents| contents.diagnostics.clone()).collect();
         let is_broken = contents.as_ref().is_some_and(|contents| !contents.broken.is_empty());
         out.health().connected(true);
         let document = match (is_broken, &state.entry) {
@@ -128,7 +129,11 @@ impl Mesh {
             }
             Err(errors) => {
                 problems.extend(errors);
-                state.entry.is_none().then(|| self.entry(&Node::default()).ok().map(|(entry, _)| entry)).flatten()
+                state
+                    .entry
+                    .is_none()
+                    .then(|| self.entry(&Node::default()).ok().map(|(entry, _)| entry))
+                    .flatten()
             }
         });
         if let Some(problem) = problems.first() {
@@ -146,7 +151,11 @@ impl Mesh {
             (Face::Second, 1) => String::new(),
             (_, number) => number.to_string(),
         };
-        let resource = Resource { version: version.into(), create_time: state.started, ..Resource::clone(&entry.resource) };
+        let resource = Resource {
+            version: version.into(),
+            create_time: state.started,
+            ..Resource::clone(&entry.resource)
+        };
         let entry = Entry { resource: Arc::new(resource), ..entry };
         state.entry = Some(entry.clone());
         Some(entry)

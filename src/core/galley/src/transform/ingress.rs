@@ -198,7 +198,10 @@ impl Ingresses {
         };
         let product = resource(kind, name, &version, &message)?;
         // Another ingress than the first one may change, and two hosts may have one name.
-        Some(Product::Borrowed { resource: self.with_metadata(product, first), made_of: format!("{host}{hash}").into() })
+        Some(Product::Borrowed {
+            resource: self.with_metadata(product, first),
+            made_of: format!("{host}{hash}").into(),
+        })
     }
 }
 

@@ -91,7 +91,8 @@ impl Pods {
             return Vec::new();
         }
         let names = self.by_node.get(name).into_iter().flatten();
-        let address = |name: &Box<str>| Self::address_and_node(self.all.get(name)?).map(|(address, _)| address.into());
+        let address =
+            |name: &Box<str>| Self::address_and_node(self.all.get(name)?).map(|(address, _)| address.into());
         names.filter_map(address).collect()
     }
 

@@ -53,7 +53,8 @@ impl Outbox {
     /// The number of objects that cannot be decoded.
     pub(super) fn skipped(&self) -> usize {
         let waiting = self.waiting.lock();
-        let is_skipped = |problems: &&Vec<Diagnostic>| problems.iter().any(|problem| problem.severity == Severity::Error);
+        let is_skipped =
+            |problems: &&Vec<Diagnostic>| problems.iter().any(|problem| problem.severity == Severity::Error);
         waiting.problems.values().filter(is_skipped).count()
     }
 
@@ -95,7 +96,11 @@ impl Objects {
     fn put(&mut self, document: &Document) -> Box<str> {
         let version = document.resource_version();
         let key: Box<str> = document.key().into();
-        if self.known.get(&key).is_some_and(|known| !version.is_empty() && *known.resource.version == *version) {
+        if self
+            .known
+            .get(&key)
+            .is_some_and(|known| !version.is_empty() && *known.resource.version == *version)
+        {
             return key;
         }
         let converted = self.converter.convert(self.kind, &document.root, version);

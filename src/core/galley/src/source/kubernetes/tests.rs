@@ -114,7 +114,9 @@ async fn a_server_that_is_not_there_is_waited_for_and_bad_objects_are_skipped() 
     let mut api = KubeApi::start();
     api.define(["gateways"]);
     api.put(gateway("good", "1"));
-    api.put(json!({"kind": "Gateway", "metadata": {"name": "bad", "namespace": "n"}, "spec": {"selector": 5}}));
+    api.put(
+        json!({"kind": "Gateway", "metadata": {"name": "bad", "namespace": "n"}, "spec": {"selector": 5}}),
+    );
     api.stop();
     let galley = galley(&api, &Options::default());
     let state = || galley.state().sources.into_iter().nth(1).unwrap();
@@ -122,12 +124,19 @@ async fn a_server_that_is_not_there_is_waited_for_and_bad_objects_are_skipped() 
     assert!(!galley.is_synced() && !state().is_synced(), "nothing is published of a part");
     assert!(galley.snapshot(DEFAULT_GROUP).is_none());
     let waits = galley.state().groups.into_iter().next().unwrap().waits_for;
-    assert!(waits.contains(&collection::GATEWAYS) && !waits.contains(&mixer_schema::MESH_CONFIG), "{waits:?}");
+    assert!(
+        waits.contains(&collection::GATEWAYS) && !waits.contains(&mixer_schema::MESH_CONFIG),
+        "{waits:?}"
+    );
     api.resume();
     galley.synced().await;
     assert_eq!(held(&galley, collection::GATEWAYS), ["n/good 1"]);
     until("the object that is skipped is shown", || state().skipped == 1).await;
-    assert!(state().problems.iter().any(|problem| problem.resource == "bad.Gateway.n"), "{:?}", state().problems);
+    assert!(
+        state().problems.iter().any(|problem| problem.resource == "bad.Gateway.n"),
+        "{:?}",
+        state().problems
+    );
     api.put(gateway("bad", "2"));
     until("it is mended", || state().skipped == 0 && held(&galley, collection::GATEWAYS).len() == 2).await;
     galley.stop().await;
