@@ -197,7 +197,7 @@ fn tails_are_measured_with_and_without_edits() {
             (number(row[6]) - ratio).abs() <= 0.01 * ratio + 0.01,
             "the ratio of p99.9 is {ratio}: {row:?}"
         );
-        assert_eq!(row[7], "1", "one edit in less than a second: {row:?}");
+        assert!(number(row[7]) >= 1.0, "an edit a second, the first one at once: {row:?}");
     }
     let (half, most) = (number(rows[0][2]), number(rows[1][2]));
     assert!((half / 0.5 - most / 0.8).abs() <= 4.0, "both are shares of one rate: {text}");
