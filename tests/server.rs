@@ -17,6 +17,8 @@ mod answers;
 mod certificates;
 #[path = "server/clouds.rs"]
 mod clouds;
+#[path = "server/config_cache.rs"]
+mod config_cache;
 #[path = "server/doctor.rs"]
 mod doctor;
 #[path = "server/fifos.rs"]

@@ -32,7 +32,6 @@ pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
         }
         Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
     };
-    let contents = opened.load();
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
     let (cached, cache) = match uses_cache {
@@ -43,6 +42,10 @@ pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
         }
         false => (None, None),
     };
+    if let Some(cached) = &cached {
+        opened.expect(&cached.files());
+    }
+    let contents = opened.load();
     let mut masks = Vec::new();
     let served = served(options, &contents, cached, &mut masks);
     std::iter::once(served).chain(cache).chain(masks).collect()

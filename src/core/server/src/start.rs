@@ -17,7 +17,7 @@ use super::components::{Components, StopStep};
 use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
-use super::health::{Conditions, Health, STUCK};
+use super::health::{Conditions, Health, STUCK, of_configuration};
 use super::{InheritedSockets, ProbeOptions, ServerOptions, pprof};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::Log;
@@ -62,6 +62,10 @@ pub struct RehearsalReport {
     pub problems: [usize; 2],
     /// Number of resources in their previous version, which only a cache has.
     pub kept: usize,
+    /// Why no call would be answered, if so.
+    pub withheld: Option<String>,
+    /// The components that would be degraded, with the reasons.
+    pub degraded: Vec<(&'static str, String)>,
     /// Number of worker threads.
     pub workers: usize,
 }
@@ -218,6 +222,11 @@ impl Start<'_> {
             configured: [counts.rule_configs, counts.handler_configs, counts.instance_configs],
             problems: [published.problems(Severity::Error), published.problems(Severity::Warning)],
             kept: published.kept.len(),
+            withheld: published.withheld.as_deref().map(str::to_owned),
+            degraded: of_configuration(&published, self.options.config_on_error)
+                .into_iter()
+                .filter_map(|(component, state)| Some((component, state.err()?)))
+                .collect(),
             workers: workers.connections().len(),
         })
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Broken, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
+pub use identity::is_field_of_spec;
 use identity::{Identity, Unidentified};
 
 /// The contents of a file.
