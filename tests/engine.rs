@@ -77,6 +77,8 @@ mod stage;
 mod superseded;
 #[path = "engine/together.rs"]
 mod together;
+#[path = "engine/trials.rs"]
+mod trials;
 #[path = "engine/unapplied.rs"]
 mod unapplied;
 #[path = "engine/waiting.rs"]

@@ -19,6 +19,8 @@ mod certificates;
 mod clouds;
 #[path = "server/cluster.rs"]
 mod cluster;
+#[path = "server/config_cache.rs"]
+mod config_cache;
 #[path = "server/doctor.rs"]
 mod doctor;
 #[path = "server/fifos.rs"]

@@ -126,6 +126,12 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
         let kept = counted(report.kept, "resource");
         writeln!(io.out, "                 {kept} in the version of --config-cache: ready, degraded")?;
     }
+    if let Some(why) = &report.withheld {
+        writeln!(io.out, "                 not ready, UNAVAILABLE: {why}")?;
+    }
+    for (component, why) in &report.degraded {
+        writeln!(io.out, "  degraded       {component}: {why}")?;
+    }
     if has_errors {
         let failure = Failure::local(format!("the configuration has {errors}"));
         return Err(failure.hint("see the log above, or `mixer validate`").into());

@@ -35,7 +35,7 @@ const STATES: [&str; 14] = [
     "a first configuration is withheld",
     "a first configuration serves",
     "a restart serves the cache instead of what is broken",
-    "a restart serves a cache that is older than the last configuration",
+    "a restart without a cache, because the last configuration could not be written",
     "everything is valid again",
 ];
 
@@ -97,6 +97,12 @@ impl Run {
         if serves && self.stage.cache.take_written() {
             self.cached = Some(answers.clone());
         }
+        if self.stage.cache.bytes.lock().is_none() {
+            self.cached = None;
+        }
+        if let (true, Some(cached)) = (serves, &self.cached) {
+            assert_eq!(*cached, answers, "the cache is older than what serves: {event}, seed {}", self.seed);
+        }
         self.good = serves.then(|| answers.clone());
         self.trail.push((event, answers));
     }
@@ -131,8 +137,10 @@ impl Run {
                 if matches!(consequence, Consequence::RestartWithoutCache(_)) {
                     self.stage.cache.clear();
                     self.cached = None;
-                } else if self.cached != self.good && self.cached.is_some() {
-                    tally.reach("a restart serves a cache that is older than the last configuration");
+                } else if self.cached.is_none() && self.good.is_some() {
+                    tally.reach(
+                        "a restart without a cache, because the last configuration could not be written",
+                    );
                 }
                 self.good.clone_from(&self.cached);
                 true

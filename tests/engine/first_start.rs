@@ -1,10 +1,14 @@
 //! What a start serves whose configuration is late, broken or cached.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use mixer_engine::runtime::OnConfigError;
 use mixer_expr::Language;
+use parking_lot::Mutex;
 
 use crate::refill::QUIET;
-use crate::refusal::{HANDLER, INSTANCE, RULE, deny, good};
+use crate::refusal::{HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 #[test]
@@ -28,6 +32,56 @@ fn a_damaged_cache_is_reported_and_ignored() {
         )
     );
     stage.change(&good());
+    assert_eq!(stage.check("bob"), Answer::Denied);
+}
+
+/// Whenever the process ends, a restart serves nothing older than what served last.
+#[test]
+fn a_configuration_is_in_the_cache_before_it_serves() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    let open =
+        Files { texts: [("/conf/open.yaml".to_owned(), MANIFEST.to_owned())].into(), ..Files::default() };
+    stage.start(&open);
+    assert_eq!(stage.check("bob"), Answer::Allowed);
+    let (runtime, first) = (stage.runtime(), stage.published().id());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let ids = Arc::clone(&seen);
+    stage.cache.watch(move || ids.lock().push(runtime.load().id()));
+    stage.change(&good());
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    assert_eq!(*seen.lock(), [first], "the one before served when it was written");
+    // Killed now, with a store that is broken afterwards.
+    stage.start(&Files { lost: true, ..Files::default() });
+    assert_eq!(stage.check("bob"), Answer::Denied);
+}
+
+/// A full disk leaves no older configuration for the next start, and is tried again without another change.
+#[test]
+fn a_cache_that_cannot_be_written_is_removed_and_written_later() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    let open =
+        Files { texts: [("/conf/open.yaml".to_owned(), MANIFEST.to_owned())].into(), ..Files::default() };
+    stage.start(&open);
+    stage.cache.toggle_full();
+    // What the cache has is what serves: it stays.
+    stage.start(&open);
+    assert!(stage.cache.bytes.lock().is_some());
+    let told = "the configuration cache cache cannot be written: no storage space; it has what serves";
+    assert_eq!(stage.published().cache_trouble.as_deref(), Some(told));
+    stage.change(&good());
+    assert!(stage.cache.bytes.lock().is_none(), "it would allow bob");
+    let told = "the configuration cache cache cannot be written: no storage space; the older one is removed";
+    assert_eq!(stage.published().cache_trouble.as_deref(), Some(told));
+    let problems = &stage.published().diagnostics;
+    assert!(problems.iter().any(|problem| problem.code == "config-cache" && problem.message == told));
+    stage.cache.toggle_full();
+    stage.pass(Duration::from_secs(5));
+    assert!(stage.cache.bytes.lock().is_some(), "tried again");
+    let published = stage.published();
+    assert_eq!(published.cache_trouble, None);
+    assert!(published.diagnostics.iter().all(|problem| problem.code != "config-cache"));
+    drop(published);
+    stage.start(&Files { lost: true, ..Files::default() });
     assert_eq!(stage.check("bob"), Answer::Denied);
 }
 
@@ -129,7 +183,7 @@ fn the_reason_of_a_withheld_start_is_the_first_error() {
     );
     let mut unread = good();
     unread.put("/conf/more.yaml", "kind: rule\nmetadata: {rule");
-    let empty = "the store has no configuration; --allow-empty-config serves it";
+    let empty = "the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it";
     for mode in [OnConfigError::KeepLast, OnConfigError::Refuse] {
         let withheld = |files: &Files| {
             let mut stage = Stage::new(mode, false);

@@ -303,6 +303,10 @@ const EDITS: &[Row] = &[
     ("a rule is put in dry run without quotes, `mixer.dev/dry-run: on`", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/dry-run: on")]));
     }),
+    ("the namespace of a rule is no text, `namespace: no`", |files| {
+        let rule = RULE.replace("namespace: istio-system", "namespace: no");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
     ("a merge key replaces a condition", |files| {
         let rule = RULE.replace("\"bob\"'", "\"bob\"', <<: {match: 'false'}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
@@ -500,6 +504,10 @@ const STARTS: &[Row] = &[
     }),
     ("a check rule is put in dry run without quotes, `mixer.dev/dry-run: on`", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/dry-run: on")]));
+    }),
+    ("the namespace of a check rule is no text, `namespace: no`", |files| {
+        let rule = RULE.replace("namespace: istio-system", "namespace: no");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
     ("the condition of a check rule fails for every request", |files| {
         let rule = RULE.replace("source.user == \"bob\"", "\"(\".matches(source.user)");

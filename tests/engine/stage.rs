@@ -187,6 +187,8 @@ pub(crate) struct StageCache {
     is_full: AtomicBool,
     /// It was written since [`take_written`](Self::take_written).
     is_written: AtomicBool,
+    /// Called after each write.
+    watch: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
 impl StageCache {
@@ -198,6 +200,11 @@ impl StageCache {
     /// Loses what was written.
     pub(crate) fn clear(&self) {
         *self.bytes.lock() = None;
+    }
+
+    /// Calls `watch` after each write.
+    pub(crate) fn watch(&self, watch: impl Fn() + Send + 'static) {
+        *self.watch.lock() = Some(Box::new(watch));
     }
 
     /// Whether it was written since the last call.
@@ -217,6 +224,14 @@ impl CacheMedium for StageCache {
         }
         *self.bytes.lock() = Some(bytes.to_vec());
         self.is_written.store(true, Ordering::Relaxed);
+        if let Some(watch) = &*self.watch.lock() {
+            watch();
+        }
+        Ok(())
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        self.clear();
         Ok(())
     }
 
@@ -404,6 +419,11 @@ impl Stage {
             process.configurator.apply().await;
             process.configurator.flush_cache().await;
         });
+    }
+
+    /// The tables of the process.
+    pub(crate) fn runtime(&self) -> Arc<Runtime> {
+        Arc::clone(&self.process().runtime)
     }
 
     pub(crate) fn published(&self) -> Arc<Published> {

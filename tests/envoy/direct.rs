@@ -337,6 +337,42 @@ fn a_denial_stands_whatever_else_fails() {
     }
 }
 
+/// A panic is a fault of the server, and a caller may bring it about: it is denied in every mode. Failures that are allowed and denied are
+/// counted apart, and a handler whose calls fail is degraded.
+#[test]
+fn a_handler_that_panics_opens_nothing() {
+    let failing = BROKEN.replace("INSTANCE", "nothing");
+    for (mode, failed, result) in
+        [("open", 0, "error_allowed"), ("delegate", 13, "error"), ("closed", 13, "error_denied")]
+    {
+        let with = |broken: &str| Setting::on(&(with_check(&format!("{{errorMode: {mode}}}")) + broken), &[]);
+        let setting = with(&failing.replace("outcome: ERROR", "outcome: PANIC"));
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 13, "{mode}");
+        let metrics = |setting: &Setting| {
+            http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body
+        };
+        let denied = r#"bridge_check_total{code="INTERNAL",result="deny"} 1"#;
+        assert!(metrics(&setting).contains(denied), "{mode}: {}", metrics(&setting));
+        let setting = with(&failing);
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), failed, "{mode}");
+        let counted = format!(r#"bridge_check_total{{code="INTERNAL",result="{result}"}} 1"#);
+        assert!(metrics(&setting).contains(&counted), "{mode}: {}", metrics(&setting));
+        let degraded = || metrics(&setting).contains(r#"mixer_component_degraded{component="handlers"} 1"#);
+        assert!(wait_for(DEADLINE, || degraded().then_some(())).is_some(), "{mode}: {}", metrics(&setting));
+    }
+    let ignored = failing.replace(
+        "name: broken, namespace",
+        "name: broken, annotations: {mixer.dev/on-error: allow}, namespace",
+    );
+    let setting = Setting::on(&(with_check("{}") + &ignored), &[]);
+    assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 0);
+    let body = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    assert!(
+        body.contains(r#"mixer_check_ignored_failures_total{handler="broken.istio-system"} 1"#),
+        "{body}"
+    );
+}
+
 /// A handler that a caller makes fail does not open what no rule allows.
 #[test]
 fn the_refusal_by_a_default_stands_whatever_else_fails() {
@@ -548,7 +584,7 @@ fn closed_settings_deny_whatever_fails() {
     let codes: Vec<i32> = (0..3).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
     assert_eq!(codes[1..], [8, 8], "{codes:?}");
     let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
-    let line = r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error"} 2"#;
+    let line = r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error_denied"} 2"#;
     assert!(metrics.contains(line), "{}", lines_with(&metrics, "bridge_check"));
 
     // Settings that do not serve close nothing, and neither does a disabled service.

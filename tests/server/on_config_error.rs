@@ -195,7 +195,10 @@ fn every_command_tells_that_a_configuration_is_empty() {
     let path = directory.path().display().to_string();
     let server = Server::on(directory.path()).native().start();
     let why = verbose(&server)["configuration"]["withheld"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(why, "the store has no configuration; --allow-empty-config serves it");
+    assert_eq!(
+        why,
+        "the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it"
+    );
     drop(server);
     let store = format!("fs://{path}");
     let ports = [(); 4].map(|()| free_port());
@@ -619,4 +622,64 @@ fn the_cache_of_another_store_stays() {
     let mut server = Server::on_store("embedded://sample").native().with(&flags).start();
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     assert!(file.exists());
+}
+
+/// With `serve-valid` what a rule refused is allowed while it has an error: every interface tells, as does a dry run.
+#[test]
+fn what_serve_valid_leaves_out_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let policy = ["--config-on-error", "serve-valid"];
+    let server = Server::on(directory.path()).native().with(&policy).start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    assert_eq!(verbose(&server)["degraded"], serde_json::json!({}), "{}", server.log());
+    edit(&directory.path().join("deny.yaml"), "handler: turn-away", "handler: turn-awya");
+    let why = "what has an error does not serve (serve-valid): ";
+    let told = wait_for(DEADLINE, || {
+        let state = verbose(&server);
+        state["degraded"]["configuration"]["why"].as_str()?.starts_with(why).then_some(state)
+    });
+    let state = told.unwrap_or_else(|| panic!("{}\n{}", verbose(&server), server.log()));
+    assert_eq!(state["configuration"]["onConfigError"], "serve-valid");
+    let metrics = http("GET", &server.monitoring_url("/metrics"), "").expect("metrics").body;
+    assert!(metrics.contains("mixer_config_on_error{policy=\"serve-valid\"} 1"), "{metrics}");
+    assert!(metrics.contains("mixer_component_degraded{component=\"configuration\"} 1"), "{metrics}");
+    let page = http("GET", &format!("http://127.0.0.1:{}/configz/", server.ports.ctrlz), "").expect("a page");
+    assert!(page.body.contains("serve-valid"), "{}", page.body);
+    let store = format!("fs://{}", directory.path().display());
+    let [monitoring, metrics, ctrlz] = [(); 3].map(|()| free_port().to_string());
+    let flags = ["server", "--dry-run", "--config-store-url", &store, "--address", "tcp://127.0.0.1:0"];
+    let ports = ["--monitoring-port", &monitoring, "--metrics-port", &metrics, "--ctrlz-port", &ctrlz];
+    let rehearsed = mixer(&[&flags[..], &policy, &ports].concat());
+    assert_eq!(rehearsed.status, 3, "{rehearsed:?}");
+    assert!(rehearsed.stdout.contains(&format!("  degraded       configuration: {why}")), "{rehearsed:?}");
+    // Without a last good version, keep-last serves nothing.
+    let rehearsed = mixer(&[&flags[..], &ports].concat());
+    assert!(rehearsed.stdout.contains("not ready, UNAVAILABLE: "), "{rehearsed:?}");
+}
+
+#[test]
+fn what_a_change_removes_is_logged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let server = Server::on(directory.path()).native().start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    std::fs::remove_file(directory.path().join("deny.yaml")).expect("it is there");
+    server.wait_for_log("removed: unwelcome-client.rule.istio-system, which may have refused calls");
+    server.wait_for_log("removed: turn-away.handler.istio-system");
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("removed: unwelcome-client")).unwrap_or_default();
+    assert!(line.contains("warn") && line.contains("deny.yaml"), "{line}");
+}
+
+#[test]
+fn a_server_without_any_configuration_is_degraded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::on(directory.path()).native().with(&["--allow-empty-config"]).start();
+    let told =
+        wait_for(DEADLINE, || verbose(&server)["degraded"]["store-empty"]["why"].as_str().map(str::to_owned));
+    assert!(told.is_some_and(|why| why.contains("every call is allowed")), "{}", verbose(&server));
+    copy_of_the_sample(directory.path());
+    let over = wait_for(DEADLINE, || verbose(&server)["degraded"]["store-empty"].is_null().then_some(()));
+    assert!(over.is_some(), "{}", verbose(&server));
 }

@@ -45,6 +45,10 @@ pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
         }
         false => (None, None),
     };
+    if let Some(cached) = &cached {
+        opened.expect(&cached.files());
+    }
+    let contents = opened.load();
     let mut masks = Vec::new();
     let served = served(options, &contents, cached, &mut masks);
     std::iter::once(served).chain(cache).chain(masks).collect()

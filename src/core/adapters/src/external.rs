@@ -299,7 +299,8 @@ impl Process {
                     let (method, address) = (target.path.as_str(), connection.address());
                     mixer_base::warn_limited!(1, error = %text, "unable to connect to:{method}, {address}");
                     health.failed(&text);
-                    Err(HandlerError::new(text))
+                    let is_of_request = connection::is_about_request(&text);
+                    Err(HandlerError { is_of_request, ..HandlerError::new(text) })
                 }
             }
         }))
@@ -414,7 +415,7 @@ fn joined(mut errors: Vec<HandlerError>, last: Option<HandlerError>) -> HandlerE
     errors.extend(last);
     let is_of_request = errors.iter().all(|error| error.is_of_request);
     let texts: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-    HandlerError { message: mixer_engine::adapter::join_errors(&texts), is_of_request }
+    HandlerError { is_of_request, ..HandlerError::new(mixer_engine::adapter::join_errors(&texts)) }
 }
 
 impl HandleQuota for Process {

@@ -176,6 +176,8 @@ pub enum FieldPlace {
     Labels,
     /// In `metadata.annotations`: a field of `spec`.
     Annotations,
+    /// Name or namespace, whose value is a Boolean or a number instead of a text; the position is that of the value.
+    NoText,
 }
 
 /// A resource in a store: identified, but not decoded by kind.

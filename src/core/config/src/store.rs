@@ -16,13 +16,14 @@ mod parallel;
 mod sources;
 mod url;
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub use contents::{Broken, StoreContents, Unread};
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
-pub use document::{ReadObject, SourceObject, read_document, read_object};
+pub use document::{ReadObject, SourceObject, is_field_of_spec, read_document, read_object};
 pub use feed::{Feed, FeedDraft, FeedStore};
 use fs::FsStore;
 pub use fs::WhenLost;
@@ -46,6 +47,12 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Waits until the contents were read once. Cancel safe.
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Tells the files of which an earlier process had its configuration, before the contents are read: what stands in the place of their
+    /// directories now cannot be read, and deleted nothing.
+    fn expect(&self, files: &[&Path]) {
+        let _ = files;
     }
 
     /// Waits until there are other contents than when it last returned. Changes in quick succession are one change. For one

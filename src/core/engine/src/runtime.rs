@@ -22,6 +22,7 @@ mod made_attributes;
 mod moved;
 mod problem_log;
 mod refill;
+mod removals;
 mod resolution;
 mod rule_changes;
 mod together;
@@ -39,7 +40,7 @@ pub use history::{History, HistoryEntry, Tally};
 pub use kept::KeptResource;
 pub use last_good::OnConfigError;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
@@ -69,11 +70,19 @@ pub struct Published {
     pub kept: Vec<KeptResource>,
     /// When the configuration was written that serves from the cache, while the store could not be read since the start.
     pub cached: Option<Timestamp>,
+    /// Why the cache of the last good configuration is not what it should be.
+    pub cache_trouble: Option<Arc<str>>,
     /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
 }
 
 impl Published {
+    /// Whether it serves no resource at all, so that every call is allowed.
+    pub fn is_void(&self) -> bool {
+        let snapshot = self.routes.snapshot();
+        self.withheld.is_none() && snapshot.rules.is_empty() && snapshot.handlers.is_empty()
+    }
+
     /// The number of problems of the configuration itself, as `validate` counts them. That nothing serves is one if no error tells why.
     pub fn problems(&self, severity: Severity) -> usize {
         let counted = |problem: &&Diagnostic| problem.severity == severity && !is_about_serving(problem.code);
@@ -106,6 +115,8 @@ pub struct Runtime {
     answer_epoch: Arc<AnswerEpoch>,
     denials: Arc<Denials>,
     history: History,
+    /// What serves when the configuration has errors; set by the configurator.
+    on_error: OnceLock<OnConfigError>,
     /// The number of publications.
     publications: watch::Sender<u64>,
 }
@@ -117,12 +128,14 @@ pub(crate) struct Publication {
     pub(crate) diagnostics: Diagnostics,
     pub(crate) kept: Vec<KeptResource>,
     pub(crate) cached: Option<Timestamp>,
+    pub(crate) cache_trouble: Option<Arc<str>>,
 }
 
 impl Publication {
     /// Routes that serve, without problems.
     pub(crate) fn of(routes: RoutingTable) -> Self {
-        Self { routes, withheld: None, diagnostics: Diagnostics::new(), kept: Vec::new(), cached: None }
+        let (diagnostics, kept) = (Diagnostics::new(), Vec::new());
+        Self { routes, withheld: None, diagnostics, kept, cached: None, cache_trouble: None }
     }
 }
 
@@ -153,6 +166,7 @@ impl Runtime {
             diagnostics: Diagnostics::new(),
             kept: Vec::new(),
             cached: None,
+            cache_trouble: None,
             denials: Arc::clone(&denials),
         };
         Self {
@@ -163,6 +177,7 @@ impl Runtime {
             answer_epoch: Arc::default(),
             denials,
             history: History::default(),
+            on_error: OnceLock::new(),
             publications: watch::Sender::new(0),
         }
     }
@@ -198,6 +213,11 @@ impl Runtime {
         &self.history
     }
 
+    /// What serves when the configuration has errors.
+    pub fn on_config_error(&self) -> OnConfigError {
+        self.on_error.get().copied().unwrap_or_default()
+    }
+
     /// Limits of the check cache; `None` if it is disabled.
     pub fn cache_limits(&self) -> Option<CheckCacheLimits> {
         self.cache_limits
@@ -216,7 +236,7 @@ impl Runtime {
     /// Replaces the table. The check cache is kept if the new table gives the same check results, otherwise cleared. Returns the
     /// previous table, which requests may still hold.
     pub(crate) fn publish(&self, publication: Publication) -> Arc<Published> {
-        let Publication { routes, withheld, diagnostics, kept, cached } = publication;
+        let Publication { routes, withheld, diagnostics, kept, cached, cache_trouble } = publication;
         let before = self.published.load();
         let equivalent = decisions::are_equivalent(&before.routes, &routes);
         let decisions = if equivalent { before.decisions } else { before.decisions + 1 };
@@ -228,7 +248,17 @@ impl Runtime {
             }
         });
         let denials = Arc::clone(&self.denials);
-        let published = Published { routes, cache, decisions, withheld, diagnostics, kept, cached, denials };
+        let published = Published {
+            routes,
+            cache,
+            decisions,
+            withheld,
+            diagnostics,
+            kept,
+            cached,
+            cache_trouble,
+            denials,
+        };
         let before = self.published.swap(Arc::new(published));
         self.publications.send_modify(|count| *count += 1);
         before

@@ -122,6 +122,7 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
             (format::figure("Rules", published.routes.snapshot().rules.len(), "published"))
             (format::figure("Errors", html! { span.bad[of(Severity::Error) > 0] { (of(Severity::Error)) } }, ""))
             (format::figure("Warnings", of(Severity::Warning), ""))
+            (format::figure("On errors", html! { code { (server.runtime.on_config_error().name()) } }, "--config-on-error"))
         }
     }
 }

@@ -77,6 +77,7 @@ pub(super) fn page(server: &Server) -> Response {
                     (format::figure("Rules", html! { a href="/configz/?kind=rule" { (snapshot.rules.len()) } }, html! { "published" }))
                     (format::figure("Handlers", html! { a href="/handlerz/" { (published.routes.handlers().iter().count()) } }, html! { "live" }))
                     (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (warnings) " warnings" }))
+                    (format::figure("On errors", html! { code { (server.runtime.on_config_error().name()) } }, html! { "--config-on-error" }))
                 }
                 @if errors > 0 { (configuration::first_errors(server)) }
             }

@@ -222,6 +222,10 @@ impl CacheMedium for ReadOnlyCache {
         Ok(())
     }
 
+    fn discard(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn name(&self) -> String {
         self.0.name()
     }

@@ -13,10 +13,12 @@
 //!
 //! | component | degraded while |
 //! | --- | --- |
-//! | `configuration` | resources serve in their previous version |
-//! | `handlers` | handlers answer otherwise than their configuration says |
+//! | `config-cache` | the cache of the last good configuration is not what it should be |
+//! | `configuration` | resources serve in their previous version, or what has an error does not serve |
+//! | `handlers` | handlers answer otherwise than their configuration says, or their calls fail |
 //! | `log` | a log target cannot be written |
 //! | `store` | the configuration store cannot be read |
+//! | `store-empty` | nothing is configured, and every call is allowed |
 //! | `tasks` | a task is down that calls do not need |
 //!
 //! See docs/operations.md.
@@ -108,6 +110,7 @@ fn configuration(store: &ServedStore) -> serde_json::Value {
     });
     serde_json::json!({
         "store": store.url,
+        "onConfigError": store.runtime.on_config_error().name(),
         "isDefaultStore": store.is_default,
         "snapshot": published.id().0,
         "withheld": published.withheld.as_deref(),
@@ -215,10 +218,12 @@ impl Conditions {
         }
         self.degradations
             .set("store", outage.map_or(Ok(()), |outage| Err(without_store(outage, &published, is_ready))));
-        self.degradations.set("configuration", in_previous_version(&published));
         // While nothing serves there are no handlers, which tells nothing.
-        if published.withheld.is_none() {
-            self.degradations.set("handlers", as_configured(&published));
+        let tells = |component: &str| component != "handlers" || published.withheld.is_none();
+        for (component, state) in of_configuration(&published, self.on_config_error) {
+            if tells(component) {
+                self.degradations.set(component, state);
+            }
         }
         emitter.set(serves);
         self.log.try_again();
@@ -226,6 +231,52 @@ impl Conditions {
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
     }
+}
+
+/// The states of the components that depend on what is published.
+pub(super) fn of_configuration(
+    published: &Published,
+    on_error: OnConfigError,
+) -> [(&'static str, Result<(), String>); 4] {
+    let cache = published.cache_trouble.as_deref().map_or(Ok(()), |why| Err(why.to_owned()));
+    [
+        ("config-cache", cache),
+        ("configuration", in_previous_version(published).and_then(|()| as_written(published, on_error))),
+        ("handlers", as_configured(published)),
+        ("store-empty", anything(published)),
+    ]
+}
+
+/// Errors: that nothing is configured.
+fn anything(published: &Published) -> Result<(), String> {
+    match published.is_void() {
+        true => Err("the configuration has no rule and no handler: every call is allowed".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Errors: how many errors the configuration has that serves, and the first. With `serve-valid`, what Istio Mixer accepts serves as there.
+fn as_written(published: &Published, on_error: OnConfigError) -> Result<(), String> {
+    if published.withheld.is_some() {
+        return Ok(());
+    }
+    let serves_all = on_error == OnConfigError::ServeValid;
+    let is_left_out = |problem: &&Diagnostic| {
+        problem.severity == Severity::Error
+            && !is_about_serving(problem.code)
+            && !(serves_all && problem.accepted_by_istio)
+    };
+    let mut errors = published.diagnostics.iter().filter(is_left_out);
+    let Some(first) = errors.next() else { return Ok(()) };
+    let resource = if first.resource.is_empty() { String::new() } else { format!("{}: ", first.resource) };
+    let why = format!("{resource}{}", mask_text(&first.one_line()));
+    let (why, count) = (shortened(&why), errors.count() + 1);
+    Err(format!("what has an error does not serve ({}): {why}", on_error.name()) + &more(count))
+}
+
+/// How many more than the first.
+fn more(count: usize) -> String {
+    if count > 1 { format!(", and {} more errors", count - 1) } else { String::new() }
 }
 
 fn none_of(problems: &[String]) -> Result<(), String> {

@@ -18,7 +18,7 @@ use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
 use super::faults::FaultSender;
-use super::health::{Conditions, Health, STUCK};
+use super::health::{Conditions, Health, STUCK, of_configuration};
 use super::steps::{Components, StopStep};
 use super::{InheritedSockets, ProbeOptions, ServerOptions};
 use mixer_base::budget::{MemoryBudget, Purpose};
@@ -65,6 +65,10 @@ pub struct RehearsalReport {
     pub problems: [usize; 2],
     /// Number of resources in their previous version, which only a cache has.
     pub kept: usize,
+    /// Why no call would be answered, if so.
+    pub withheld: Option<String>,
+    /// The components that would be degraded, with the reasons.
+    pub degraded: Vec<(&'static str, String)>,
     /// Number of worker threads.
     pub workers: usize,
 }
@@ -225,6 +229,11 @@ impl Start<'_> {
             configured: [counts.rule_configs, counts.handler_configs, counts.instance_configs],
             problems: [published.problems(Severity::Error), published.problems(Severity::Warning)],
             kept: published.kept.len(),
+            withheld: published.withheld.as_deref().map(str::to_owned),
+            degraded: of_configuration(&published, self.options.config_on_error)
+                .into_iter()
+                .filter_map(|(component, state)| Some((component, state.err()?)))
+                .collect(),
             workers: workers.connections().len(),
         })
     }

@@ -152,6 +152,22 @@ pub(super) fn is_unimplemented(text: &str) -> bool {
     text.starts_with("rpc error: code = Unimplemented ")
 }
 
+/// Whether the text of a failed call is an answer of the adapter about the request, which a caller may bring about: a refusal by status, or
+/// something about what it was sent. Not that the adapter or the way to it fails.
+pub(super) fn is_about_request(text: &str) -> bool {
+    const CODES: [&str; 7] = [
+        "InvalidArgument",
+        "OutOfRange",
+        "FailedPrecondition",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+    ];
+    let code = text.strip_prefix("rpc error: code = ").and_then(|rest| rest.split(' ').next());
+    code.is_some_and(|code| CODES.contains(&code))
+}
+
 impl Credentials {
     /// Errors: there is no token.
     async fn token(&self) -> Result<Secret, String> {

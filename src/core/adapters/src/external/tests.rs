@@ -96,3 +96,38 @@ fn malformed_messages_are_errors() {
     // A field of another type is skipped, as after a change of the template.
     assert!(reader.read(b"\x08\x01").unwrap().iter().all(|(position, _)| *position != 0));
 }
+
+/// A status about the request, which a caller may bring about, is no failure of the adapter.
+#[test]
+fn statuses_about_a_request_are_told_from_failures() {
+    let is_about = |code: &str| {
+        super::connection::is_about_request(&format!(
+            "rpc error: code = {code} desc = code = InvalidArgument"
+        ))
+    };
+    for code in [
+        "InvalidArgument",
+        "OutOfRange",
+        "FailedPrecondition",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+    ] {
+        assert!(is_about(code), "{code}");
+    }
+    for code in [
+        "Unknown",
+        "Internal",
+        "Unavailable",
+        "DeadlineExceeded",
+        "Unauthenticated",
+        "Unimplemented",
+        "Aborted",
+        "Canceled",
+        "DataLoss",
+    ] {
+        assert!(!is_about(code), "{code}");
+    }
+    assert!(!super::connection::is_about_request("no answer"));
+}

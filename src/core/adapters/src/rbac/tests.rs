@@ -628,3 +628,25 @@ fn bindings_without_a_role_share_the_work_of_suggestions() {
     let suggestions = problems.iter().filter(suggests).count();
     assert!((16..200).contains(&suggestions) && budget.is_used_up(), "{suggestions}");
 }
+
+#[test]
+fn every_field_of_a_role_is_known_where_it_lost_its_place() {
+    use std::collections::BTreeMap;
+
+    use super::resources::{ServiceRole, ServiceRoleBinding};
+    use mixer_config::message::{Field as _, lower_camel};
+
+    let (mut roles, mut bindings) = (BTreeMap::new(), BTreeMap::new());
+    ServiceRole::messages(&mut roles);
+    ServiceRoleBinding::messages(&mut bindings);
+    for (kind, known) in [("ServiceRole", roles), ("ServiceRoleBinding", bindings)] {
+        let fields = known.values().flat_map(|fields| fields.iter());
+        let names: Vec<String> = fields.map(|field| lower_camel(field.name)).collect();
+        // Kubernetes has a name in the metadata, and a kind beside it.
+        let is_missing = |name: &&String| {
+            !["name", "kind"].contains(&name.as_str()) && !mixer_config::store::is_field_of_spec(kind, name)
+        };
+        let missing: Vec<&String> = names.iter().filter(is_missing).collect();
+        assert!(names.len() > 5 && missing.is_empty(), "{kind}: {missing:?}");
+    }
+}

@@ -221,6 +221,9 @@ families! {
         "The number of MCP messages that could not be sent, by code." [&["code", "component", "error"]];
     CheckDenials: Counter "mixer_check_denials_total"
         "Denied checks, by status code." [&["code"]];
+    CheckFailuresIgnored: Counter "mixer_check_ignored_failures_total"
+        "Failures of handlers that checks and quotas were decided without, because of `mixer.dev/on-error: allow`, by handler."
+        [&["handler"]];
     CheckFailuresOverruled: Counter "mixer_check_overruled_failures_total"
         "Failures of rules, handlers and quotas in calls that another answer refused all the same." [&[]];
     CheckCacheEvictions: Gauge "mixer_checkcache_cache_evictions_total"
@@ -247,6 +250,8 @@ families! {
         "The number of errors encountered during processing of the instance configuration." [&[]];
     ConfigInstances: Gauge "mixer_config_instance_configs_total"
         "The number of known instances in the current config." [&[]];
+    ConfigOnError: Gauge "mixer_config_on_error"
+        "1 for the policy of --config-on-error." [&["policy"]];
     ConfigRuleErrors: Gauge "mixer_config_rule_config_errors_total"
         "The number of errors encountered during processing of the rule configuration." [&[]];
     ConfigRuleMatchErrors: Gauge "mixer_config_rule_config_match_error_total"

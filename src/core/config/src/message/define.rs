@@ -49,6 +49,15 @@ macro_rules! message {
                 message::reject_unknown(node, Self::NAME, Self::FIELDS.iter().map(|field| field.name), context);
             }
 
+            fn messages(
+                known: &mut ::std::collections::BTreeMap<&'static str, &'static [$crate::message::FieldInfo]>,
+            ) {
+                use $crate::message::Message;
+                if known.insert(Self::NAME, Self::FIELDS).is_none() {
+                    $(<$ty as $crate::message::Field>::messages(known);)*
+                }
+            }
+
             fn to_json(&self) -> serde_json::Value {
                 #[allow(unused_mut, clippy::allow_attributes, reason = "a message may have no fields")]
                 let mut object = serde_json::Map::new();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::FieldInfo;
 use super::context::{DecodeContext, Step};
 use super::quoted::{self, Quoted};
 use crate::{Node, NodeKind};
@@ -16,6 +17,10 @@ pub trait Field: Clone {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext);
     /// The JSON form, with defaults filled in; decodes to the same value.
     fn to_json(&self) -> serde_json::Value;
+    /// Adds the messages that the type has, itself among them, with their fields; for tests of tables of fields.
+    fn messages(known: &mut BTreeMap<&'static str, &'static [FieldInfo]>) {
+        let _ = known;
+    }
 }
 
 /// Go's name of the JSON type, as used in decoding errors.
@@ -192,6 +197,10 @@ impl Field for SignedDuration {
 }
 
 impl<T: Field + Default> Field for Vec<T> {
+    fn messages(known: &mut BTreeMap<&'static str, &'static [FieldInfo]>) {
+        T::messages(known);
+    }
+
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         match &node.kind {
             NodeKind::Null => {}
@@ -213,6 +222,10 @@ impl<T: Field + Default> Field for Vec<T> {
 }
 
 impl<T: Field + Default> Field for BTreeMap<String, T> {
+    fn messages(known: &mut BTreeMap<&'static str, &'static [FieldInfo]>) {
+        T::messages(known);
+    }
+
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         match &node.kind {
             NodeKind::Null => {}
@@ -235,6 +248,10 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
 }
 
 impl<T: Field + Default> Field for Option<T> {
+    fn messages(known: &mut BTreeMap<&'static str, &'static [FieldInfo]>) {
+        T::messages(known);
+    }
+
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         if !matches!(node.kind, NodeKind::Null) {
             // compat(1.3): replaces a default instead of merging.

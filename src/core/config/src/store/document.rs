@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
+pub use identity::is_field_of_spec;
 use identity::{Identity, Unidentified};
 pub use object::{ReadObject, SourceObject, read_object};
 

@@ -92,6 +92,8 @@ struct Shared {
     changed: Notify,
     /// Signals the first version to [`ConfigStore::load`].
     loaded: Condvar,
+    /// Files that [`ConfigStore::expect`] named, until the next scan.
+    expected: Mutex<Vec<PathBuf>>,
     /// Called before each scan.
     #[cfg(test)]
     gate: Mutex<Option<Box<dyn Fn() + Send>>>,
@@ -134,6 +136,7 @@ impl FsStore {
             published: Mutex::new(published),
             changed: Notify::new(),
             loaded: Condvar::new(),
+            expected: Mutex::default(),
             #[cfg(test)]
             gate: Mutex::new(None),
         };
@@ -250,6 +253,12 @@ impl ConfigStore for FsStore {
         })
     }
 
+    fn expect(&self, files: &[&Path]) {
+        let within = files.iter().filter(|file| file.starts_with(&self.root));
+        self.shared.expected.lock().extend(within.map(|file| file.to_path_buf()));
+        self.shared.wake.rescan();
+    }
+
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.shared.wake.follow();
         self.start();
@@ -357,6 +366,7 @@ impl Shared {
             if let Some(gate) = &*self.gate.lock() {
                 gate();
             }
+            scanner.expect(std::mem::take(&mut *self.expected.lock()));
             changed = scanner.scan(scope, self.wake.take(), Instant::now());
             while first && scanner.awaits_writer() && started.elapsed() < FIRST_WRITERS {
                 if self.wake.wait(Some(Instant::now() + FIRST_WRITERS_POLL)) == Woken::Stopped {

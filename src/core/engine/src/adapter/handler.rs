@@ -191,17 +191,25 @@ pub struct HandlerError {
     /// Whether it depends on the request and the configuration alone, as a text that is malformed: the caller can bring it about, and the
     /// same request fails again. No failure of a server or of its backends.
     pub is_of_request: bool,
+    /// Whether the program itself is at fault: the handler panicked. Callers may bring that about, so that no mode for failures of servers
+    /// opens by it.
+    pub is_fault: bool,
 }
 
 impl HandlerError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_of_request: false }
+        Self { message: message.into(), is_of_request: false, is_fault: false }
     }
 
     /// An error that depends on the request alone.
     pub fn of_request(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_of_request: true }
+        Self { is_of_request: true, ..Self::new(message) }
+    }
+
+    /// An error for which the program itself is to blame.
+    pub fn of_fault(message: impl Into<String>) -> Self {
+        Self { is_fault: true, ..Self::new(message) }
     }
 }
 

@@ -214,7 +214,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         let traced = traced.map(|at| CallTrace::new(at, started));
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
-                destination.counters.record(started.elapsed(), result.is_err());
+                destination.record(started, &result);
                 trace_result(self.context, traced, &result);
                 result
             }
@@ -358,7 +358,10 @@ fn settle_error(
             Settled::Answered(result)
         }
         (Err(error), None) => Settled::Failed(error),
-        (Err(_), Some(OnError::Allow)) => Settled::Ignored,
+        (Err(_), Some(OnError::Allow)) => {
+            context.ignored(handler);
+            Settled::Ignored
+        }
         (Err(error), Some(OnError::Deny)) => {
             Settled::Answered(refusal(format!("handler `{handler}` failed: {}", error.message)))
         }

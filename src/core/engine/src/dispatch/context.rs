@@ -47,6 +47,8 @@ pub struct DispatchError {
     pub errors: Vec<String>,
     /// Whether one of them [depends on the request alone](HandlerError::is_of_request).
     pub is_of_request: bool,
+    /// Whether the program itself [is at fault](HandlerError::is_fault) for one of them.
+    pub is_fault: bool,
 }
 
 /// The text of a condition that failed.
@@ -65,12 +67,14 @@ impl DispatchError {
     pub fn push(&mut self, error: HandlerError) {
         self.errors.push(error.message);
         self.is_of_request |= error.is_of_request;
+        self.is_fault |= error.is_fault;
     }
 
     /// Adds the errors of another operation.
     pub fn extend(&mut self, other: Self) {
         self.errors.extend(other.errors);
         self.is_of_request |= other.is_of_request;
+        self.is_fault |= other.is_fault;
     }
 
     /// Applies `on_error` to a condition that failed: adds it, ignores it, or returns why it refuses the request.
@@ -105,6 +109,11 @@ impl DispatchError {
 }
 
 impl DispatchContext<'_> {
+    /// Counts a failure of a handler that `on_error` ignores.
+    pub(super) fn ignored(&self, handler: &str) {
+        self.metrics.counter(Family::CheckFailuresIgnored, &[handler]).add(1);
+    }
+
     /// Awaits an answer, at most until the deadline, and counts the call that started at `started`.
     pub(super) async fn settle<T>(
         &self,
@@ -127,7 +136,7 @@ impl DispatchContext<'_> {
                 }
             },
         };
-        destination.counters.record(started.elapsed(), result.is_err());
+        destination.record(started, &result);
         result
     }
 }

@@ -147,7 +147,12 @@ pub async fn quota<'t: 'a, 'a>(
             };
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
-                (Err(_), Some(OnError::Allow)) => ignored += 1,
+                (Err(_), Some(OnError::Allow)) => {
+                    if failed.is_none() {
+                        context.ignored(action.handler.name());
+                    }
+                    ignored += 1;
+                }
                 (Err(_), Some(OnError::Deny | OnError::LastKnown)) => {
                     is_refused = true;
                     answers.push(QuotaResult::default());
@@ -174,7 +179,7 @@ pub async fn quota<'t: 'a, 'a>(
             };
             if request.protocol == Protocol::Envoy && !is_tried() {
                 let error = format!("no rule for the request configures the quota `{}`", request.name);
-                return Err(DispatchError { errors: vec![error], is_of_request: false });
+                return Err(DispatchError { errors: vec![error], ..DispatchError::default() });
             }
             tracing::warn!("Requested quota '{}' is not configured", request.name);
         } else if request.protocol == Protocol::Envoy {

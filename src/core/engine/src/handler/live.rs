@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use tokio_util::sync::DropGuard;
 
 use super::Signature;
@@ -13,7 +15,7 @@ use crate::adapter::{
     BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
     QuotaLevel, QuotaResult, Reply, TaskSpawner,
 };
-use crate::snapshot::HandlerConfig;
+use crate::snapshot::{HandlerConfig, OnError};
 use crate::template::Variety;
 use mixer_base::pool::{Pool, PoolStatus};
 
@@ -33,6 +35,40 @@ pub struct LiveHandler {
     _ends_tasks: DropGuard,
     /// Limits its asynchronous calls.
     pool: Arc<Pool>,
+    failing: Failing,
+}
+
+/// The last failure of a handler, until a call succeeds.
+#[derive(Default)]
+struct Failing {
+    is_failing: AtomicBool,
+    last: Mutex<Option<(Instant, String)>>,
+}
+
+/// How long a failure counts that no call follows.
+const FAILING_FOR: Duration = Duration::from_secs(60);
+
+impl Failing {
+    fn failed(&self, error: &HandlerError) {
+        *self.last.lock() = Some((Instant::now(), error.message.clone()));
+        self.is_failing.store(true, Ordering::Relaxed);
+    }
+
+    fn succeeded(&self) {
+        // Read first: calls of all workers end here.
+        if self.is_failing.load(Ordering::Relaxed) {
+            self.is_failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Why calls fail, if they do.
+    fn why(&self) -> Option<String> {
+        if !self.is_failing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let last = self.last.lock();
+        last.as_ref().filter(|(at, _)| at.elapsed() < FAILING_FOR).map(|(_, text)| text.clone())
+    }
 }
 
 impl std::fmt::Debug for LiveHandler {
@@ -51,7 +87,8 @@ impl LiveHandler {
         pool: Arc<Pool>,
     ) -> Self {
         let _ends_tasks = tasks.guard();
-        Self { config, instances, signature, handler, tasks, _ends_tasks, pool }
+        let failing = Failing::default();
+        Self { config, instances, signature, handler, tasks, _ends_tasks, pool, failing }
     }
 
     /// The name shown to users.
@@ -89,14 +126,31 @@ impl LiveHandler {
         })
     }
 
-    /// Why it answers otherwise than its configuration says; `None` if it panics: its status says that.
+    /// Why it answers otherwise than its configuration says, or why its calls fail; if it panics there, its status says that.
     pub fn degradation(&self) -> Option<String> {
-        std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.degradation())).ok().flatten()
+        let own = std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.degradation())).ok().flatten();
+        own.or_else(|| {
+            let why = self.failing.why()?;
+            let consequence = match self.config.on_error {
+                Some(OnError::Allow) => "its calls fail and are decided without it",
+                Some(OnError::Deny | OnError::LastKnown) | None => "its calls fail",
+            };
+            Some(format!("{consequence}: {why}"))
+        })
+    }
+
+    /// Notes how a call ended that decides about a request. An error of the request says nothing about the handler.
+    pub(crate) fn ended(&self, error: Option<&HandlerError>) {
+        match error {
+            None => self.failing.succeeded(),
+            Some(error) if !error.is_of_request => self.failing.failed(error),
+            Some(_) => {}
+        }
     }
 
     /// The error of a call that has no answer in time.
     pub(crate) fn without_answer(&self, message: String) -> HandlerError {
-        HandlerError { message, is_of_request: self.handler.callers_choose_duration() }
+        HandlerError { is_of_request: self.handler.callers_choose_duration(), ..HandlerError::new(message) }
     }
 
     /// Checks an instance.
@@ -149,8 +203,8 @@ impl LiveHandler {
                     // asynchronous, must therefore acquire nothing: otherwise two calls could deadlock.
                     tokio::task::yield_now().await;
                     let _permit = pool.enter().await.map_err(|full| HandlerError {
-                        message: format!("too many calls of this handler: {full}"),
                         is_of_request,
+                        ..HandlerError::new(format!("too many calls of this handler: {full}"))
                     })?;
                     AssertUnwindSafe(future)
                         .catch_unwind()
@@ -197,7 +251,7 @@ fn unsupported<T>(what: &str) -> Reply<T> {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> HandlerError {
-    HandlerError::new(format!("panic during handler dispatch: {}", panic_text(panic)))
+    HandlerError::of_fault(format!("panic during handler dispatch: {}", panic_text(panic)))
 }
 
 /// The message of a panic.
@@ -211,7 +265,7 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::super::retire;
     use super::*;
@@ -310,7 +364,8 @@ mod tests {
                 Reply::Ready(result) => result,
                 Reply::Later(future) => future.await,
             };
-            assert_eq!(result.unwrap_err().message, format!("panic during handler dispatch: {text}"));
+            let error = result.unwrap_err();
+            assert_eq!(error, HandlerError::of_fault(format!("panic during handler dispatch: {text}")));
         }
     }
 

@@ -1,14 +1,15 @@
 //! One rule joined with live handlers.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::dry_run::DryRunCounters;
 use super::kind::RuleKind;
 use super::shared::SharedLeaves;
-use crate::adapter::CheckPower;
+use crate::adapter::{CheckPower, HandlerError};
 use crate::handler::LiveHandler;
 use crate::snapshot::{Allowance, Evasion, InstanceConfig, OnError, RuleConfig};
-use crate::template::TemplateInfo;
+use crate::template::{TemplateInfo, Variety};
 use mixer_base::metrics::DispatchCounters;
 use mixer_base::shared_map::Keyed;
 use mixer_expr::EvalError;
@@ -33,6 +34,17 @@ pub struct Destination {
     pub template: Arc<TemplateInfo>,
     /// Counters of its calls.
     pub(crate) counters: Arc<DispatchCounters>,
+}
+
+impl Destination {
+    /// Counts a call that began at `started`, and tells its handler how it ended.
+    pub(crate) fn record<T>(&self, started: Instant, result: &Result<T, HandlerError>) {
+        self.counters.record(started.elapsed(), result.is_err());
+        // A report decides nothing.
+        if self.template.variety != Variety::Report {
+            self.handler.ended(result.as_ref().err());
+        }
+    }
 }
 
 /// Destinations with the number of instances that are routed to each.

@@ -2,29 +2,31 @@
 //!
 //! One file: a line with magic and version, a line with checksum and length, and the resources as JSON. It is replaced atomically,
 //! has mode 0600 because parameters may be secret, and is used only if it is intact, of this version, and of the same store.
+//!
+//! A configuration is written before it serves, so that no restart, whenever a process ended, serves an older one than that which served
+//! last. One that cannot be written takes away the older one.
 
+mod writer;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio_util::task::TaskTracker;
 
 use super::differences::Resources;
 use super::kept::SinceByKey;
 use crate::snapshot::SnapshotOptions;
 use mixer_attribute::Timestamp;
-use mixer_base::metrics::{Family, Metrics};
 use mixer_base::regular_file;
-use mixer_base::task::Group;
 use mixer_config::store::read_document;
-use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_config::{Origin, RawResource};
 use mixer_expr::Language;
+pub(super) use writer::ConfigCache;
 
 /// The name of the file in its directory.
 const FILE: &str = "last-good.cache";
@@ -34,6 +36,8 @@ const ROOT: u32 = 0;
 pub(super) const PROBLEM: &str = "config-cache";
 /// The first word of the file.
 const MAGIC: &str = "mixer-config-cache";
+/// What replaces the beginning of the first word in a cache that is no longer to be used and cannot be removed.
+const SUPERSEDED: &str = "superseded";
 /// The version of the format.
 const VERSION: u32 = 2;
 /// Largest file in bytes; a larger configuration is not cached.
@@ -45,6 +49,8 @@ pub trait CacheMedium: Send + Sync + 'static {
     fn read(&self) -> io::Result<Option<Vec<u8>>>;
     /// Replaces it; after a crash, either the old or the new bytes are there.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes what is there unusable, because something newer cannot be written: removes it, or at least marks it.
+    fn discard(&self) -> io::Result<()>;
     /// Its name for users.
     fn name(&self) -> String;
 }
@@ -92,18 +98,44 @@ impl CacheMedium for CacheDirectory {
         written
     }
 
+    fn discard(&self) -> io::Result<()> {
+        let path = self.0.join(FILE);
+        match fs::remove_file(&path) {
+            Ok(()) => File::open(&self.0)?.sync_all(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // The directory may be read-only, and the file not.
+            Err(error) => self.mark().map_err(|_| error),
+        }
+    }
+
     fn name(&self) -> String {
         self.0.join(FILE).display().to_string()
     }
 }
 
 impl CacheDirectory {
+    /// Marks the file as superseded, in the blocks that it has: a full disk has no others.
+    fn mark(&self) -> io::Result<()> {
+        let path = self.0.join(FILE);
+        let found = fs::symlink_metadata(&path)?;
+        if !found.is_file() || found.uid() != effective_user()? {
+            return Err(io::Error::other("it is no file of this user"));
+        }
+        let file = OpenOptions::new().write(true).open(&path)?;
+        let opened = file.metadata()?;
+        if (found.dev(), found.ino()) != (opened.dev(), opened.ino()) {
+            return Err(io::Error::other("it was replaced while it was opened"));
+        }
+        (&file).write_all(SUPERSEDED.as_bytes())?;
+        file.sync_all()
+    }
+
     /// Errors: others may replace the file, or the system refuses.
     fn check(&self, user: u32) -> io::Result<()> {
         trust(&fs::metadata(&self.0)?, user, "its directory")
     }
 
-    fn replace(&self, temporary: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
@@ -173,6 +205,12 @@ pub struct CachedConfiguration {
 }
 
 impl CachedConfiguration {
+    /// The files of its resources.
+    pub fn files(&self) -> Vec<&Path> {
+        let files: BTreeSet<&str> = self.resources.iter().map(|resource| &*resource.origin.file).collect();
+        files.into_iter().map(Path::new).collect()
+    }
+
     /// The number of its resources.
     pub fn resource_count(&self) -> usize {
         self.resources.len()
@@ -255,11 +293,19 @@ struct Entry {
 }
 
 /// What a cache keeps.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Served {
     pub(super) resources: Resources,
     /// Since when resources serve in their previous version.
     pub(super) since: SinceByKey,
+}
+
+impl Served {
+    /// Whether a restart with the one serves what it would with the other.
+    fn serves_as(&self, other: &Self) -> bool {
+        self.resources.len() == other.resources.len()
+            && self.resources.changes(&other.resources, |a, b| a.revision == b.revision).is_empty()
+    }
 }
 
 /// The bytes of a cache.
@@ -304,6 +350,10 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
         Some(other) => {
             let why = format!("it has version {other} of the format, and this program reads {VERSION}");
             return Err(why.into());
+        }
+        None if bytes.starts_with(SUPERSEDED.as_bytes()) => {
+            let why = "a newer configuration served that could not be written";
+            return Err(why.to_owned().into());
         }
         None => return Err("it is no configuration cache".to_owned().into()),
     }
@@ -363,156 +413,6 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-/// A cache in use: reads once, writes on a background thread, the newest configuration first.
-pub(super) struct ConfigCache {
-    medium: Arc<dyn CacheMedium>,
-    identity: CacheIdentity,
-    shared: Arc<Mutex<WriterState>>,
-    writers: TaskTracker,
-}
-
-#[derive(Default)]
-struct WriterState {
-    /// To be written next.
-    next: Option<(Served, Timestamp)>,
-    is_writing: bool,
-    /// Why the cache is not what it should be.
-    trouble: Option<CacheTrouble>,
-    /// Whether it was read, so that it is known whose it is.
-    is_read: bool,
-}
-
-struct CacheTrouble {
-    text: String,
-    hint: &'static str,
-    /// Whether the cache is of another store, so that it is not written.
-    is_final: bool,
-}
-
-/// What a cache that is not written means.
-const NO_CACHE: &str = "a restart while the configuration is broken would serve nothing";
-
-impl CacheTrouble {
-    /// That of a cache that is not used.
-    fn ignored(name: &str, why: &CacheError) -> Self {
-        let is_final = matches!(why, CacheError::OfAnotherStore { .. });
-        let hint = if is_final { why.hint() } else { NO_CACHE };
-        Self { text: format!("the configuration cache {name} is ignored: {why}"), hint, is_final }
-    }
-}
-
-impl ConfigCache {
-    pub(super) fn new(medium: Arc<dyn CacheMedium>, identity: CacheIdentity) -> Self {
-        Self { medium, identity, shared: Arc::default(), writers: TaskTracker::new() }
-    }
-
-    /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
-    pub(super) async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
-        let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
-        let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
-        let read = tokio::time::timeout(limit, read).await;
-        let is_read = read.is_ok();
-        let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs()).into()));
-        let found = read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string().into()));
-        let mut state = self.shared.lock();
-        state.is_read = is_read;
-        found.unwrap_or_else(|why| {
-            state.trouble = Some(CacheTrouble::ignored(&self.medium.name(), &why));
-            None
-        })
-    }
-
-    /// Writes a configuration soon.
-    pub(super) fn save(
-        &self,
-        served: Served,
-        now: Timestamp,
-        runtime: &tokio::runtime::Handle,
-        metrics: &Arc<Metrics>,
-    ) {
-        let mut state = self.shared.lock();
-        if state.trouble.as_ref().is_some_and(|trouble| trouble.is_final) {
-            return;
-        }
-        state.next = Some((served, now));
-        if state.is_writing {
-            return;
-        }
-        state.is_writing = true;
-        drop(state);
-        let (shared, medium) = (Arc::clone(&self.shared), Arc::clone(&self.medium));
-        let (identity, metrics) = (self.identity.clone(), Arc::clone(metrics));
-        let writing = self.writers.track_future(write_all(shared, medium, identity, metrics));
-        Group::new("configuration cache").spawn_on(runtime, writing);
-    }
-
-    /// Waits until everything is written.
-    pub(super) async fn flush(&self) {
-        self.writers.close();
-        self.writers.wait().await;
-        self.writers.reopen();
-    }
-
-    /// The diagnostic of a cache that cannot be used or written.
-    pub(super) fn diagnostic(&self) -> Option<Diagnostic> {
-        let state = self.shared.lock();
-        let CacheTrouble { text, hint, is_final } = state.trouble.as_ref()?;
-        let new = if *is_final { Diagnostic::error } else { Diagnostic::warning };
-        let mut problem = new(PROBLEM, FieldPath::root(), text.clone()).with_hint(*hint);
-        problem.file = Some(self.medium.name().into());
-        Some(problem)
-    }
-}
-
-async fn write_all(
-    shared: Arc<Mutex<WriterState>>,
-    medium: Arc<dyn CacheMedium>,
-    identity: CacheIdentity,
-    metrics: Arc<Metrics>,
-) {
-    loop {
-        let ((served, now), is_read) = {
-            let mut state = shared.lock();
-            match state.next.take() {
-                Some(next) => (next, state.is_read),
-                None => {
-                    state.is_writing = false;
-                    return;
-                }
-            }
-        };
-        let (to, identity) = (Arc::clone(&medium), identity.clone());
-        let write = move || {
-            // It was not read in time: whose it is must be known before it is replaced.
-            let found = if is_read { Ok(None) } else { read_cache(&*to, &identity) };
-            match found {
-                Err(why @ CacheError::OfAnotherStore { .. }) => Err(why),
-                _ => Ok(encode(&served, &identity, now).and_then(|bytes| to.write(&bytes))),
-            }
-        };
-        let written = tokio::task::spawn_blocking(write).await;
-        let written = match written.unwrap_or_else(|error| Ok(Err(io::Error::other(error)))) {
-            Ok(written) => written,
-            Err(why) => {
-                let trouble = CacheTrouble::ignored(&medium.name(), &why);
-                tracing::error!("{}; {}", trouble.text, trouble.hint);
-                let mut state = shared.lock();
-                (state.trouble, state.next, state.is_writing) = (Some(trouble), None, false);
-                return;
-            }
-        };
-        let result = if written.is_ok() { "written" } else { "failed" };
-        metrics.counter(Family::ConfigCacheWrites, &[result]).add(1);
-        let trouble = written.err().map(|error| {
-            let text = format!("the configuration cache {} cannot be written: {error}", medium.name());
-            tracing::warn!("{text}");
-            CacheTrouble { text, hint: NO_CACHE, is_final: false }
-        });
-        let mut state = shared.lock();
-        (state.trouble, state.is_read) = (trouble, true);
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,6 +15,7 @@ use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
 use super::refill::{Cause, Refill};
+use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{
@@ -142,6 +144,8 @@ pub struct Configurator {
     log: ProblemLog,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
+    /// The trouble of the cache that was published.
+    shown_trouble: Option<Arc<str>>,
 }
 
 impl Configurator {
@@ -149,6 +153,9 @@ impl Configurator {
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
         let ConfigPolicy { on_error, allow_empty, cache, hides_accepted_by_istio } = options.policy.clone();
         let identity = CacheIdentity::new(options.store.url(), builder.options());
+        // One configurator for each runtime.
+        let _ = runtime.on_error.set(on_error);
+        options.metrics.gauge(Family::ConfigOnError, &[on_error.name()]).set(1_u64);
         Self {
             runtime,
             options,
@@ -164,6 +171,7 @@ impl Configurator {
             expected_more: false,
             log: ProblemLog::new(hides_accepted_by_istio),
             is_applying: false,
+            shown_trouble: None,
         }
     }
 
@@ -307,10 +315,15 @@ impl Configurator {
         let tables = std::iter::once(serving).chain(&attempts);
         let retired: Vec<Arc<LiveHandler>> = tables.flat_map(|table| replaced(table, &handlers)).collect();
         let (counts, is_applied) = (resolved.counts, resolved.verdict == Verdict::Apply);
-        let publication = self.publication(resolved, handlers, &before, failed);
+        let now = self.options.environment.clock.now();
+        self.save(&resolved, now).await;
+        let good = self.last_good.resources().filter(|_| is_applied);
+        let removed = good.map(|good| Removed::between(good, &resolved.resources, &self.builder));
+        let publication = self.publication(resolved, handlers, &before, failed, now);
         drop((before, attempts));
         self.log.update(&publication.diagnostics);
         drop(self.runtime.publish(publication));
+        removed.iter().for_each(Removed::log);
         let published = self.runtime.load_full();
         let took = started.elapsed();
         let changes = changes.unwrap_or_default();
@@ -332,6 +345,9 @@ impl Configurator {
             && let Some(cache) = &self.cache
             && let Some(cached) = cache.load(PATIENCE).await
         {
+            if self.last_good.policy != OnConfigError::ServeValid {
+                self.options.store.expect(&cached.files());
+            }
             self.restored = Some(cached.written);
             self.refill = Refill::Empty(Cause::Started);
             self.last_good.restore(cached);
@@ -359,6 +375,9 @@ impl Configurator {
     fn reads_differently(&self, contents: &StoreContents) -> bool {
         // What is kept may wait for the end of a change.
         let keeps_any = !self.last_good.kept().is_empty();
+        if self.cache.as_ref().and_then(ConfigCache::trouble) != self.shown_trouble {
+            return true;
+        }
         if keeps_any && self.expected_more && self.refill.expected().is_none() {
             return true;
         }
@@ -370,6 +389,22 @@ impl Configurator {
         })
     }
 
+    /// Writes what is about to serve to the cache, if there is one. Before it serves: whenever the process ends, a restart serves no older
+    /// one.
+    async fn save(&mut self, resolved: &Resolved, now: Timestamp) {
+        let environment = &self.options.environment;
+        let resources = match &resolved.verdict {
+            Verdict::Apply => Some(&resolved.resources),
+            Verdict::Stay(_) => self.last_good.resources(),
+            Verdict::Withhold(_) => None,
+        };
+        if let (Some(cache), Some(resources)) = (&self.cache, resources) {
+            let since = self.last_good.since_of(&resolved.kept, now);
+            let served = Served { resources: resources.clone(), since };
+            cache.save(served, now, &environment.runtime, &self.options.metrics).await;
+        }
+    }
+
     /// What is published, recorded as the last good configuration if it is applied.
     fn publication(
         &mut self,
@@ -377,13 +412,12 @@ impl Configurator {
         handlers: HandlerTable,
         before: &Published,
         failed: Vec<FailedHandler>,
+        now: Timestamp,
     ) -> Publication {
         let Resolved { snapshot, resources, verdict, kept, mut diagnostics, .. } = resolved;
         let routes = before.routes.next(snapshot, handlers, &self.options.metrics);
         diagnostics.extend(failed.into_iter().map(|failed| failed.problem));
         diagnostics.extend(routes.diagnostics().iter().cloned());
-        let environment = &self.options.environment;
-        let now = environment.clock.now();
         let withheld = match verdict {
             Verdict::Apply => {
                 self.last_good.publish(resources, kept, now);
@@ -395,15 +429,14 @@ impl Configurator {
             }
             Verdict::Withhold(why) => Some(why),
         };
-        if let (Some(cache), Some(good), None) = (&self.cache, self.last_good.resources(), &withheld) {
-            let served = Served { resources: good.clone(), since: self.last_good.since() };
-            cache.save(served, now, &environment.runtime, &self.options.metrics);
-        }
         let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
         diagnostics.extend(diagnose_kept(&kept));
-        diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));
+        let cache_trouble = self.cache.as_ref().and_then(ConfigCache::trouble);
+        diagnostics.extend(self.cache.iter().flat_map(ConfigCache::diagnostics));
+        self.shown_trouble.clone_from(&cache_trouble);
         let cached = self.restored;
-        Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept, cached }
+        let withheld = withheld.map(Into::into);
+        Publication { routes, withheld, diagnostics, kept, cached, cache_trouble }
     }
 
     /// Waits until the last good configuration is in the cache, if there is one.
@@ -423,6 +456,7 @@ impl Configurator {
             self.follow(false, &stop).await;
         }
         let store = Arc::clone(&self.options.store);
+        let mut cache_news = self.cache.as_ref().map(ConfigCache::news);
         loop {
             let due = self.retry.as_ref().map(|retry| retry.at);
             let complete = self.refill.due();
@@ -431,6 +465,7 @@ impl Configurator {
                 () = store.changed() => self.follow(false, &stop).await,
                 () = until(due) => self.follow(true, &stop).await,
                 () = until(complete) => self.follow(false, &stop).await,
+                () = changed(&mut cache_news) => self.follow(false, &stop).await,
             }
         }
     }
@@ -438,7 +473,12 @@ impl Configurator {
     /// Publishes the empty table and closes every handler; waits at most `timeout`. Returns whether all handlers closed in time.
     pub async fn close(self, timeout: Duration) -> bool {
         // Bounded like the handlers; what is not written then is the configuration of the last start.
-        let flushed = tokio::time::timeout(timeout, self.flush_cache()).await.is_ok();
+        let flush = async {
+            if let Some(cache) = &self.cache {
+                cache.close().await;
+            }
+        };
+        let flushed = tokio::time::timeout(timeout, flush).await.is_ok();
         let before = self.runtime.load_full();
         let retired: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
         let empty = Arc::clone(&self.runtime.empty);
@@ -466,6 +506,16 @@ impl Configurator {
         });
         Group::new("retirement of handlers").spawn_on(&self.options.environment.runtime, retire);
     }
+}
+
+/// Waits for news; without a source forever.
+async fn changed(news: &mut Option<watch::Receiver<()>>) {
+    if let Some(news) = news
+        && news.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Waits until then; without a time forever.

@@ -128,8 +128,18 @@ impl LastGood {
     }
 
     /// Since when each of them does.
-    pub(super) fn since(&self) -> SinceByKey {
+    fn since(&self) -> SinceByKey {
         self.kept.iter().map(|kept| (kept.key.clone(), kept.since)).collect()
+    }
+
+    /// Since when each of those would serve in its previous version that [`keep`](Self::keep) records next.
+    pub(super) fn since_of(&self, kept: &KeptReasons, now: Timestamp) -> SinceByKey {
+        let (otherwise, known) = match &self.restored {
+            None => (now, self.since()),
+            Some(restored) => (restored.written, restored.since.clone()),
+        };
+        let since = |key: &ResourceKey| known.get(key).copied().unwrap_or(otherwise);
+        kept.keys().map(|key| (key.clone(), since(key))).collect()
     }
 
     /// The resources that serve in their previous version, by key.

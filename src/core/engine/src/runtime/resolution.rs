@@ -20,7 +20,7 @@ use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
 use super::together::changed_together;
-use super::withheld::Withheld;
+use super::withheld::{EMPTY, Withheld};
 use crate::handler::FailedHandler;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
@@ -367,7 +367,7 @@ impl<'l> Resolution<'l> {
         if let Some(why) = &self.corrections.read.unavailable {
             return Some(Withheld { why: why.clone(), problem: None });
         }
-        let why = "the store has no configuration; --allow-empty-config serves it".to_owned();
+        let why = EMPTY.to_owned();
         self.empty.then_some(Withheld { why, problem: None })
     }
 

@@ -7,6 +7,11 @@ use mixer_config::{Diagnostic, FieldPath};
 /// The diagnostic of a configuration that is not served.
 pub(super) const WITHHELD: &str = "config-withheld";
 
+/// That a store has nothing. What is probably meant comes first: the flag opens everything.
+pub(super) const EMPTY: &str = "the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml \
+                                or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, \
+                                --allow-empty-config serves it";
+
 /// Why nothing serves.
 #[derive(Debug)]
 pub(super) struct Withheld {

@@ -29,6 +29,11 @@ pub(super) fn suspicious(rules: &Rules, resources: &Resources, default_namespace
     let others = defaults.filter(|rule| *rule.key.namespace != *default_namespace);
     let untold = others.filter(|rule| !told.contains(&rule.key.to_string()));
     out.extend(untold.filter_map(|rule| closes_nothing(rule, resources, &uses)));
+    let told: HashSet<String> = out.iter().map(|problem| problem.resource.clone()).collect();
+    out.extend(
+        closes_all(rules, resources, default_namespace).filter(|problem| !told.contains(&problem.resource)),
+    );
+    out.extend(without_rules(rules, &uses, default_namespace));
     out
 }
 
@@ -37,6 +42,10 @@ struct Use<'r> {
     resources: usize,
     /// Whether more than one file has them.
     is_in_files: bool,
+    /// Whether rules, with or without errors, are among them.
+    has_rules: bool,
+    /// Whether handlers or instances are.
+    has_parts: bool,
     first: &'r Arc<RawResource>,
 }
 
@@ -47,9 +56,17 @@ impl<'r> Uses<'r> {
     fn of(resources: &'r Resources) -> Self {
         let mut uses: BTreeMap<&'r str, Use<'r>> = BTreeMap::new();
         for resource in resources.iter() {
-            let begin = || Use { resources: 0, is_in_files: false, first: resource };
+            let begin = || Use {
+                resources: 0,
+                is_in_files: false,
+                has_rules: false,
+                has_parts: false,
+                first: resource,
+            };
             let found = uses.entry(&resource.key.namespace).or_insert_with(begin);
             found.resources += 1;
+            found.has_rules |= &*resource.key.kind == "rule";
+            found.has_parts |= matches!(&*resource.key.kind, "handler" | "instance");
             let (first, origin) = (&found.first.origin, &resource.origin);
             if !found.is_in_files && !Arc::ptr_eq(&first.file, &origin.file) && first.file != origin.file {
                 found.is_in_files = true;
@@ -145,6 +162,74 @@ fn closes_nothing(rule: &Arc<RuleConfig>, resources: &Resources, uses: &Uses<'_>
     let document = own.map(|resource| resource.document());
     problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
     Some(problem)
+}
+
+/// Warns about defaults of namespaces in which no rule can allow a call: every call is refused, which may be meant, or the rules are in another
+/// namespace.
+fn closes_all<'r>(
+    rules: &'r Rules,
+    resources: &'r Resources,
+    default_namespace: &'r str,
+) -> impl Iterator<Item = Diagnostic> + 'r {
+    let checks = |rule: &RuleConfig| {
+        let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
+        !rule.dry_run
+            && instances.any(|i| matches!(i.template().variety, Variety::Check | Variety::CheckWithOutput))
+    };
+    let defaults = rules.iter().filter(|rule| rule.denies_by_default && !rule.dry_run);
+    let allowing: HashSet<&str> =
+        rules.iter().filter(|rule| checks(rule)).map(|rule| &*rule.key.namespace).collect();
+    let allows_everywhere = rules.iter().any(|rule| rule.allows_everywhere && checks(rule));
+    let of_closed = move |rule: &&Arc<RuleConfig>| {
+        let namespace = &*rule.key.namespace;
+        namespace != default_namespace && !allows_everywhere && !allowing.contains(namespace)
+    };
+    defaults.filter(of_closed).map(|rule| {
+        let namespace = &rule.key.namespace;
+        let text =
+            format!("no rule of namespace `{namespace}` allows a call: this default refuses all of them");
+        let hint = "add the rules that allow calls, or correct the namespace of those that are meant";
+        let mut problem = Diagnostic::warning("namespace-closed", namespace_field(), text).with_hint(hint);
+        problem.resource = rule.key.to_string();
+        problem.file = Some(Arc::clone(&rule.origin.file));
+        let document = resources.get(&rule.key).map(|resource| resource.document());
+        problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
+        problem
+    })
+}
+
+/// Warns about namespaces with handlers or instances, of which no rule uses any, and without a rule: nothing that is written there decides about a
+/// call.
+fn without_rules(rules: &Rules, uses: &Uses<'_>, default_namespace: &str) -> Diagnostics {
+    let mut used: HashSet<&str> = rules.iter().map(|rule| &*rule.key.namespace).collect();
+    for action in rules.iter().flat_map(|rule| &rule.actions) {
+        used.insert(&action.handler.key.namespace);
+        used.extend(action.instances.iter().map(|instance| &*instance.key.namespace));
+    }
+    let is_open = |(name, of): &(&&str, &Use<'_>)| {
+        **name != default_namespace && !used.contains(**name) && of.has_parts && !of.has_rules
+    };
+    let problem = |(name, of): (&&str, &Use<'_>)| {
+        let text = format!(
+            "namespace `{name}` has {} and no rule: nothing there decides about a call",
+            counted(of.resources)
+        );
+        let hint = format!(
+            "rules of `{default_namespace}` alone apply to its calls; if that is meant, remove what no rule uses"
+        );
+        let mut problem =
+            Diagnostic::warning("namespace-without-rules", namespace_field(), text).with_hint(hint);
+        let RawResource { key, origin, .. } = &**of.first;
+        problem.resource = key.to_string();
+        problem.file = Some(Arc::clone(&origin.file));
+        problem.span = Some(origin.in_file(of.first.document().at(&problem.field).span));
+        problem.accepted_by_istio()
+    };
+    uses.0.iter().filter(is_open).map(problem).collect()
+}
+
+fn counted(resources: usize) -> String {
+    if resources == 1 { "a resource".to_owned() } else { format!("{resources} resources") }
 }
 
 fn namespace_field() -> FieldPath {

@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
 use mixer_config::message::{DecodeError, resembles, suggestion};
-use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, UnknownField};
+use mixer_config::{
+    Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, Span, UnknownField,
+};
 use mixer_expr::{CompileError, Scope};
 
 /// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
@@ -21,7 +23,7 @@ impl<'r> ResourceProblems<'r> {
     pub fn new(resource: &'r RawResource) -> Self {
         let mut problems = Self::more(resource);
         let unknown = &resource.envelope.unknown;
-        unknown.iter().for_each(|field| problems.push(unknown_field(field)));
+        unknown.iter().for_each(|field| problems.push(unknown_field(field, resource)));
         problems
     }
 
@@ -94,7 +96,7 @@ impl<'r> ResourceProblems<'r> {
 }
 
 /// The problem of a field that has no effect where it is.
-fn unknown_field(field: &UnknownField) -> Diagnostic {
+fn unknown_field(field: &UnknownField, resource: &RawResource) -> Diagnostic {
     let UnknownField { name, place, span } = field;
     let root = FieldPath::root();
     let (path, message, hint) = match place {
@@ -113,6 +115,15 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
             format!("field \"{name}\" among the annotations"),
             "it has no effect there: it is a field of spec".to_owned(),
         ),
+        FieldPlace::NoText => {
+            let written = text_at(&resource.origin.text, *span);
+            let read = if &**name == "name" { &resource.key.name } else { &resource.key.namespace };
+            (
+                root.field("metadata").field(name),
+                format!("metadata.{name} is no text: `{written}` reads as `{read}`"),
+                format!("quote it: `{name}: \"{written}\"`"),
+            )
+        }
         FieldPlace::Document => {
             let hint = suggestion(name, ["apiVersion", "kind", "metadata", "spec", "status"]);
             let indent = || "it has no effect there: indent it, so that it is a field of spec".to_owned();
@@ -121,8 +132,20 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
     };
     let mut problem = Diagnostic::error("document-field", path, message).with_hint(hint);
     problem.span = Some(*span);
-    problem.accepted_by_istio = matches!(place, FieldPlace::Labels | FieldPlace::Annotations);
+    problem.accepted_by_istio =
+        matches!(place, FieldPlace::Labels | FieldPlace::Annotations | FieldPlace::NoText);
     problem
+}
+
+/// A scalar as it is written, if it is on one line.
+fn text_at(document: &str, span: Span) -> &str {
+    let line = document.lines().nth(span.start.line.saturating_sub(1) as usize).unwrap_or_default();
+    let at = |column: u32| {
+        let before = column.saturating_sub(1) as usize;
+        line.char_indices().nth(before).map_or(line.len(), |(at, _)| at)
+    };
+    let end = if span.end.line == span.start.line { at(span.end.column) } else { line.len() };
+    line.get(at(span.start.column)..end).unwrap_or_default()
 }
 
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {

@@ -51,75 +51,44 @@ pub(super) fn instances<'u>(uses: impl Iterator<Item = &'u Use<'u>>) -> Vec<Boun
     instances.into_values().map(|instance| instance.bound.clone()).collect()
 }
 
+/// Most validations by an adapter to find the rules in dry run at fault. Beyond it, those that were not tried are left out together.
+const MAX_TRIES: usize = 128;
+/// Why a rule in dry run that was not tried is left out.
+const TOO_MANY: &str = "too many rules in dry run are rejected to try each";
+
 /// The rules in dry run with which a handler rejects its instances, if it takes those of the enforced rules: each is tried with those before it that the
-/// handler takes, because it may take either of two and not both.
+/// handler takes, because it may take either of two and not both. Those whose instances the adapter names are tried last.
 ///
-/// Cost: a validation by the adapter for each rule in dry run among `uses`, and two more.
+/// Cost: at most [`MAX_TRIES`] validations by the adapter, and three more.
 pub(super) fn rejected(handler: &HandlerConfig, uses: &[Use<'_>]) -> Vec<Trial> {
-    let mut trying = Trying::begin(handler, uses);
-    if trying.is_over() || rejection(handler, &trying.instances()).is_some() {
+    let enforced = || uses.iter().filter(|used| !used.rule.dry_run);
+    let tried: Vec<_> = uses.iter().filter(|used| used.rule.dry_run).collect();
+    if tried.is_empty() || !rejections(handler, &instances(enforced())).is_empty() {
         return Vec::new();
     }
-    while trying.advance() {
-        let why = rejection(handler, &trying.instances());
-        trying.end(why);
-    }
-    trying.rejected
+    let mut search = Search { handler, taken: enforced().collect(), at_fault: Vec::new(), left: MAX_TRIES };
+    search.find(&tried);
+    search.at_fault.sort_by_key(|(trial, _)| &trial.rule.key);
+    search.at_fault.into_iter().map(|(trial, why)| rejected_trial(handler, trial, &why)).collect()
 }
 
-/// The trials of one handler, one after another.
-struct Trying<'u> {
-    handler: &'u HandlerConfig,
-    /// Uses that the handler takes, at first those by enforced rules, and the one that is tried.
-    taken: Vec<&'u Use<'u>>,
-    /// Uses to be tried, the next one last.
-    left: Vec<&'u Use<'u>>,
-    rejected: Vec<Trial>,
-}
-
-impl<'u> Trying<'u> {
-    fn begin(handler: &'u HandlerConfig, uses: &'u [Use<'u>]) -> Self {
-        let (left, taken) = uses.iter().rev().partition(|used| used.rule.dry_run);
-        Self { handler, taken, left, rejected: Vec::new() }
-    }
-
-    /// Whether there is nothing to be tried.
-    fn is_over(&self) -> bool {
-        self.left.is_empty()
-    }
-
-    /// Goes on to the next trial; [`end`](Self::end) follows. False if there is none.
-    fn advance(&mut self) -> bool {
-        let next = self.left.pop();
-        self.taken.extend(next);
-        next.is_some()
-    }
-
-    /// The instances of what the handler takes and of the trial.
-    fn instances(&self) -> Vec<BoundInstance> {
-        instances(self.taken.iter().copied())
-    }
-
-    /// Notes whether the handler rejects the trial, and why.
-    fn end(&mut self, why: Option<String>) {
-        let Some(why) = why else { return };
-        let Some(trial) = self.taken.pop() else { return };
-        let message = format!(
-            "{} does not take what this rule in dry run gives it, and serves without it: {why}",
-            self.handler.key
-        );
-        let field = FieldPath::root().field("spec").field("actions");
-        let problem = Diagnostic::warning(TRIAL_REJECTED, field, message)
-            .with_hint("the trial counts nothing until the handler takes its instances");
-        let RuleConfig { key, origin, .. } = &**trial.rule;
-        self.rejected.push(Trial { rule: Arc::clone(trial.rule), problem: placed(problem, key, origin) });
-    }
+/// A rule in dry run that a handler does not take, and why.
+fn rejected_trial(handler: &HandlerConfig, trial: &Use<'_>, why: &str) -> Trial {
+    let message = format!(
+        "{} does not take what this rule in dry run gives it, and serves without it: {why}",
+        handler.key
+    );
+    let field = FieldPath::root().field("spec").field("actions");
+    let problem = Diagnostic::warning(TRIAL_REJECTED, field, message)
+        .with_hint("the trial counts nothing until the handler takes its instances");
+    let RuleConfig { key, origin, .. } = &**trial.rule;
+    Trial { rule: Arc::clone(trial.rule), problem: placed(problem, key, origin) }
 }
 
 /// As [`rejected_trials`], by the verdicts of the backend of the handler: none if it has no say, or does not answer. One that stops answering
 /// has rejected those that it rejected.
 ///
-/// Cost: a question to the backend for each rule in dry run that uses the handler, and one more; a pass over all rules.
+/// Cost: at most [`MAX_TRIES`] questions to the backend, and one more; a pass over all rules.
 pub(crate) async fn trials_rejected_by_backend(
     snapshot: &Snapshot,
     handler: &ResourceKey,
@@ -129,44 +98,114 @@ pub(crate) async fn trials_rejected_by_backend(
     let (Some(config), Some(uses)) = (snapshot.handlers.get(handler), uses.get(handler)) else {
         return Vec::new();
     };
-    let ask = async |instances| match config.adapter.ask_backend(&config.params, instances, commons) {
-        Some(verdict) => verdict.await,
-        None => Verdict::NoAnswer,
+    let ask = async |uses: &[&Use<'_>]| {
+        let instances = instances(uses.iter().copied());
+        match config.adapter.ask_backend(&config.params, instances, commons) {
+            Some(verdict) => verdict.await,
+            None => Verdict::NoAnswer,
+        }
     };
-    let mut trying = Trying::begin(config, uses);
-    if trying.is_over() || ask(trying.instances()).await != Verdict::Takes {
-        return Vec::new();
+    let (tried, mut taken): (Vec<&Use<'_>>, Vec<_>) = uses.iter().partition(|used| used.rule.dry_run);
+    let mut rejected = Vec::new();
+    if tried.is_empty() || ask(&taken).await != Verdict::Takes {
+        return rejected;
     }
-    while trying.advance() {
-        match ask(trying.instances()).await {
+    for (count, trial) in tried.into_iter().enumerate() {
+        if count >= MAX_TRIES {
+            rejected.push(rejected_trial(config, trial, TOO_MANY));
+            continue;
+        }
+        taken.push(trial);
+        match ask(&taken).await {
             Verdict::Takes => {}
-            Verdict::Rejects(why) => trying.end(Some(why)),
+            Verdict::Rejects(why) => {
+                taken.pop();
+                rejected.push(rejected_trial(config, trial, &why));
+            }
             Verdict::NoAnswer => break,
         }
     }
-    trying.rejected
+    rejected
+}
+
+/// The search for the rules at fault.
+struct Search<'u> {
+    handler: &'u HandlerConfig,
+    /// Those that the handler takes together.
+    taken: Vec<&'u Use<'u>>,
+    /// With the reason.
+    at_fault: Vec<(&'u Use<'u>, String)>,
+    /// How many validations are left.
+    left: usize,
+}
+
+impl<'u> Search<'u> {
+    /// Why the handler rejects rules together with those that it takes.
+    fn rejections(&self, tried: &[&'u Use<'u>]) -> Vec<String> {
+        rejections(self.handler, &instances(self.taken.iter().chain(tried).copied()))
+    }
+
+    /// Divides rules among those that the handler takes and those at fault. Adapters name the instances that they do not take.
+    fn find(&mut self, tried: &[&'u Use<'u>]) {
+        let why = self.rejections(tried);
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let named: BTreeMap<&str, &String> =
+            why.iter().flat_map(|text| text.split(|c| !is_word(c)).map(move |word| (word, text))).collect();
+        let reason = |trial: &Use<'_>| trial.instances.keys().find_map(|name| named.get(name).copied());
+        let (suspects, others): (Vec<&Use<'_>>, Vec<_>) =
+            tried.iter().partition(|trial| reason(trial).is_some());
+        if suspects.is_empty() || !self.rejections(&others).is_empty() {
+            return self.among(tried, &|_| None);
+        }
+        self.taken.extend(others);
+        self.among(&suspects, &|trial| reason(trial).cloned());
+    }
+
+    /// Likewise, by halves. `reason`: why a rule that is not tried any more is at fault.
+    fn among(&mut self, tried: &[&'u Use<'u>], reason: &dyn Fn(&Use<'_>) -> Option<String>) {
+        let Some(left) = self.left.checked_sub(1) else {
+            let unknown = || TOO_MANY.to_owned();
+            let told = tried.iter().map(|trial| (*trial, reason(trial).unwrap_or_else(unknown)));
+            self.at_fault.extend(told);
+            return;
+        };
+        self.left = left;
+        match (self.rejections(tried).into_iter().next(), tried) {
+            (None, _) => self.taken.extend(tried),
+            (Some(why), [trial]) => self.at_fault.push((*trial, why)),
+            (Some(_), _) => {
+                let (first, rest) = tried.split_at(tried.len() / 2);
+                self.among(first, reason);
+                self.among(rest, reason);
+            }
+        }
+    }
 }
 
 /// [`rejected`], of the handler with this key. Cost: a pass over all rules more.
 pub(crate) fn rejected_trials(snapshot: &Snapshot, handler: &ResourceKey) -> Vec<Trial> {
     let Some(config) = snapshot.handlers.get(handler) else { return Vec::new() };
+    let gives = |rule: &RuleConfig| rule.actions.iter().any(|action| action.handler.key == *handler);
+    // Asked for every handler that fails.
+    if !snapshot.rules.iter().any(|rule| rule.dry_run && gives(rule)) {
+        return Vec::new();
+    }
     uses(snapshot).get(handler).map_or_else(Vec::new, |uses| rejected(config, uses))
 }
 
-/// Why a handler would not be built with these instances, as far as its adapter can tell without building it.
-fn rejection(config: &HandlerConfig, instances: &[BoundInstance]) -> Option<String> {
+/// Why a handler would not be built with these instances, as far as its adapter can tell without building it; nothing if it would.
+fn rejections(config: &HandlerConfig, instances: &[BoundInstance]) -> Vec<String> {
     let mut problems = Diagnostics::new();
     // Only the message is told, no hint.
     let validate = || config.adapter.validate(&config.params, instances, &mut problems);
     let validated = catch_unwind(AssertUnwindSafe(|| SuggestionBudget::none().run(validate)));
     if validated.is_err() {
-        return Some("its adapter panics".to_owned());
+        return vec!["its adapter panics".to_owned()];
     }
-    let error = problems.into_iter().find(|problem| problem.severity == Severity::Error)?;
-    Some(
-        error
-            .message
-            .strip_prefix("the handler will not be built: ")
-            .map_or(error.message.clone(), str::to_owned),
-    )
+    let errors = problems.into_iter().filter(|problem| problem.severity == Severity::Error);
+    let text = |error: Diagnostic| match error.message.strip_prefix("the handler will not be built: ") {
+        Some(text) => text.to_owned(),
+        None => error.message,
+    };
+    errors.map(text).collect()
 }

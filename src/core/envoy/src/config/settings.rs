@@ -347,3 +347,37 @@ mixer_config::message! {
         1 mappings: Vec<Mapping> = Vec::new();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use mixer_config::message::{Field, lower_camel};
+    use mixer_config::store::is_field_of_spec;
+
+    use super::super::descriptors::DomainConfig;
+    use super::*;
+
+    /// Fields of messages that the metadata of a resource has as well.
+    const OF_METADATA: [&str; 5] = ["name", "namespace", "metadata", "labels", "annotations"];
+
+    #[test]
+    fn every_field_of_a_kind_is_known_where_it_lost_its_place() {
+        let kinds: [(&str, fn(&mut BTreeMap<_, _>)); 3] = [
+            ("envoybridge", BridgeSettings::messages),
+            ("attributemapping", AttributeMapping::messages),
+            ("ratelimit", DomainConfig::messages),
+        ];
+        for (kind, messages) in kinds {
+            let mut known = BTreeMap::new();
+            messages(&mut known);
+            let fields = known.values().flat_map(|fields| fields.iter());
+            let names: BTreeSet<String> = fields.map(|field| lower_camel(field.name)).collect();
+            let missing: Vec<&String> = names
+                .iter()
+                .filter(|name| !OF_METADATA.contains(&name.as_str()) && !is_field_of_spec(kind, name))
+                .collect();
+            assert!(names.len() > 5 && missing.is_empty(), "{kind}: {missing:?}");
+        }
+    }
+}

@@ -92,10 +92,11 @@ impl Decision {
         Self::failed_with(Code::Internal, message, rules)
     }
 
-    /// The refusal of a request that makes its evaluation fail: no mode for failures applies, or its caller could choose that mode.
-    fn invalid_request(error: &DispatchError, rules: Vec<String>) -> Self {
+    /// The refusal of a request that makes its evaluation fail, or that may have made a handler panic: no mode for failures applies, or its
+    /// caller could choose that mode.
+    fn refusal(code: Code, error: &DispatchError, rules: Vec<String>) -> Self {
         let message = format!("mixer:the request cannot be evaluated: {}", error.errors.join(", "));
-        Self { failed: false, ..Self::failed_with(Code::InvalidArgument, message, rules) }
+        Self { failed: false, ..Self::failed_with(code, message, rules) }
     }
 
     /// The decision when the call failed before it had one.
@@ -211,9 +212,10 @@ impl DecisionBuilder<'_> {
                 // Recorded as the equivalent check of Mixer, which fails.
                 let failed = GrpcError::new(Code::Internal, error.to_string());
                 let exchange = self.exchange.map(|exchange| exchange.failed(failed));
-                let decision = match error.is_of_request {
-                    true => Decision::invalid_request(&error, rules),
-                    false => Decision::failure(error.to_string(), rules),
+                let decision = match (error.is_of_request, error.is_fault) {
+                    (true, _) => Decision::refusal(Code::InvalidArgument, &error, rules),
+                    (false, true) => Decision::refusal(Code::Internal, &error, rules),
+                    (false, false) => Decision::failure(error.to_string(), rules),
                 };
                 return (decision, exchange);
             }

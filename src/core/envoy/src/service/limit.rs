@@ -122,7 +122,11 @@ impl EnvoyService {
         let result = match (over, settings.shadow) {
             (true, true) => "shadow_over",
             (true, false) => "over",
-            (false, _) if !failed.is_empty() => "error",
+            // Delegated errors have returned.
+            (false, shadow) if !failed.is_empty() => {
+                let is_allowed = shadow || settings.error_mode != ErrorMode::Closed;
+                if is_allowed { "error_allowed" } else { "error_denied" }
+            }
             (false, _) if statuses.iter().all(|status| !status.matched) => "no_match",
             (false, _) => "ok",
         };
@@ -183,8 +187,12 @@ impl EnvoyService {
                 Err(error) => {
                     mixer_base::warn_limited!(1, %error, quota = quota.name, "a quota for Envoy could not be allocated");
                     // What a caller makes fail is no failure of the server: the caller could choose the mode.
-                    let is_refused = error.is_of_request;
-                    let code = if is_refused { Code::InvalidArgument } else { Code::Unavailable };
+                    let is_refused = error.is_of_request || error.is_fault;
+                    let code = match (error.is_of_request, error.is_fault) {
+                        (true, _) => Code::InvalidArgument,
+                        (false, true) => Code::Internal,
+                        (false, false) => Code::Unavailable,
+                    };
                     let error = GrpcError::new(code, error.to_string());
                     if let (Some(observation), Some(exchange)) = (recorder, exchange) {
                         exchange.failed(error.clone()).record(observation, &attributes);

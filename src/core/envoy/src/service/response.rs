@@ -40,10 +40,12 @@ impl EnvoyService {
             self.metrics.check(if decision.code == 0 { "shadow_allowed" } else { "shadow_denied" }, name);
             return Enforced { code: 0, failed: false, shadow_status: Some(decision.code) };
         }
-        let result = match (decision.failed, code) {
-            (true, _) => "error",
-            (false, 0) => "allow",
-            (false, _) => "deny",
+        let result = match (decision.failed, check.error_mode, code) {
+            (true, ErrorMode::Open, _) => "error_allowed",
+            (true, ErrorMode::Closed, _) => "error_denied",
+            (true, ErrorMode::Delegate, _) => "error",
+            (false, _, 0) => "allow",
+            (false, _, _) => "deny",
         };
         self.metrics.check(result, name);
         Enforced { code, failed, shadow_status: None }

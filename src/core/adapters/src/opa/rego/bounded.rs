@@ -4,6 +4,7 @@ mod graph;
 mod json;
 mod texts;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -24,6 +25,22 @@ const MAX_EXPONENT_DIGITS: usize = 4;
 const MAX_PRODUCT: u64 = 1 << 16;
 /// Longest indentation and prefix of a line.
 const MAX_PREFIX: usize = 64;
+
+thread_local! {
+    /// Whether a call went beyond a bound. The engine keeps the texts of errors only, and not every error of a call.
+    static EXCEEDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The error of a call beyond a bound. Callers choose the length of texts: it is none of the policy.
+fn beyond(text: String) -> anyhow::Error {
+    EXCEEDED.set(true);
+    anyhow::Error::msg(text)
+}
+
+/// Whether a call of this thread went beyond a bound since this was asked last.
+pub(super) fn was_exceeded() -> bool {
+    EXCEEDED.replace(false)
+}
 
 /// Calls of a function, or why it is not called.
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
@@ -109,7 +126,7 @@ impl Builtin {
 /// Calls a function whose result has at most `length` bytes; `None`: its arguments have other types, which it reports.
 fn within(builtin: &Builtin, arguments: &[Value], length: Option<usize>) -> anyhow::Result<Value> {
     if length.is_some_and(|length| length > MAX_TEXT) {
-        bail!("{}: a text has at most {MAX_TEXT} bytes", builtin.name);
+        return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
     }
     builtin.call(arguments)
 }
@@ -169,7 +186,7 @@ fn replaced_by_all(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Val
     for replacement in replacements.iter_sorted() {
         let (Value::String(old), Value::String(new)) = replacement else { return builtin.call(arguments) };
         if after(&text, old, new) > MAX_TEXT {
-            bail!("{}: a text has at most {MAX_TEXT} bytes", builtin.name);
+            return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
         }
         text = text.replace(&**old, new);
     }
@@ -184,7 +201,7 @@ fn expanded(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
         all.checked_sub(prefix.parse().ok()?)
     });
     if bits.is_some_and(|bits| 1_u64.checked_shl(bits).is_none_or(|count| count > MAX_RANGE)) {
-        bail!("{}: a range has at most {MAX_RANGE} elements", builtin.name);
+        return Err(beyond(format!("{}: a range has at most {MAX_RANGE} elements", builtin.name)));
     }
     builtin.call(arguments)
 }
@@ -192,10 +209,10 @@ fn expanded(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
 /// `units.parse(text)`.
 fn parsed(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     if text(arguments, 0).is_some_and(is_immense) {
-        bail!(
+        return Err(beyond(format!(
             "{}: a number has at most {MAX_NUMBER} characters, and {MAX_EXPONENT_DIGITS} digits of an exponent",
             builtin.name
-        );
+        )));
     }
     builtin.call(arguments)
 }
@@ -204,13 +221,14 @@ fn parsed(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
 fn read(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     text(arguments, 0)
         .map_or(Ok(()), json::readable)
-        .map_err(|refused| anyhow!("{}: {refused}", builtin.name))?;
+        .map_err(|refused| beyond(format!("{}: {refused}", builtin.name)))?;
     builtin.call(arguments)
 }
 
 /// `json.filter(object, paths)` and `json.remove(object, paths)`.
 fn filtered(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
-    json::readable_paths(arguments.get(1)).map_err(|refused| anyhow!("{}: {refused}", builtin.name))?;
+    json::readable_paths(arguments.get(1))
+        .map_err(|refused| beyond(format!("{}: {refused}", builtin.name)))?;
     builtin.call(arguments)
 }
 
@@ -219,7 +237,10 @@ fn indented(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     if let Some(Value::Object(options)) = arguments.get(1) {
         let is_long = |value: &Value| matches!(value, Value::String(text) if text.len() > MAX_PREFIX);
         if options.iter_sorted().any(|(_, value)| is_long(value)) {
-            bail!("{}: an indentation and a prefix have at most {MAX_PREFIX} bytes", builtin.name);
+            return Err(beyond(format!(
+                "{}: an indentation and a prefix have at most {MAX_PREFIX} bytes",
+                builtin.name
+            )));
         }
     }
     builtin.call(arguments)
@@ -237,7 +258,7 @@ fn multiplied(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
         _ => 0,
     };
     if bits > MAX_PRODUCT {
-        bail!("product: a product has at most {MAX_PRODUCT} bits");
+        return Err(beyond(format!("product: a product has at most {MAX_PRODUCT} bits")));
     }
     builtin.call(arguments)
 }
@@ -248,7 +269,7 @@ fn shifted(arguments: &[Value]) -> anyhow::Result<Value> {
     let bits = integer(arguments, 1)?;
     let allowed = u64::try_from(bits).is_ok_and(|bits| bits <= MAX_SHIFT);
     if !allowed {
-        bail!("bits.lsh: at most {MAX_SHIFT} bits are shifted, not {bits}");
+        return Err(beyond(format!("bits.lsh: at most {MAX_SHIFT} bits are shifted, not {bits}")));
     }
     let shift = Value::from(bits);
     Ok(value.as_number()?.lsh(shift.as_number()?).map_or(Value::Undefined, Value::from))
@@ -264,7 +285,7 @@ fn ranged(arguments: &[Value]) -> anyhow::Result<Value> {
     let distance = first.abs_diff(last);
     let count = distance / step.unsigned_abs() + 1;
     if count > MAX_RANGE {
-        bail!("a range has at most {MAX_RANGE} elements, not {count}");
+        return Err(beyond(format!("a range has at most {MAX_RANGE} elements, not {count}")));
     }
     let mut values = Vec::new();
     let mut at = first;

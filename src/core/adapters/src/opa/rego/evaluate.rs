@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use regorus::utils::limits::ExecutionTimerConfig;
 use regorus::{Engine, LimitError, Value};
 
+use super::bounded;
 use super::compile::Entry;
 use super::input::Names;
 use super::text::one_line;
@@ -32,6 +33,8 @@ pub(super) enum Outcome {
     Undecided(&'static str),
     /// It has an error.
     Failed(String),
+    /// A function went beyond its bound, or the program failed: no error of the policy, and callers may bring it about.
+    Stopped(String),
     /// It takes longer than its budget.
     Late,
 }
@@ -99,12 +102,12 @@ impl Evaluator {
         let input = input(&copied.names);
         let run = AssertUnwindSafe(|| run(&mut copied.engine, &prepared.entry, input, limit));
         let outcome =
-            catch_unwind(run).unwrap_or_else(|_| Outcome::Failed("the evaluation panicked".to_owned()));
+            catch_unwind(run).unwrap_or_else(|_| Outcome::Stopped("the evaluation panicked".to_owned()));
         // INVARIANT: an engine is used again only if it came to an end. One that stops early keeps what `with` had replaced, and the
         // values of loops, and would decide about the next request with them.
         let has_ended = match outcome {
             Outcome::Allowed | Outcome::Denied | Outcome::Undecided(_) => true,
-            Outcome::Failed(_) | Outcome::Late => false,
+            Outcome::Failed(_) | Outcome::Stopped(_) | Outcome::Late => false,
         };
         if has_ended && let Some(mut place) = place.and_then(|place| place.try_lock()) {
             *place = Some(copied);
@@ -125,17 +128,31 @@ fn place_of_thread() -> usize {
 fn run(engine: &mut Engine, entry: &Entry, input: Value, limit: Duration) -> Outcome {
     engine.set_input(input);
     engine.set_execution_timer_config(timer(limit));
+    bounded::was_exceeded();
     let value = engine.eval_rule(entry.rule().to_owned());
     if let Ok(prints) = engine.take_prints() {
         for line in prints {
             tracing::debug!(target: "adapters", "print: {line}");
         }
     }
-    match value {
-        Ok(value) => decided(entry, value),
-        Err(error) if is_late(&error) => Outcome::Late,
-        Err(error) => Outcome::Failed(one_line(&error)),
+    match (value, bounded::was_exceeded()) {
+        (Ok(value), false) => decided(entry, value),
+        // The policy went on without the value of the function.
+        (Ok(_), true) => Outcome::Stopped("a function went beyond its bound".to_owned()),
+        (Err(error), _) if is_late(&error) => Outcome::Late,
+        (Err(error), is_exceeded) if is_exceeded || is_limit(&error) => Outcome::Stopped(one_line(&error)),
+        (Err(error), _) => Outcome::Failed(one_line(&error)),
     }
+}
+
+/// Whether an error is a bound of the engine itself, such as that of the size of a compiled expression.
+fn is_limit(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    // The engine adds places to errors as text.
+    causes.any(|cause| cause.is::<LimitError>())
+        || ["exceeded memory limit", "exceeded size limit"]
+            .iter()
+            .any(|text| error.to_string().contains(text))
 }
 
 fn is_late(error: &anyhow::Error) -> bool {

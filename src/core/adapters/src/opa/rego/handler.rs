@@ -63,6 +63,7 @@ pub(super) struct Shared {
 struct Counters {
     undefined: Counter,
     failed: Counter,
+    stopped: Counter,
     late: Counter,
     too_long: Counter,
     no_memory: Counter,
@@ -75,6 +76,7 @@ impl Counters {
         Self {
             undefined: undecided("undefined"),
             failed: undecided("error"),
+            stopped: undecided("bound"),
             late: undecided("timeout"),
             too_long: undecided("input"),
             no_memory: undecided("memory"),
@@ -173,6 +175,10 @@ impl Shared {
                 self.counters.failed.increment();
                 (error, false)
             }
+            Outcome::Stopped(error) => {
+                self.counters.stopped.increment();
+                (error, true)
+            }
             Outcome::Late => {
                 self.counters.late.increment();
                 (format!("the evaluation takes longer than {:?}", self.timeout), true)
@@ -181,8 +187,8 @@ impl Shared {
         self.failed(&error, is_bounded)
     }
 
-    /// The answer to a call whose evaluation has an error or, with `is_bounded`, takes more time or memory than there is. Callers choose what
-    /// an evaluation takes, by the length of their inputs and by how many they send: never a failure that may allow a call.
+    /// The answer to a call whose evaluation has an error or, with `is_bounded`, takes more time or memory than there is, or is stopped. Callers
+    /// choose what an evaluation takes, by the length of their inputs and by how many they send: never a failure that may allow a call.
     fn failed(&self, error: &str, is_bounded: bool) -> Result<CheckResult, HandlerError> {
         match self.undecided {
             Undecided::Denied => Ok(rejected(Some(error))),
@@ -234,7 +240,7 @@ impl Shared {
         });
         match timeout_at(due, evaluation).await {
             Ok(Ok(outcome)) => self.answer(outcome),
-            Ok(Err(panic)) => self.answer(Outcome::Failed(format!("the evaluation ended early: {panic}"))),
+            Ok(Err(panic)) => self.answer(Outcome::Stopped(format!("the evaluation ended early: {panic}"))),
             // A function of the engine may not look at the clock.
             Err(_) => self.answer(Outcome::Late),
         }

@@ -187,15 +187,75 @@ const FIELDS_OF_KINDS: [(&str, &[&str]); 5] = [
             "entries",
             "unmatched",
             "shadow",
+            "reporterKind",
+            "cache",
+            "maxAge",
+            "denyBody",
+            "responseMetadata",
+            "httpPathPrefix",
+            "httpSourceIp",
+            "exact",
+            "prefix",
+            "regex",
+            "accessLogTypes",
+            "logNames",
+            "tcpStateEntries",
+            "tcpStateIdle",
+            "headers",
+            "limit",
+            "remaining",
+            "reset",
+            "nearLimitRatio",
+            "stopIncrementWhenOver",
+            "mergeDomains",
         ],
     ),
-    ("attributemapping", &["attribute", "from", "default", "overwrite"]),
-    ("ratelimit", &["domain", "key", "value", "rateLimit", "shadowMode"]),
+    (
+        "attributemapping",
+        &[
+            "attribute",
+            "from",
+            "default",
+            "overwrite",
+            "requestHeader",
+            "responseHeader",
+            "queryParameter",
+            "cookie",
+            "routeMetadata",
+            "certificate",
+            "extension",
+            "path",
+        ],
+    ),
+    (
+        "ratelimit",
+        &[
+            "domain",
+            "key",
+            "value",
+            "rateLimit",
+            "shadowMode",
+            "unit",
+            "requestsPerUnit",
+            "unlimited",
+            "replaces",
+            "quotaMode",
+            "detailedMetric",
+            "valueToMetric",
+            "shareThreshold",
+        ],
+    ),
 ];
 
-/// Whether an entry has the name of a field of a `spec` of a kind, in either spelling of Protobuf.
+/// Whether an entry has the name of a field of a `spec` of a kind.
 fn is_of_spec(entry: &MappingEntry, kind: &str) -> bool {
-    let name = entry.key.replace('_', "");
+    is_field_of_spec(kind, &entry.key)
+}
+
+/// Whether a field of the metadata, or an annotation, has the name of a field in the `spec` of a kind, in either spelling of Protobuf, so that it
+/// lost its place. Names that Kubernetes has there are none: `name`, `namespace`, `labels`, `annotations` and so on.
+pub fn is_field_of_spec(kind: &str, name: &str) -> bool {
+    let name = name.replace('_', "");
     let of_kind = FIELDS_OF_KINDS.iter().filter(|(of, _)| *of == kind).flat_map(|(_, fields)| *fields);
     SPEC_FIELDS.iter().chain(of_kind).any(|field| name.eq_ignore_ascii_case(field))
 }
@@ -231,12 +291,16 @@ fn envelope(root: &Node, metadata: Option<&Node>, kind: &str) -> Envelope {
         annotations.clone().filter(|entry| is_of_spec(entry, kind)).map(unknown(FieldPlace::Annotations)),
     );
     let api_version = root.member("apiVersion").and_then(Node::as_str).unwrap_or_default();
-    let unknown = beside.chain(lost).collect();
     let is_untyped =
         |entry: &&MappingEntry| likeness::has_our_prefix(&entry.key) && entry.value.as_str().is_none();
     let untyped = annotations.filter(is_untyped);
     let untyped_annotations = untyped.map(|entry| entry.key.clone()).collect();
+    let lost = lost.chain(["name", "namespace"].into_iter().filter_map(|name| {
+        let value = metadata?.member(name).filter(|value| value.as_str().is_none())?;
+        Some(UnknownField { name: name.into(), place: FieldPlace::NoText, span: value.span })
+    }));
     let api_version = shared(api_version.to_owned());
+    let unknown = beside.chain(lost).collect();
     Envelope { api_version, unknown, untyped_annotations, ..Envelope::default() }
 }
 

@@ -75,6 +75,8 @@ pub(super) struct Scanner {
     /// What the last walk found in place of directories whose files stay in effect.
     replaced: Vec<PathBuf>,
     directories: replaced::Directories,
+    /// Files that an earlier process had read and that this one has not seen, while something stands in the place of their directories.
+    expected: BTreeSet<PathBuf>,
     contents: Arc<StoreContents>,
     has_read: bool,
     /// When the tree was last walked.
@@ -109,6 +111,7 @@ impl Scanner {
             unsettled: BTreeMap::new(),
             replaced: Vec::new(),
             directories: replaced::Directories::default(),
+            expected: BTreeSet::new(),
             contents: Arc::default(),
             has_read: false,
             walked: None,
@@ -155,6 +158,11 @@ impl Scanner {
     /// The directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Expects files that an earlier process had read, see [`ConfigStore::expect`](super::ConfigStore::expect).
+    pub(super) fn expect(&mut self, files: Vec<PathBuf>) {
+        self.expected.extend(files);
     }
 
     /// Whether a scan was completed: before, the contents mean nothing.
@@ -328,11 +336,12 @@ impl Scanner {
         if self.lost == WhenLost::Keep {
             self.keep_remounted(&mut found, real.as_deref(), &mut problems);
             let files: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
-            let gone = self.files.keys().map(PathBuf::as_path).filter(|path| !files.contains(path));
+            let known = self.files.keys().chain(&self.expected).map(PathBuf::as_path);
+            let gone = known.filter(|path| !files.contains(path));
             let exchanged = self.directories.exchanged(&self.root, gone.clone(), &found.read);
             for (path, error) in replaced::directories(&self.root, gone).into_iter().chain(exchanged) {
                 if !problems.lost.contains(&path) {
-                    problems.lost(&path, &path, &error, true);
+                    problems.lost(&path, &path, &error, self.keeps_below(&path));
                     self.replaced.push(path);
                 }
             }
@@ -340,10 +349,12 @@ impl Scanner {
         // Containers mount an empty directory where a file is missing.
         for (path, is_empty) in std::mem::take(&mut found.directories) {
             let known = self.files.contains_key(&path);
-            if self.lost == WhenLost::Keep && (is_empty || known) {
+            if self.lost == WhenLost::Keep && (is_empty || known || self.expected.contains(&path)) {
                 problems.replaced(path, known);
             }
         }
+        // What is not in the way is deleted, or read.
+        self.expected.retain(|path| problems.lost.iter().any(|lost| path.starts_with(lost)));
         let root_is_lost = problems.lost.contains(&self.root) && found.files.is_empty();
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use regorus::Value;
 
-use super::Builtin;
+use super::{Builtin, beyond};
 
 /// Longest path in a graph.
 const MAX_PATH: usize = 256;
@@ -31,7 +31,7 @@ pub(super) fn reachable_paths(builtin: &Builtin, arguments: &[Value]) -> anyhow:
 pub(super) fn walk(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     let mut left = MAX_PARTS;
     if arguments.first().is_some_and(|document| !is_walkable(document, 1, &mut left)) {
-        bail!("walk: the paths in a document have at most {MAX_PARTS} parts");
+        return Err(beyond(format!("walk: the paths in a document have at most {MAX_PARTS} parts")));
     }
     builtin.call(arguments)
 }
@@ -70,7 +70,7 @@ impl Walk<'_> {
             return self.found();
         }
         if self.path.len() >= MAX_PATH {
-            bail!("graph.reachable_paths: a path has at most {MAX_PATH} nodes");
+            return Err(beyond(format!("graph.reachable_paths: a path has at most {MAX_PATH} nodes")));
         }
         self.count(1)?;
         self.path.push(node.clone());
@@ -107,7 +107,9 @@ impl Walk<'_> {
     fn count(&mut self, nodes: usize) -> anyhow::Result<()> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
-            bail!("graph.reachable_paths: all paths have at most {MAX_NODES} nodes together");
+            return Err(beyond(format!(
+                "graph.reachable_paths: all paths have at most {MAX_NODES} nodes together"
+            )));
         }
         Ok(())
     }

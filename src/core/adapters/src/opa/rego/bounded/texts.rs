@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
 use regorus::Value;
 
-use super::{Builtin, MAX_RANGE, text};
+use super::{Builtin, MAX_RANGE, beyond, text};
 
 /// Most pairs of a text and its beginning, or end, that a call compares.
 const MAX_PAIRS: usize = 1 << 20;
@@ -34,7 +33,7 @@ pub(super) fn indices_of(builtin: &Builtin, arguments: &[Value]) -> anyhow::Resu
             found.push(Value::from(i64::try_from(index)?));
         }
         if found.len() as u64 > MAX_RANGE {
-            bail!("{}: at most {MAX_RANGE} places are found", builtin.name);
+            return Err(beyond(format!("{}: at most {MAX_RANGE} places are found", builtin.name)));
         }
     }
     Ok(Value::from(found))
@@ -67,7 +66,7 @@ pub(super) fn compared(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result
         _ => 1,
     };
     if arguments.iter().map(count).fold(1, usize::saturating_mul) > MAX_PAIRS {
-        bail!("{}: at most {MAX_PAIRS} pairs of texts are compared", builtin.name);
+        return Err(beyond(format!("{}: at most {MAX_PAIRS} pairs of texts are compared", builtin.name)));
     }
     builtin.call(arguments)
 }
