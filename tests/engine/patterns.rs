@@ -11,9 +11,9 @@ const RULES: usize = 34;
 /// How many fit.
 const MAX: usize = 64;
 
-/// A rule that refuses a user; its pattern has a long alternative that nobody has.
+/// A rule that refuses a user; its pattern has a large alternative that nobody has.
 fn rule(number: usize, user: &str) -> String {
-    let pattern = format!("^{user}$|^{number}-{user}-{}$", ".{1000}".repeat(5));
+    let pattern = format!("^{user}$|^{number}-{user}-.{{1000}}$");
     format!(
         "kind: rule\nmetadata: {{name: r{number}, namespace: istio-system}}\n\
          spec: {{match: '\"{pattern}\".matches(source.user | \"\")', actions: [{{handler: refuse, instances: [any]}}]}}\n"
@@ -36,21 +36,22 @@ fn a_configuration_that_takes_half_the_budget_of_patterns_can_be_changed() {
         (stage.check("eve"), stage.check("dan"), stage.kept()),
         (Answer::Denied, Answer::Allowed, Vec::new())
     );
-    for user in ["dan", "eve"] {
-        stage.change(&files(RULES, user));
-        assert_eq!((stage.check(user), stage.kept()), (Answer::Denied, Vec::new()), "{user}");
-    }
+    stage.change(&files(RULES, "dan"));
+    assert_eq!(
+        (stage.check("dan"), stage.check("eve"), stage.kept()),
+        (Answer::Denied, Answer::Allowed, Vec::new())
+    );
     // Twice as many do not fit: what served goes on, and those that do not fit say why.
-    stage.change(&files(2 * RULES, "eve"));
+    stage.change(&files(2 * RULES, "dan"));
     let published = stage.published();
     let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
     let told = errors.filter(|problem| problem.message.contains("too large together")).count();
     assert_eq!(told, 2 * RULES - MAX, "{:#?}", published.diagnostics);
-    assert_eq!(stage.check("eve"), Answer::Denied);
+    assert_eq!(stage.check("dan"), Answer::Denied);
     // They are gone, and there is room again, also for other ones.
-    stage.change(&files(RULES, "dan"));
+    stage.change(&files(RULES, "eve"));
     assert_eq!(
-        (stage.check("dan"), stage.check("eve"), stage.kept()),
+        (stage.check("eve"), stage.check("dan"), stage.kept()),
         (Answer::Denied, Answer::Allowed, Vec::new())
     );
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::corrections::Corrections;
-use super::made_attributes::{Attributes, made_by, only_makes_attributes, read_in};
+use super::made_attributes::{Attributes, made_by, may_make, only_makes_attributes, read_in};
 use super::requests::Requests;
 use super::rule_changes::{RuleUse, condition_of};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
@@ -81,6 +81,8 @@ pub(super) struct Reader<'c> {
     has_defaults: bool,
     /// Whether a handler may refuse what makes the condition of a rule fail.
     has_closed_handlers: bool,
+    /// Whether an instance may make attributes.
+    has_generators: bool,
     /// What is meant by names without an attribute.
     meant: RefCell<HashMap<Box<str>, Option<Box<str>>>>,
 }
@@ -93,15 +95,27 @@ impl<'c> Reader<'c> {
         builder: &'c SnapshotBuilder,
     ) -> Self {
         let versions = [Some(&corrections.read.resources), corrections.last.resources()];
-        let (mut has_defaults, mut has_closed_handlers) = (false, false);
+        let (mut has_defaults, mut has_closed_handlers, mut has_generators) = (false, false, false);
         for resource in versions.into_iter().flatten().flat_map(|resources| resources.iter()) {
             has_defaults |= resource.annotations.contains_key(DEFAULT);
-            has_closed_handlers |= resource.annotations.contains_key(ON_ERROR)
-                && builder.stage_of(&resource.key.kind) == BuildStage::Parts;
+            let (is_closed, makes) = (resource.annotations.contains_key(ON_ERROR), may_make(resource));
+            if (is_closed || makes) && builder.stage_of(&resource.key.kind) == BuildStage::Parts {
+                has_closed_handlers |= is_closed;
+                has_generators |= makes;
+            }
         }
         let mesh = &*builder.options().default_namespace;
         let meant = RefCell::default();
-        Self { vocabulary, corrections, builder, mesh, has_defaults, has_closed_handlers, meant }
+        Self {
+            vocabulary,
+            corrections,
+            builder,
+            mesh,
+            has_defaults,
+            has_closed_handlers,
+            has_generators,
+            meant,
+        }
     }
 
     /// The effects of a change of a rule.
@@ -135,7 +149,9 @@ impl<'c> Reader<'c> {
                 }
             }
         };
-        let may_do_both = |rule| rules.makes_attributes(rule) || self.has_defaults && rules.may_allow(rule);
+        let may_do_both = |rule| {
+            self.has_generators && rules.makes_attributes(rule) || self.has_defaults && rules.may_allow(rule)
+        };
         let may_do_both = [good, new].into_iter().flatten().any(may_do_both);
         if may_do_both { effects.of_both() } else { effects }
     }

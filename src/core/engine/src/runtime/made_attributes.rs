@@ -24,11 +24,15 @@ pub(super) type Attributes = BTreeSet<Box<str>>;
 /// The attributes that a resource makes, as far as its text tells.
 pub(super) fn made_by(resource: &RawResource) -> Attributes {
     let mut made = Attributes::new();
-    // Every such field has it in its name; parsing costs more.
-    if resource.origin.text.contains("ttribute") {
+    if may_make(resource) {
         collect(&resource.document(), &mut made);
     }
     made
+}
+
+/// Whether a resource perhaps makes attributes: every field for that has this in its name. Parsing costs more.
+pub(super) fn may_make(resource: &RawResource) -> bool {
+    resource.origin.text.contains("ttribute")
 }
 
 /// Whether a resource does nothing but make attributes.

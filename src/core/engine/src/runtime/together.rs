@@ -492,9 +492,12 @@ impl<'c> Search<'c> {
         });
         versions.flatten().map(move |rule| {
             let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-            let action = actions.into_iter().find(|parts| parts.iter().flatten().any(|named| named == part));
+            let using = actions.into_iter().filter(|parts| parts.iter().flatten().any(|named| named == part));
+            let mut instances: Vec<_> = using.flat_map(|parts| parts.into_iter().skip(1)).collect();
             // What is out of process is not named.
-            let instances = action.map_or_else(|| vec![None], |parts| parts.into_iter().skip(1).collect());
+            if instances.is_empty() {
+                instances.push(None);
+            }
             Use { rule, instances }
         })
     }
@@ -541,8 +544,7 @@ impl RuleFacts for Search<'_> {
         })
     }
 
-    /// In the same places. A name that nothing has is a mistake; what it was meant to be is
-    /// the name that is nearest to it.
+    /// In the same places. A name that nothing has is a mistake; what it was meant to be is the name that is nearest to it.
     fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool {
         let (good, new, namespace) = (RuleText::of(good), RuleText::of(new), &good.key.namespace);
         if good.actions == new.actions {
