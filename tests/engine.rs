@@ -51,6 +51,8 @@ mod on_config_error;
 mod on_error;
 #[path = "engine/one_mistake.rs"]
 mod one_mistake;
+#[path = "engine/patterns.rs"]
+mod patterns;
 #[path = "engine/policies.rs"]
 mod policies;
 #[path = "engine/proxy_cache.rs"]
@@ -81,6 +83,8 @@ mod together;
 mod trials;
 #[path = "engine/unapplied.rs"]
 mod unapplied;
+#[path = "engine/unseen.rs"]
+mod unseen;
 #[path = "engine/waiting.rs"]
 mod waiting;
 #[path = "engine/world.rs"]

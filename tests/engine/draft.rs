@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::refusal::MANIFEST;
 use crate::schedules::Random;
 use crate::stage::Files;
 
 pub(crate) const USERS: [&str; 5] = ["ann", "bob", "carl", "dan", "eve"];
+/// What is declared.
+const MANIFEST: &str = "kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {source.user: {valueType: STRING}, request.path: {valueType: STRING}}}
+";
+/// The path that some rules are about; requests to others have none.
+pub(crate) const PATH: &str = "/admin";
 /// Files at the beginning.
 const FILES: usize = 3;
 
@@ -38,6 +44,8 @@ enum When {
     Always,
     Users(Set),
     Except(Set),
+    /// The users, or anybody if there are none, at [`PATH`].
+    At(Set),
 }
 
 impl When {
@@ -50,6 +58,13 @@ impl When {
             Self::Always => "true".to_owned(),
             Self::Users(users) => join(users, "==", " || "),
             Self::Except(users) => join(users, "!=", " && "),
+            Self::At(users) => {
+                let path = format!("(request.path | \"\") == \"{PATH}\"");
+                match users.is_empty() {
+                    true => path,
+                    false => format!("({}) && {path}", join(users, "==", " || ")),
+                }
+            }
         }
     }
 }
@@ -216,7 +231,7 @@ impl Draft {
         let rules = self.ids(|body| matches!(body, Body::Rule { .. }));
         let lists = self.ids(|body| matches!(body, Body::List { .. }));
         let rule = *pick(&rules, random)?;
-        Some(match random.below(19) {
+        Some(match random.below(20) {
             0 | 1 => {
                 let document = self.documents.get(&rule)?.clone();
                 let Body::Rule { when: When::Users(users), handler, instance } = document.body else {
@@ -378,9 +393,10 @@ impl Draft {
                 "refused by a rule of its own"
             }
             16 => {
-                let when = match random.below(3) {
+                let when = match random.below(4) {
                     0 => When::Always,
-                    1 => When::Except(some(random, USERS.len())),
+                    1 => When::At(if random.below(2) == 0 { Set::new() } else { some(random, USERS.len()) }),
+                    2 => When::Except(some(random, USERS.len())),
                     _ => When::Users(some(random, USERS.len())),
                 };
                 self.set_when(rule, when);
@@ -399,6 +415,16 @@ impl Draft {
                 let Body::Rule { when, .. } = self.documents.get(&rule)?.body.clone() else { return None };
                 self.documents.get_mut(&rule)?.body = Body::Rule { when, handler: h, instance: i };
                 "handlers of two rules swapped"
+            }
+            18 => {
+                // Some users are refused at a path only, or everywhere again.
+                let when = match self.documents.get(&rule)?.body.clone() {
+                    Body::Rule { when: When::Users(users), .. } => When::At(users),
+                    Body::Rule { when: When::At(users), .. } if !users.is_empty() => When::Users(users),
+                    _ => return None,
+                };
+                self.set_when(rule, when);
+                "at a path"
             }
             _ => {
                 // A list becomes a condition.

@@ -141,11 +141,14 @@ spec:
     stage.change(&files);
     assert_eq!(stage.check("bob"), Answer::Denied, "{:?}", stage.kept());
     assert_eq!(stage.kept().len(), 2, "{:?}", stage.kept());
-    // Elsewhere, deletions take effect: what has the error is known.
+    // Elsewhere, what is refused from now on is refused. A deletion waits: nobody knows what the rule that is missing is to refuse.
     files.put("/conf/beside.yaml", BESIDE);
     stage.change(&files);
     assert_eq!(stage.check("carol"), Answer::Denied);
     files.remove("/conf/beside.yaml");
+    stage.change(&files);
+    assert_eq!((stage.check("carol"), stage.check("bob")), (Answer::Denied, Answer::Denied));
+    files.put("/conf/rules.yaml", two);
     stage.change(&files);
     assert_eq!((stage.check("carol"), stage.check("bob")), (Answer::Allowed, Answer::Denied));
 }

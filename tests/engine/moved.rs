@@ -348,3 +348,55 @@ fn what_waits_says_for_what() {
     let why = "r1.rule.istio-system: `dan`, about which it decides otherwise now, is in r2.rule.istio-system, which has an error";
     assert!(kept.iter().any(|kept| kept == why), "{kept:#?}");
 }
+
+/// Two conditions with different attributes may select the same request.
+#[test]
+fn a_rule_about_a_user_waits_for_one_about_a_path() {
+    let words = "kind: attributemanifest\nmetadata: {name: w, namespace: istio-system}\n\
+                 spec: {attributes: {request.path: {valueType: STRING}}}\n";
+    let path = rule("r2", "(request.path | \"\") == \"/admin\"").replace("spec: {", "spec: {blakc: 1, ");
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&files(&[("w", words.to_owned()), ("a", rule("r1", &is("eve")))]));
+    stage.change(&files(&[("w", words.to_owned()), ("a", "# Gone.\n".to_owned()), ("b", path.clone())]));
+    assert_eq!(stage.check_at("eve", Some("/admin")), Answer::Denied, "{:#?}", stage.kept());
+    // One about the same attribute does not.
+    let both = |of_a: &str, b: &str| {
+        files(&[("w", words.to_owned()), ("a", rule("r1", &is(of_a))), ("b", b.to_owned())])
+    };
+    stage.change(&both("eve", &rule("r2", &is("ann"))));
+    let other = rule("r2", &is("dan")).replace("spec: {", "spec: {blakc: 1, ");
+    stage.change(&both("zoe", &other));
+    assert_eq!(
+        (stage.check("eve"), stage.check("zoe")),
+        (Answer::Allowed, Answer::Denied),
+        "{:#?}",
+        stage.kept()
+    );
+}
+
+/// What refuses by not having an entry refuses more without one.
+#[test]
+fn a_rule_waits_for_the_list_of_who_may_pass_that_is_to_lose_its_caller() {
+    let white = |entries: &str| list("l1", entries).replace("blacklist: true", "blacklist: false");
+    let both = format!("{} || {}", is("dan"), is("eve"));
+    let rules = ("c", asks("r1", "l1"));
+    holds(
+        "white, less",
+        &[("a", rule("r2", &both)), ("b", white("ann, eve, dan")), rules.clone()],
+        &[("a", "# Gone.\n".to_owned()), ("b", white("ann")), rules],
+        "b",
+    );
+}
+
+/// The deletion of a rule waits, and its list of who may pass gets an entry in the same edit.
+#[test]
+fn a_list_waits_with_the_deletion_of_its_rule() {
+    let white = |entries: &str| list("l1", entries).replace("blacklist: true", "blacklist: false");
+    let both = format!("{} || {}", is("dan"), is("eve"));
+    holds(
+        "deleted with its entry",
+        &[("a", asks("r1", "l1")), ("b", white("ann")), ("c", "# Nothing yet.\n".to_owned())],
+        &[("a", "# Gone.\n".to_owned()), ("b", white("ann, dan, eve")), ("c", rule("r2", &both))],
+        "c",
+    );
+}

@@ -405,10 +405,8 @@ fn a_name_in_another_form_is_the_same_name() {
     files.put("/conf/rules.yaml", rule("deny", "true", "users", "who"));
     stage.start(&files);
     files.put("/conf/parts.yaml", parts("mallory, eve"));
-    files.put(
-        "/conf/rules.yaml",
-        rule("deny", "requst.method == \"GET\"", "users.istio-system", "who.instance.istio-system"),
-    );
+    let faulty = rule("deny", "true", "users.istio-system", "who.instance.istio-system");
+    files.put("/conf/rules.yaml", faulty.replace("spec: {", "spec: {blakc: 1, "));
     stage.change(&files);
     assert_eq!(["mallory", "eve"].map(|user| stage.check(user)), [Answer::Denied; 2], "{:#?}", stage.kept());
 }

@@ -442,12 +442,16 @@ impl Stage {
 
     /// A check of a user.
     pub(crate) fn check(&self, user: &str) -> Answer {
-        let attributes: OwnedAttributes = [("source.user", OwnedValue::String(user.into()))]
-            .into_iter()
-            .fold(OwnedAttributes::new(), |mut all, (name, value)| {
-                all.insert(name, value);
-                all
-            });
+        self.check_at(user, None)
+    }
+
+    /// A check of a user at a path.
+    pub(crate) fn check_at(&self, user: &str, path: Option<&str>) -> Answer {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("source.user", OwnedValue::String(user.into()));
+        if let Some(path) = path {
+            attributes.insert("request.path", OwnedValue::String(path.into()));
+        }
         let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
         let body = encode_check_request(&attributes, 0, &call);
         match self.background.block_on(self.process().service.check(body.into(), None)) {

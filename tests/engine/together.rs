@@ -111,10 +111,20 @@ fn what_changed_for_a_rule_with_an_error_goes_back_with_it() {
     );
     assert_eq!(answers, [Answer::Denied, Answer::Allowed, Answer::Allowed], "{kept:?}");
     assert_eq!(kept, ["l1", "r1"]);
-    // A rule that uses the same parts as before takes nothing back: the new entry is refused.
+    // So it is if the rule is to select fewer requests: its last version would refuse the new entry whatever the method is.
     let (kept, answers) = edited(
         &before,
         &with(sends("r1", "requst.method == \"GET\"", "l1", "who"), "mallory, eve"),
+        ["mallory", "eve", "carl"],
+    );
+    assert_eq!(
+        (kept, answers),
+        (vec!["l1".to_owned(), "r1".to_owned()], [Answer::Denied, Answer::Allowed, Answer::Allowed])
+    );
+    // A rule that selects no fewer and uses the same parts takes nothing back: the new entry is refused.
+    let (kept, answers) = edited(
+        &before,
+        &with(sends("r1", "true", "l1", "who").replace("spec: {", "spec: {blakc: 1, "), "mallory, eve"),
         ["mallory", "eve", "carl"],
     );
     assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));

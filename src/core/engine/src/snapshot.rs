@@ -27,6 +27,7 @@ mod namespaces;
 mod openings;
 mod options;
 mod params;
+mod pattern_shares;
 mod problems;
 mod programs;
 mod quotas;

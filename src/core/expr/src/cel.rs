@@ -34,6 +34,7 @@ use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
 use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTest};
 use super::failure::Failure;
+use super::functions::Pattern;
 use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
@@ -73,6 +74,11 @@ impl CelProgram {
     /// What fails for every request, or with one of its constants.
     pub(super) fn failures(&self) -> &[Failure] {
         &self.failures
+    }
+
+    /// The patterns that it has compiled.
+    pub(super) fn patterns(&self) -> Vec<Pattern> {
+        self.plan.patterns()
     }
 
     /// The static type of the result; unspecified for types that attributes do not have.

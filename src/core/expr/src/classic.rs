@@ -12,7 +12,7 @@ mod explain;
 
 use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTest};
 use super::failure::Failure;
-use super::functions::Regex;
+use super::functions::{Pattern, Regex};
 use super::term::Terms;
 use super::{CompileError, EvalError, Scope, check, parse};
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, Timestamp, Value, ValueType};
@@ -27,6 +27,7 @@ pub(super) struct ClassicProgram {
     root: Expr,
     value_type: ValueType,
     failures: Box<[Failure]>,
+    patterns: Box<[Pattern]>,
 }
 
 impl ClassicProgram {
@@ -36,8 +37,14 @@ impl ClassicProgram {
         let terms = Terms::new(&tree)?;
         let types = check::check(&terms, scope)?;
         let value_type = types.of(terms.root()).value_type;
-        let (root, failures) = compile::compile(&terms, &types)?;
-        Ok(ClassicProgram { root, value_type, failures: failures.into_list() })
+        let (root, failures, patterns) = compile::compile(&terms, &types)?;
+        let (failures, patterns) = (failures.into_list(), patterns.into());
+        Ok(ClassicProgram { root, value_type, failures, patterns })
+    }
+
+    /// The patterns that it has compiled.
+    pub(super) fn patterns(&self) -> Vec<Pattern> {
+        self.patterns.to_vec()
     }
 
     /// What fails for every request, or with one of its constants.

@@ -17,6 +17,7 @@ mod lexer;
 mod literal;
 mod parse;
 mod program;
+mod selection;
 mod term;
 
 pub use analysis::{Conversion, Decided, Form, Operand, Read, SuspiciousCall, TextTest, TextTestKind};
@@ -25,6 +26,7 @@ pub use error::{Bound, CompileError, EvalError, Phase};
 pub use failure::Failure;
 pub use lexer::is_keyword;
 pub use program::Program;
+pub use selection::{Names, Selection};
 
 use mixer_attribute::{SlotId, ValueType, Vocabulary};
 

@@ -6,8 +6,9 @@ use super::analysis::{Conversion, Decided, Operand, Read, SuspiciousCall, TextTe
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, outcome_of};
 use super::failure::Failure;
+use super::functions::{Pattern, TOO_LARGE_TOGETHER};
 use super::parse::position;
-use super::{CompileError, EvalError, Language, Scope};
+use super::{CompileError, EvalError, Language, Phase, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
 /// Most suspicious calls of one expression that are reported.
@@ -44,6 +45,23 @@ impl Program {
             Engine::Cel(program) => program.value_type(),
         };
         Ok(Program { language, text: text.into(), value_type, engine })
+    }
+
+    /// The patterns of `matches` that it has compiled. Cost: proportional to its size for CEL.
+    pub fn patterns(&self) -> Vec<Pattern> {
+        match &self.engine {
+            Engine::Classic(program) => program.patterns(),
+            Engine::Cel(program) => program.patterns(),
+        }
+    }
+
+    /// The error of an expression that is valid, and whose patterns do not fit beside the others of the configuration.
+    pub fn over_budget(&self) -> CompileError {
+        let phase = match &self.engine {
+            Engine::Classic(_) => Phase::Compile,
+            Engine::Cel(_) => Phase::Static,
+        };
+        CompileError { over_budget: true, ..CompileError::new(phase, TOO_LARGE_TOGETHER.to_owned()) }
     }
 
     /// The static type of the result.

@@ -169,17 +169,6 @@ impl<'l> Corrections<'l> {
         left_out.filter_map(|(key, replacement)| Some((self.read.resources.get(key)?, &replacement.reason)))
     }
 
-    /// The versions that were read of what is replaced.
-    pub(super) fn replaced(&self) -> impl Iterator<Item = &Arc<RawResource>> {
-        self.overrides.keys().filter_map(|key| self.read.resources.get(key))
-    }
-
-    /// What is kept although the store does not have it.
-    pub(super) fn missing(&self) -> impl Iterator<Item = &Arc<RawResource>> {
-        let kept = self.overrides.iter().filter(|(key, _)| !self.read.resources.contains_key(key));
-        kept.filter_map(|(_, replacement)| replacement.by.as_ref())
-    }
-
     /// The resources that serve in their previous version.
     pub(super) fn kept(&self) -> KeptReasons {
         let kept = self.overrides.iter().filter_map(|(key, Override { by, reason, .. })| {

@@ -13,6 +13,8 @@ use mixer_config::{Node, RawResource, ResourceKey};
 const BINDINGS: [&str; 2] = ["attributebindings", "staticattributes"];
 /// A field whose value is such an attribute.
 const TARGET: &str = "attribute";
+/// The only field of a specification that does nothing but make attributes.
+const MAPPINGS: &str = "mappings";
 /// The parts of a name that are looked at: an attribute, and what CEL selects of it.
 const MAX_PARTS: usize = 16;
 
@@ -22,11 +24,22 @@ pub(super) type Attributes = BTreeSet<Box<str>>;
 /// The attributes that a resource makes, as far as its text tells.
 pub(super) fn made_by(resource: &RawResource) -> Attributes {
     let mut made = Attributes::new();
-    // Every such field has it in its name; parsing costs more.
-    if resource.origin.text.contains("ttribute") {
+    if may_make(resource) {
         collect(&resource.document(), &mut made);
     }
     made
+}
+
+/// Whether a resource perhaps makes attributes: every field for that has this in its name. Parsing costs more.
+pub(super) fn may_make(resource: &RawResource) -> bool {
+    resource.origin.text.contains("ttribute")
+}
+
+/// Whether a resource does nothing but make attributes.
+pub(super) fn only_makes_attributes(resource: &RawResource) -> bool {
+    let document = resource.document();
+    let fields = document.member("spec").map_or(&[][..], Node::entries);
+    !fields.is_empty() && fields.iter().all(|field| &*field.key == MAPPINGS)
 }
 
 fn collect(node: &Node, made: &mut Attributes) {

@@ -8,28 +8,26 @@
 //! The errors of a configuration are those of its first build, which `validate` finds as well, and those of handlers that do not
 //! build. Errors of later builds are consequences of corrections: they say why a resource serves in its previous version.
 
-use std::path::Path;
+mod absent;
+
 use std::sync::Arc;
 
-use super::found::Found;
-
-use super::absences::{Absences, FaultyFiles, HeldFiles, has_effect};
+use self::absent::UNMOUNTED;
+use super::absences::{FaultyFiles, HeldFiles, has_effect};
 use super::corrections::Corrections;
-use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
+use super::faults::{Fault, ambiguity, faults, its_own};
+use super::found::Found;
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::refill::Cause;
-use super::together::changed_together;
-use super::withheld::{EMPTY, Withheld};
+use super::together::{OutOfSight, changed_together};
+use super::withheld::Withheld;
 use crate::handler::FailedHandler;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
 };
 use mixer_config::store::{StoreContents, Unread};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity};
-
-/// The code of a directory on which a volume may be missing.
-const UNMOUNTED: &str = "store-unmounted";
+use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 
 /// One version of the store on its way to publication.
 #[derive(Debug)]
@@ -43,6 +41,8 @@ pub(super) struct Resolution<'l> {
     held: HeldFiles,
     /// Files with an error, of which nothing is deleted.
     faulty: FaultyFiles,
+    /// Why what is missing is kept, if what it is to be is unknown.
+    unseen: Option<CommonCause>,
     /// Whether more of what is missing may have to be kept than at the last [`keep_missing`](Self::keep_missing).
     may_miss_more: bool,
     /// Rules in dry run that are left out, because a handler does not take their instances.
@@ -101,6 +101,7 @@ impl<'l> Resolution<'l> {
             unread: Vec::new(),
             held: HeldFiles::new(),
             faulty: FaultyFiles::new(),
+            unseen: None,
             may_miss_more: false,
             released: Vec::new(),
             expected,
@@ -260,92 +261,6 @@ impl<'l> Resolution<'l> {
         }
     }
 
-    /// Keeps what is missing because something could not be read.
-    fn keep_unread(&mut self, builder: &SnapshotBuilder) {
-        self.unread = builder.unread(&self.corrections.read);
-        self.unread.extend(self.unmounted());
-        let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
-        let has_none = !self.corrections.read.resources.iter().any(has_effect);
-        self.empty = has_none && !self.corrections.last.allow_empty;
-        // A store of which nothing could be read has no say in what is deleted, even if it may be empty.
-        let is_silent = has_none && self.corrections.read.unavailable.is_some();
-        if (self.empty || is_silent) && self.corrections.last.resources().is_some() {
-            if let Some(cause) = self.flaw() {
-                self.is_void = true;
-                self.restore_whole(cause, builder);
-            }
-        } else if let Some(cause) = self.why_lost().filter(|_| self.corrections.last.resources().is_some()) {
-            // Nothing new was read. What waits for something that is missing goes on waiting.
-            self.is_void = true;
-            self.restore_whole(cause, builder);
-        } else {
-            self.keep_missing(builder);
-        }
-    }
-
-    /// The directories that have been empty since the start, of which the last good configuration, and so a cache, has resources that are
-    /// nowhere else: a volume may not be mounted there yet.
-    fn unmounted(&self) -> Vec<Unread> {
-        let (read, good) = (&self.corrections.read, self.corrections.last.resources());
-        let has_missing = |directory: &str| {
-            let mut below = good.iter().flat_map(|good| good.iter());
-            below.any(|resource| {
-                Path::new(&*resource.origin.file).starts_with(directory)
-                    && !read.resources.contains_key(&resource.key)
-            })
-        };
-        let unread = |directory: &Arc<str>| {
-            let text = format!(
-                "{directory} is empty since the start, and the last good configuration has resources of it: a volume may not be \
-                 mounted"
-            );
-            let hint = "mount the volume; if its files were deleted, remove the directory";
-            let mut problem = Diagnostic::error(UNMOUNTED, FieldPath::root(), text).with_hint(hint);
-            problem.file = Some(Arc::clone(directory));
-            Unread::by(&problem, directory)
-        };
-        read.always_empty.iter().filter(|directory| has_missing(directory)).map(unread).collect()
-    }
-
-    /// Why the directory with everything that the store has cannot be read, if that is so.
-    fn why_lost(&self) -> Option<Withheld> {
-        let resources = &self.corrections.read.resources;
-        let covers = |unread: &&Unread| {
-            let mut files = resources.iter().map(|resource| &resource.origin.file);
-            files.all(|file| **file != *unread.path && unread.covers(file))
-        };
-        let lost = self.unread.iter().find(covers).filter(|_| !resources.is_empty())?;
-        Some(Withheld::by(&Arc::new(lost.problem.clone())))
-    }
-
-    /// [`keep_missing`](Self::keep_missing), if there are new reasons for it since the last time. Asked once for many resources: each time
-    /// costs a pass over the configuration.
-    fn keep_missing_if_due(&mut self, builder: &SnapshotBuilder) {
-        if std::mem::take(&mut self.may_miss_more) {
-            self.keep_missing(builder);
-        }
-    }
-
-    /// Keeps what is missing and was not deleted, as far as anybody can tell.
-    fn keep_missing(&mut self, builder: &SnapshotBuilder) {
-        let Some(good) = self.corrections.last.resources() else { return };
-        let changes = good.changes(&self.corrections.read.resources, |a, b| a.revision == b.revision);
-        let is_missing = |key: &ResourceKey| self.corrections.get(key).is_none();
-        let missing = changes.iter().filter_map(|(old, new)| old.filter(|_| new.is_none()));
-        let missing: Vec<_> = missing.filter(|old| is_missing(&old.key)).collect();
-        if missing.is_empty() {
-            return;
-        }
-        let read = &self.corrections.read;
-        let absences = Absences::new(read, &self.unread, &self.held, &self.faulty, self.expected, builder);
-        let kept = missing.into_iter();
-        let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
-        let kept: Vec<_> = kept.collect();
-        for (old, reason) in kept {
-            self.corrections.insert(old.key.clone(), Some(old), reason);
-        }
-    }
-
     fn rebuild(&mut self, builder: &mut SnapshotBuilder) {
         let corrections = &self.corrections;
         self.snapshot = builder.rebuild(&corrections.resources(), &corrections.diagnostics());
@@ -357,18 +272,6 @@ impl<'l> Resolution<'l> {
             self.found.diagnostics.push(problem.clone());
             self.found.by_resource.take();
         }
-    }
-
-    /// What is wrong with the store as a whole.
-    fn flaw(&self) -> Option<Withheld> {
-        if let Some(unread) = self.unread.first() {
-            return Some(Withheld::by(&Arc::new(unread.problem.clone())));
-        }
-        if let Some(why) = &self.corrections.read.unavailable {
-            return Some(Withheld { why: why.clone(), problem: None });
-        }
-        let why = EMPTY.to_owned();
-        self.empty.then_some(Withheld { why, problem: None })
     }
 
     /// Corrects resources with an error, of one step of the build. What changed is at fault first; an error that two resources have
@@ -484,62 +387,6 @@ impl<'l> Resolution<'l> {
         is_replaced
     }
 
-    /// Keeps what is missing from files with an error, if there are more than `known` of them.
-    fn keep_of_faulty_files(&mut self, known: usize, builder: &SnapshotBuilder) {
-        self.may_miss_more |= self.faulty.len() > known;
-        if !self.is_whole {
-            self.keep_missing_if_due(builder);
-        }
-    }
-
-    /// Serves a file in its previous version as a whole, because a new resource of the file that decides about requests has an error:
-    /// that resource may be an old one with another name, or a part of it.
-    fn hold_file_of(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
-        let (last, read) = (self.corrections.last, Arc::clone(&self.corrections.read));
-        let (Some(good), Some(broken)) = (last.resources(), read.resources.get(key)) else {
-            return;
-        };
-        let file = &broken.origin.file;
-        if self.held.contains_key(file) || !decides(broken, builder) {
-            return;
-        }
-        let error = reason.problem.as_ref().map_or_else(|| reason.why.clone(), |problem| problem.one_line());
-        let what = match &reason.problem {
-            Some(problem) if problem.resource == key.to_string() => {
-                format!("has {key}, which is new and has an error: {error}")
-            }
-            _ => format!("has {key}, which is new and does not serve: {}", reason.why),
-        };
-        let cause = CommonCause { text: format!("{file} {what}").into(), file: Some(Arc::clone(file)) };
-        let why = format!("its file {what}");
-        let reason = Reason { why, common: Some(cause.clone()), problem: None };
-        for (old, new) in good.changes(&read.resources, |a, b| a.revision == b.revision) {
-            let Some(new) = new.filter(|new| has_effect(&new.key, builder)) else {
-                continue;
-            };
-            let is_of_file = new.origin.file == *file || old.is_some_and(|old| old.origin.file == *file);
-            if is_of_file && self.corrections.get(&new.key).is_none() {
-                self.corrections.insert(new.key.clone(), old.cloned(), reason.clone());
-            }
-        }
-        self.held.insert(Arc::clone(file), cause);
-        self.may_miss_more = true;
-    }
-
-    /// Counts a resource of which nobody knows what it was meant to be as one that cannot be read: it may be any that is missing. One
-    /// that has a previous version is known, unless there are two of it.
-    fn keep_what_may_be(&mut self, key: &ResourceKey) {
-        let read = Arc::clone(&self.corrections.read);
-        let Some(resource) = read.resources.get(key) else { return };
-        let is_known = self.corrections.last.get(key).is_some();
-        let problems = self.found.problems_of(key);
-        let problems = problems.filter(|problem| !is_known || problem.code == DUPLICATE);
-        let Some(problem) = ambiguity(resource, problems) else { return };
-        let (path, text) = (Arc::clone(&resource.origin.file), Arc::clone(&resource.origin.text));
-        self.unread.push(Unread { path, text, why: problem.brief(), problem: problem.clone() });
-        self.may_miss_more = true;
-    }
-
     /// [`replace`](Self::replace)s each of them; true if one of them changed in this pass.
     fn restore(&mut self, keys: Vec<ResourceKey>, reason: &Reason, builder: &SnapshotBuilder) -> bool {
         let mut any = false;
@@ -580,11 +427,11 @@ impl<'l> Resolution<'l> {
         if self.is_whole {
             return false;
         }
-        let is_partial =
-            !self.unread.is_empty() || !self.held.is_empty() || !self.corrections.read.changing.is_empty();
+        let cause = self.out_of_sight();
+        let is_partial = cause.is_some() || !self.held.is_empty();
+        let unseen = OutOfSight { cause, is_partial };
         let mut any = false;
-        let unread = (self.unread.as_slice(), is_partial);
-        for (key, reason) in changed_together(&self.snapshot, &self.corrections, unread, builder) {
+        for (key, reason) in changed_together(&self.snapshot, &self.corrections, unseen, builder) {
             any |= self.replace(&key, &reason, builder);
         }
         self.keep_missing_if_due(builder);

@@ -6,6 +6,9 @@ use foldhash::HashSet;
 
 use mixer_config::{MappingEntry, Node, RawResource};
 
+/// The field with the condition of a rule.
+const MATCH: &str = "match";
+
 /// What a rule names.
 pub(super) struct RuleText {
     /// Of each action its handler and its instances, in this order.
@@ -55,17 +58,54 @@ impl RuleChange {
         let changed = before.iter().take(changed(before)).chain(after.iter().take(changed(after)));
         let names = changed.flat_map(names_of).flat_map(prefixes).map(Box::from).collect();
         let [good_rest, new_rest] = documents.each_ref().map(rest_of);
-        let is_same =
-            |(a, b): (&&MappingEntry, &&MappingEntry)| a.key == b.key && a.value.same_value(&b.value);
-        let beyond_actions = good.annotations != new.annotations
-            || good_rest.len() != new_rest.len()
-            || !good_rest.iter().zip(&new_rest).all(is_same);
+        let beyond_actions = good.annotations != new.annotations || !are_same(&good_rest, &new_rest);
         Self { beyond_actions, names }
     }
 
     /// Whether more changed than actions that do not use a part.
     pub(super) fn concerns(&self, part: &str) -> bool {
         self.beyond_actions || self.names.contains(part)
+    }
+}
+
+/// What two versions of a rule have in common.
+#[derive(Debug, Default)]
+pub(super) struct RuleUse {
+    pub(super) has_same_condition: bool,
+    /// Whether nothing else but conditions and actions differs.
+    pub(super) is_same_beside: bool,
+    /// Whether the new version has all actions of the good one, and nothing else but conditions and actions changed.
+    pub(super) has_no_fewer_actions: bool,
+    /// Whether the good version has all actions of the new one, and nothing else but conditions and actions changed.
+    pub(super) has_no_more_actions: bool,
+}
+
+/// Most actions of a rule that are compared with each other.
+const MAX_ACTIONS: usize = 64;
+
+impl RuleUse {
+    /// `documents`: of both.
+    pub(super) fn between(good: &RawResource, new: &RawResource, documents: [&Node; 2]) -> Self {
+        let [good_condition, new_condition] = documents.map(condition_of);
+        let [before, after] = documents.map(actions_of);
+        let beside = |document| -> Vec<&MappingEntry> {
+            rest_of(document).into_iter().filter(|entry| &*entry.key != MATCH).collect()
+        };
+        let [good_rest, new_rest] = documents.map(beside);
+        let is_same = good.annotations == new.annotations && are_same(&good_rest, &new_rest);
+        let is_within = |some: &[Node], all: &[Node]| {
+            some.len().max(all.len()) <= MAX_ACTIONS
+                && some.iter().all(|action| all.iter().any(|other| action.same_value(other)))
+        };
+        Self {
+            has_same_condition: match (good_condition, new_condition) {
+                (Some(good), Some(new)) => good.same_value(new),
+                (good, new) => good.is_none() && new.is_none(),
+            },
+            is_same_beside: is_same,
+            has_no_fewer_actions: is_same && is_within(before, after),
+            has_no_more_actions: is_same && is_within(after, before),
+        }
     }
 }
 
@@ -87,6 +127,16 @@ fn spec_of(document: &Node) -> &[MappingEntry] {
 
 fn actions_of(document: &Node) -> &[Node] {
     spec_of(document).iter().find(|entry| &*entry.key == "actions").map_or(&[], |entry| entry.value.items())
+}
+
+/// The condition of a rule, if it has one.
+pub(super) fn condition_of(document: &Node) -> Option<&Node> {
+    document.member("spec")?.member(MATCH)
+}
+
+fn are_same(some: &[&MappingEntry], others: &[&MappingEntry]) -> bool {
+    let is_same = |(a, b): (&&MappingEntry, &&MappingEntry)| a.key == b.key && a.value.same_value(&b.value);
+    some.len() == others.len() && some.iter().zip(others).all(is_same)
 }
 
 /// The members of the spec but the actions.

@@ -1,70 +1,92 @@
-//! What changed together with a resource that serves in its last good version.
+//! What serves in its last good version together with what does not serve as written.
 //!
-//! An instance that was made for the new version of a handler may mean nothing to the last one, which then refuses nobody: a list of
-//! names that is given addresses. So what serves in its last good version, for whatever reason, takes with it what changed for its new
-//! version, whether that can be read or not. Cost of a search: in proportion to the actions of all rules and to the texts of what changed.
+//! A configuration is served of which some changed resources are in their new version, and the others, which *wait*, in their last good
+//! one. It must refuse whom both the last good configuration and the one that is meant refuse, and nobody whom both allow.
+//!
+//! 1. A rule, the handlers and instances that it uses, the roles that their adapter reads and what makes the attributes that it reads
+//!    decide together. They wait together, unless mixing both versions refuses no more than one of the configurations: a rule waits
+//!    alone if its new version selects at least the same requests and uses the same parts. So nobody is refused whom both allow.
+//! 2. A change that may refuse fewer requests than before waits if one of those may be among the requests that something that waits is to
+//!    refuse from now on, as far as [their texts](super::effects) tell. So a request that both configurations refuse is refused: by what
+//!    refused it before, unless that serves in a new version that does not; and by what is to refuse it, unless that waits and did not
+//!    refuse it before. If both were so, the request would be in the loss of the one and in the gain of the other.
+//! 3. While anything is out of sight, a file that cannot be read or a document of which nobody knows what it is, it may be to refuse
+//!    anything. Then every change that may refuse fewer requests waits. It follows from the last good configuration and the store alone, so
+//!    that it holds after a restart with a configuration cache.
+//!
+//! The rest is a matter of what texts tell: the name of a part or attribute that does not exist is taken for the one that is nearest to
+//! it. Cost of a search: in proportion to the actions of all rules and to the texts of what changed.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
-use super::constants::Constants;
 use super::corrections::Corrections;
+use super::effects::{Effects, Reader, RuleFacts, Use};
 use super::extension_changes::ExtensionChanges;
-use super::kept::Reason;
+use super::kept::{CommonCause, Reason};
+use super::loosened::Loosened;
 use super::made_attributes::{Attributes, ByAttribute, made_by, read_in};
-use super::moved::{FileWords, Moved, Refused};
+use super::requests::Requests;
 use super::rule_changes::{RuleChange, RuleText, prefixes};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
 };
 use crate::template::Variety;
 use mixer_config::message::suggested;
-use mixer_config::store::Unread;
 use mixer_config::{RawResource, ResourceKey};
 
 /// The number of misspelt names that are compared with the names of all parts. Each of the others counts as another name.
 const MAX_COMPARED: usize = 64;
 
+/// What of the store is not read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OutOfSight {
+    /// Why, if something is of which nobody knows what it is to do.
+    pub(super) cause: Option<CommonCause>,
+    /// Whether something is not read, or does not serve as a whole, so that a name that nothing has may be one of it.
+    pub(super) is_partial: bool,
+}
+
 /// What goes back, or is left out if it is new, because it changed together with what serves in its last good version:
 ///
 /// - with a handler or an instance, the parts that rules use with it, the rules that use it, unless only another action changed, and the
 ///   resources that its adapter reads, such as roles;
-/// - with a rule that was to use other parts than before, or of which that is unknown, those which its last good version uses; and a
-///   resource that no longer names the namespace of the rule or a quota that it charges, such as an `envoybridge`;
+/// - with a rule that was to use other parts than before, that may select fewer requests than before, or of which that is unknown, those
+///   which its last good version uses; and a resource that no longer names the namespace of the rule or a quota that it charges, such as an
+///   `envoybridge`;
 /// - with a resource of an extension, such as a role, those of its namespace that name it, or that it names, the parts and rules whose
 ///   adapter reads it, and the rules that no longer have a quota that it names;
 /// - with what makes an attribute, such as an instance of a generator, the rules and instances that read it, and the other way round, unless only
 ///   actions of the rule changed;
-/// - with each of these, with a new one that is left out, and with a document that cannot be read, what perhaps allows now what they are meant to
-///   refuse, as [their constants](super::moved) tell: the rule that is split, the list of which an entry moves to another one.
+/// - with each of these and with a new one that is left out, what may let pass now what they are to refuse: the rule that is split, the list of
+///   which an entry moves to another one; with what is out of sight, whatever may let pass more.
 ///
-/// And so on for each of them. A rule with an error that uses the same parts as before takes nothing with it: a list may change although a
-/// condition is misspelt. `unread`: what of the store is not read; `is_partial`: something is not, so that a name that nothing has may be one
-/// of it.
+/// And so on for each of them. A rule with an error that selects no fewer requests and uses the same parts as before takes nothing with it: a
+/// list may change although the name of a handler is misspelt.
 pub(super) fn changed_together(
     snapshot: &Snapshot,
     corrections: &Corrections<'_>,
-    (unread, is_partial): (&[Unread], bool),
+    unseen: OutOfSight,
     builder: &SnapshotBuilder,
 ) -> Vec<(ResourceKey, Reason)> {
-    let Some(changed) = corrections.changes_that_serve(builder) else { return Vec::new() };
+    let Some(keys) = corrections.changes_that_serve(builder) else { return Vec::new() };
     let mut waiting = corrections.previous(builder);
     let unknown = corrections.unknown(&waiting);
     waiting.extend(corrections.left_out().map(|(new, reason)| (new.key.clone(), reason.clone())));
-    if waiting.is_empty() && unread.iter().all(|unread| unread.text.is_empty()) {
+    let OutOfSight { cause, is_partial } = unseen;
+    if waiting.is_empty() && cause.is_none() {
         return Vec::new();
     }
     let mut seen: HashSet<ResourceKey> = waiting.iter().map(|(key, _)| key.clone()).collect();
-    let mut search =
-        Search::new(snapshot, corrections, Changed { keys: changed, unknown, is_partial }, builder);
+    let mut search = Search::new(snapshot, corrections, Changed { keys, unknown, is_partial }, builder);
     let mut found = Vec::new();
-    for (other, why) in search.moved_to_unread(unread) {
-        if seen.insert(other.clone()) {
-            let reason = Reason::new(why, None);
+    if let Some(cause) = cause {
+        let all: Vec<ResourceKey> = search.loosened().take_all().collect();
+        for other in all.into_iter().filter(|other| seen.insert(other.clone())) {
+            let reason = out_of_sight(&cause);
             waiting.push((other.clone(), reason.clone()));
             found.push((other, reason));
         }
@@ -86,9 +108,9 @@ pub(super) fn changed_together(
         let used = format!("it is used together with {key}, {why}");
         let used = with.into_iter().chain(made).map(|other| (other, used.clone()));
         let why = if is_own { "has an error" } else { "does not serve as written" };
-        let moved =
-            search.moved_to(&key).into_iter().map(|(other, what)| (other, format!("{what}, which {why}")));
-        for (other, why) in used.chain(moved) {
+        let loosened = search.loosened_for(&key).into_iter();
+        let loosened = loosened.map(|(other, what)| (other, format!("{what}, which {why}")));
+        for (other, why) in used.chain(loosened) {
             if seen.insert(other.clone()) {
                 let reason = Reason::new(why, reason.problem.clone());
                 waiting.push((other.clone(), reason.clone()));
@@ -97,6 +119,14 @@ pub(super) fn changed_together(
         }
     }
     found
+}
+
+/// Why a change that may refuse fewer requests waits for what nobody can see.
+fn out_of_sight(cause: &CommonCause) -> Reason {
+    let text = format!("what may refuse fewer requests than before waits, because {}", cause.text);
+    let common = Some(CommonCause { text: text.into(), file: cause.file.clone() });
+    let why = format!("it may refuse fewer requests than before, and waits, because {}", cause.text);
+    Reason { why, common, problem: None }
 }
 
 /// How a version of the store differs from the last good configuration.
@@ -130,15 +160,14 @@ struct Search<'c> {
     /// The names of all parts.
     names: OnceCell<BTreeSet<&'c str>>,
     /// The name that is nearest to a misspelt one.
-    nearest: HashMap<Box<str>, Option<&'c str>>,
+    nearest: RefCell<HashMap<Box<str>, Option<&'c str>>>,
     /// How changed rules differ.
     rules: RefCell<HashMap<&'c ResourceKey, Rc<RuleChange>>>,
     extensions: OnceCell<ExtensionChanges>,
-    moved: Option<Moved>,
-    /// The parts of which the constants were looked for in `moved`, with the namespace for which.
-    looked_for: HashSet<(Arc<str>, ResourceKey)>,
-    /// What rules name that do not serve as written.
-    named: OnceCell<HashSet<Box<str>>>,
+    reader: OnceCell<Reader<'c>>,
+    loosened: Option<Loosened>,
+    /// The changed rules by the parts that one of their versions names.
+    named: OnceCell<HashMap<ResourceKey, Vec<ResourceKey>>>,
     /// What changed and makes attributes, by these.
     makers: Option<ByAttribute>,
     /// What changed and reads attributes, by these.
@@ -179,11 +208,11 @@ impl<'c> Search<'c> {
             adapters: HashSet::default(),
             read: HashSet::default(),
             names: OnceCell::new(),
-            nearest: HashMap::default(),
+            nearest: RefCell::default(),
             rules: RefCell::default(),
             extensions: OnceCell::new(),
-            moved: None,
-            looked_for: HashSet::default(),
+            reader: OnceCell::new(),
+            loosened: None,
             named: OnceCell::new(),
             makers: None,
             attribute_readers: None,
@@ -253,8 +282,14 @@ impl<'c> Search<'c> {
         let text = RuleText::of(good);
         let mut with = self.extensions().without(text.subjects(&rule.namespace));
         if !self.changed.unknown.contains(rule) {
-            let Some((_, new)) = self.versions(rule) else { return with };
-            if !self.uses_others(&text, &RuleText::of(new), &rule.namespace) {
+            let new = self.corrections.read.resources.get(rule);
+            if !self.corrections.last.differs(rule, new) {
+                return with;
+            }
+            if let Some(new) = new
+                && !self.reader().may_select_fewer(good, new)
+                && self.use_same_parts(good, new)
+            {
                 return with;
             }
         }
@@ -280,30 +315,8 @@ impl<'c> Search<'c> {
         text.actions.iter().map(all).collect()
     }
 
-    /// Whether the new version of a rule was to use other parts. A name that nothing has is a mistake; what it was meant to be is the name that is
-    /// nearest to it.
-    fn uses_others(&mut self, good: &RuleText, new: &RuleText, namespace: &str) -> bool {
-        let (keys, new_keys) = (self.parts_named_by(good, namespace), self.parts_named_by(new, namespace));
-        let is_same = |a: &[Option<ResourceKey>], b: &[Option<ResourceKey>]| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_some() && a == b)
-        };
-        let are_same = keys.len() == new_keys.len() && keys.iter().zip(&new_keys).all(|(a, b)| is_same(a, b));
-        if are_same || good.actions == new.actions {
-            return false;
-        }
-        let known: HashSet<&ResourceKey> = keys.iter().flatten().flatten().collect();
-        let named: BTreeSet<&str> = good.actions.iter().flatten().map(|name| &**name).collect();
-        let meanings: HashSet<&str> = named.iter().flat_map(|name| prefixes(name)).collect();
-        let news = new.actions.iter().flatten().zip(new_keys.iter().flatten());
-        let mut others = news
-            .filter(|(name, key)| key.as_ref().map_or(!named.contains(&***name), |key| !known.contains(key)))
-            .peekable();
-        others.peek().is_none()
-            || others.any(|(name, key)| key.is_some() || self.means_another(name, &meanings))
-    }
-
-    /// Whether a name that nothing has was meant to be another than those which its rule had.
-    fn means_another(&mut self, reference: &str, known: &HashSet<&str>) -> bool {
+    /// Whether a name that nothing has was meant to be that of a part.
+    fn may_mean(&self, reference: &str, part: &ResourceKey) -> bool {
         let names = self.names.get_or_init(|| {
             let resources = self.corrections.read.resources.iter();
             let parts =
@@ -311,15 +324,15 @@ impl<'c> Search<'c> {
             parts.map(|part| &*part.key.name).collect()
         });
         if self.changed.is_partial || prefixes(reference).any(|name| names.contains(name)) {
-            return true;
+            return false;
         }
         let name = reference.split('.').next().unwrap_or_default();
-        if !self.nearest.contains_key(name) && self.nearest.len() >= MAX_COMPARED {
-            return true;
+        let mut known = self.nearest.borrow_mut();
+        if !known.contains_key(name) && known.len() >= MAX_COMPARED {
+            return false;
         }
-        let nearest = self.nearest.entry(name.into());
-        let nearest = nearest.or_insert_with(|| suggested(name, names.iter().copied()));
-        nearest.is_none_or(|nearest| !known.contains(nearest))
+        let nearest = known.entry(name.into()).or_insert_with(|| suggested(name, names.iter().copied()));
+        *nearest == Some(&*part.name)
     }
 
     fn extensions(&self) -> &ExtensionChanges {
@@ -423,146 +436,131 @@ impl<'c> Search<'c> {
         makers
     }
 
-    /// What perhaps allows what a resource is to refuse, of which the new version does not serve.
-    fn moved_to(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
-        // What was read of a file that is not read any more serves: what it is to be is unknown.
-        let is_read = !self.changed.unknown.contains(key) || self.corrections.get(key).is_some();
-        let new = self.corrections.read.resources.get(key).filter(|new| is_read && self.may_refuse(new));
-        let Some(new) = new else { return Vec::new() };
-        let good = self.corrections.last.get(key).map(|good| &**good);
-        let stage = self.builder.stage_of(&key.kind);
-        let refused = if stage == BuildStage::Rules {
-            let others = self.other_parts(new, good);
-            Refused::by_rule(new, good, others)
-        } else {
-            // A new part is used by a rule that does not serve yet.
-            let reach = self.reach(key).or_else(|| good.is_none().then(Constants::default));
-            let reach = reach.or_else(|| (stage == BuildStage::Extensions).then(Constants::default));
-            reach.and_then(|reach| Refused::by(new, good, reach))
-        };
-        let Some(refused) = refused else { return Vec::new() };
-        let mesh = &*self.builder.options().default_namespace;
-        let both = [&*key.namespace, mesh];
-        // What is for the mesh may do the work of any namespace.
-        let namespaces = if *key.namespace == *mesh { &[][..] } else { &both[..] };
-        let (found, name) = (self.moved().take(&refused, namespaces), key.to_string());
-        found.into_iter().map(|(other, word)| (other, moved_into(word, &name))).collect()
+    /// Takes out what may let pass what a resource is to refuse, of which the new version does not serve.
+    fn loosened_for(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
+        let gain = self.effects(key).gain;
+        let name = key.to_string();
+        // What one role allows, no other one refuses.
+        let (builder, adapter) = (self.builder, self.builder.adapter_reading(&key.kind));
+        let is_of_same =
+            |other: &ResourceKey| adapter.is_some() && builder.adapter_reading(&other.kind) == adapter;
+        let found = self.loosened().take(&gain, is_of_same);
+        found.into_iter().map(|(other, text)| (other, moved_into(text.as_deref(), &name))).collect()
     }
 
-    /// The constants of the parts that a rule is to use instead of those of its last good version, if it does; broad if one of them is unknown.
-    fn other_parts(&mut self, new: &RawResource, good: Option<&RawResource>) -> Option<Constants> {
-        let (namespace, text) = (&new.key.namespace, RuleText::of(new));
-        let good = good.map(RuleText::of);
-        if good.as_ref().is_some_and(|good| !self.uses_others(good, &text, namespace)) {
-            return None;
-        }
-        let before = good.iter().flat_map(|good| self.parts_named_by(good, namespace));
-        let before: HashSet<ResourceKey> = before.flatten().flatten().collect();
-        let mut all = Constants::default();
-        for part in self.parts_named_by(&text, namespace).into_iter().flatten() {
-            let Some(part) = part else {
-                all.is_broad = true;
-                continue;
-            };
-            let read = self.corrections.read.resources.get(&part).filter(|_| !before.contains(&part));
-            // What they refuse is looked for once for each namespace.
-            if let Some(read) = read
-                && self.looked_for.insert((Arc::clone(namespace), part))
-            {
-                all.words.extend(Constants::of(&read.document()).words);
-            }
-        }
-        Some(all)
+    fn loosened(&mut self) -> &mut Loosened {
+        let loosened = self.loosened.take().unwrap_or_else(|| {
+            let serving = self.changed.keys.iter().filter(|key| self.corrections.get(key).is_none());
+            Loosened::new(serving, |key| self.effects(key).loss, self.builder)
+        });
+        self.loosened.insert(loosened)
     }
 
-    /// The same of documents that are not read.
-    fn moved_to_unread(&mut self, unread: &[Unread]) -> Vec<(ResourceKey, String)> {
-        let documents: Vec<&Unread> = unread.iter().filter(|unread| !unread.text.is_empty()).collect();
-        if documents.is_empty() {
-            return Vec::new();
-        }
+    /// What the change of a resource may do.
+    fn effects(&self, key: &ResourceKey) -> Effects {
         let corrections = self.corrections;
-        // A document may be read all the same, as one with a key twice.
-        let lines: HashSet<(&str, u32)> = documents.iter().filter_map(|unread| place_of(unread)).collect();
-        let read = corrections
-            .read
-            .resources
-            .iter()
-            .map(|read| ((&*read.origin.file, read.origin.first_line), read));
-        let read = read.filter(|(place, _)| lines.contains(place));
-        let read: HashMap<(&str, u32), &ResourceKey> = read.map(|(place, read)| (place, &read.key)).collect();
-        // What a file had and has no more may be in any of its documents.
-        let mut files: HashMap<&str, FileWords<'_>> = HashMap::default();
-        for resource in corrections.missing() {
-            files.entry(&resource.origin.file).or_default().add_known(&resource.origin.text);
-        }
-        for unread in &documents {
-            let words = files.entry(&unread.path).or_default();
-            words.add_now(&unread.text);
-            let key = place_of(unread).and_then(|place| read.get(&place));
-            if let Some(good) = key.and_then(|key| corrections.last.get(key)) {
-                words.add_known(&good.origin.text);
+        let (good, new) = (corrections.last.get(key), corrections.read.resources.get(key));
+        let versions = (good.map(|good| &**good), new.map(|new| &**new));
+        let reader = self.reader();
+        match (self.builder.stage_of(&key.kind), versions) {
+            (BuildStage::Rules, _) => reader.of_rule(versions, self),
+            (BuildStage::Parts, (Some(_), Some(_))) => reader.of_part(versions, self.uses_of(key)),
+            // The rules that use a new part are new or changed as well.
+            (BuildStage::Parts, (None, Some(_))) => {
+                Effects { loss: Requests::default(), ..reader.of_part(versions, self.uses_of(key)) }
             }
+            (BuildStage::Extensions, _) => reader.of_extension(key, versions),
+            (BuildStage::Parts | BuildStage::Vocabulary | BuildStage::Ignored, _) => Effects::default(),
         }
-        files.values_mut().for_each(FileWords::compare);
-        let mut found = Vec::new();
-        for unread in documents {
-            if self.builder.ends_early() {
-                break;
-            }
-            let Some(words) = files.get(&*unread.path) else { continue };
-            let refused = Refused::by_text(&unread.text, words);
-            let moved = self.moved().take(&refused, &[]);
-            found.extend(moved.into_iter().map(|(key, word)| {
-                let what = moved_into(word, "a document that is not read");
-                (key, format!("{what}: {}", unread.why))
-            }));
-        }
-        found
     }
 
-    fn moved(&mut self) -> &mut Moved {
-        let moved = self.moved.take().unwrap_or_else(|| {
-            Moved::new(&self.changed.keys, self.corrections, self.builder, |part| self.reach(part))
-        });
-        self.moved.insert(moved)
+    fn reader(&self) -> &Reader<'c> {
+        self.reader.get_or_init(|| Reader::new(&self.snapshot.vocabulary, self.corrections, self.builder))
     }
 
-    /// The constants of the conditions under which rules use a part; `None` if they only report with it.
-    fn reach(&self, part: &ResourceKey) -> Option<Constants> {
+    /// The uses of a part that may refuse, by either version of each rule.
+    fn uses_of<'s>(&'s self, part: &'s ResourceKey) -> impl Iterator<Item = Use<'c>> + 's {
         let uses = self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
-        let mut refusing = uses.filter(|(_, action)| !only_reports(action)).peekable();
-        refusing.peek()?;
-        let mut reach = Constants::default();
-        for (rule, _) in refusing {
-            let of_rule = Constants::of_condition(&rule.match_text);
-            reach.is_broad |= of_rule.is_broad;
-            reach.words.extend(of_rule.words);
-        }
-        Some(reach)
-    }
-
-    /// Whether a resource may be meant to refuse. A new part only if a rule that does not serve as written names it.
-    fn may_refuse(&self, new: &RawResource) -> bool {
-        match self.builder.stage_of(&new.key.kind) {
-            BuildStage::Rules => self.builder.may_enforce(new),
-            BuildStage::Parts => {
-                self.corrections.last.get(&new.key).is_some() || self.is_named(&new.key.name)
-            }
-            BuildStage::Extensions => true,
-            BuildStage::Vocabulary | BuildStage::Ignored => false,
-        }
-    }
-
-    /// Whether a rule that does not serve as written names a part.
-    fn is_named(&self, part: &str) -> bool {
-        let named = self.named.get_or_init(|| {
-            let replaced = self.corrections.replaced();
-            let rules = replaced.filter(|new| self.builder.stage_of(&new.key.kind) == BuildStage::Rules);
-            let names = rules.flat_map(|rule| RuleText::of(rule).actions.into_iter().flatten());
-            names.flat_map(|name| prefixes(&name).map(Box::from).collect::<Vec<_>>()).collect()
+        let refusing = uses.filter(|(_, action)| !only_reports(action)).map(|(rule, _)| &rule.key);
+        let changed = self.named().get(part).into_iter().flatten();
+        let mut seen: HashSet<&ResourceKey> = HashSet::default();
+        let rules = refusing.chain(changed).filter(move |rule| seen.insert(rule));
+        let versions = rules.flat_map(|rule| {
+            let (good, new) = (self.corrections.last.get(rule), self.corrections.read.resources.get(rule));
+            let is_changed = self.corrections.last.differs(rule, new);
+            [good, new.filter(|_| is_changed)]
         });
-        named.contains(part)
+        versions.flatten().map(move |rule| {
+            let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+            let using = actions.into_iter().filter(|parts| parts.iter().flatten().any(|named| named == part));
+            let mut instances: Vec<_> = using.flat_map(|parts| parts.into_iter().skip(1)).collect();
+            // What is out of process is not named.
+            if instances.is_empty() {
+                instances.push(None);
+            }
+            Use { rule, instances }
+        })
+    }
+
+    /// The changed rules by the parts that one of their versions names.
+    fn named(&self) -> &HashMap<ResourceKey, Vec<ResourceKey>> {
+        self.named.get_or_init(|| {
+            let mut named: HashMap<ResourceKey, Vec<ResourceKey>> = HashMap::default();
+            let rules =
+                self.changed.keys.iter().filter(|key| self.builder.stage_of(&key.kind) == BuildStage::Rules);
+            for rule in rules.take_while(|_| !self.builder.ends_early()) {
+                let versions = [self.corrections.last.get(rule), self.corrections.read.resources.get(rule)];
+                for version in versions.into_iter().flatten() {
+                    let parts = self.parts_named_by(&RuleText::of(version), &rule.namespace);
+                    for part in parts.into_iter().flatten().flatten() {
+                        named.entry(part).or_default().push(rule.clone());
+                    }
+                }
+            }
+            named
+        })
+    }
+}
+
+impl RuleFacts for Search<'_> {
+    fn may_enforce(&self, rule: &RawResource) -> bool {
+        self.builder.may_enforce(rule)
+    }
+
+    fn makes_attributes(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().flat_map(|parts| parts.iter().skip(1)).flatten().any(|instance| {
+            let (last, read) = (self.corrections.last, &self.corrections.read.resources);
+            let versions = [last.get(instance), read.get(instance)];
+            versions.into_iter().flatten().any(|version| !made_by(version).is_empty())
+        })
+    }
+
+    fn may_allow(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().filter_map(|parts| parts.first()).any(|handler| {
+            let handler = handler.as_ref().and_then(|key| self.snapshot.handlers.get(key));
+            handler.is_none_or(|handler| handler.may_allow())
+        })
+    }
+
+    /// In the same places. A name that nothing has is a mistake; what it was meant to be is the name that is nearest to it.
+    fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool {
+        let (good, new, namespace) = (RuleText::of(good), RuleText::of(new), &good.key.namespace);
+        if good.actions == new.actions {
+            return true;
+        }
+        let (keys, new_keys) = (self.parts_named_by(&good, namespace), self.parts_named_by(&new, namespace));
+        let are_same = |(keys, (names, new_keys)): (&Vec<Option<ResourceKey>>, (&Vec<Box<str>>, &Vec<_>))| {
+            let mut places = keys.iter().zip(names.iter().zip(new_keys));
+            keys.len() == new_keys.len()
+                && places.all(|(key, (name, new_key))| match (key, new_key) {
+                    (Some(key), Some(new_key)) => key == new_key,
+                    (Some(key), None) => self.may_mean(name, key),
+                    (None, _) => false,
+                })
+        };
+        keys.len() == new_keys.len() && keys.iter().zip(new.actions.iter().zip(&new_keys)).all(are_same)
     }
 }
 
@@ -580,11 +578,6 @@ fn moved_into(constant: Option<&str>, name: &str) -> String {
         Some(constant) => format!("`{constant}`, about which it decides otherwise now, is in {name}"),
         None => format!("it refused what may be meant to be refused by {name}"),
     }
-}
-
-/// The file of a document that is not read, and its first line.
-fn place_of(unread: &Unread) -> Option<(&str, u32)> {
-    Some((&*unread.path, unread.problem.chunk?.line))
 }
 
 /// Whether an action decides nothing.

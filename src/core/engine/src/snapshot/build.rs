@@ -385,6 +385,7 @@ impl SnapshotBuilder {
     ) {
         let is_instance = |kind| matches!(kind, ResourceKind::Instance(_));
         for key in work.removed(is_instance) {
+            self.programs.shares.release(key);
             self.units.instances.remove(key);
             self.known.instances.remove(&*key.to_string());
             self.parts.instances.remove(key);
@@ -403,11 +404,14 @@ impl SnapshotBuilder {
             let language = self.options.language_of(resource);
             let (table, programs) = (&self.external, &mut self.programs);
             let usable = all.is_none() && !work.is_due_again(key) && !is_dependent.contains(key);
-            let change = self.units.instances.update(resource, usable, |r| match template {
-                Some(template) => build_legacy_instance(r, template, language, programs, &failure),
-                None => build_instance(r, language, table, programs, &failure),
+            let change = self.units.instances.update(resource, usable, |r| {
+                programs.shares.begin(key);
+                match template {
+                    Some(template) => build_legacy_instance(r, template, language, programs, &failure),
+                    None => build_instance(r, language, table, programs, &failure),
+                }
             });
-            if self.programs.take_over_budget() {
+            if self.programs.shares.take_refused() {
                 self.over_budget.insert(key.clone());
             }
             changes.note(key, change);
@@ -432,6 +436,7 @@ impl SnapshotBuilder {
         let is_rule = |kind| matches!(kind, ResourceKind::Rule);
         for key in work.removed(is_rule) {
             self.uncount(key);
+            self.programs.shares.release(key);
             self.units.rules.remove(key);
             self.parts.rules.set(key, None, &self.options.default_namespace);
         }
@@ -459,6 +464,12 @@ impl SnapshotBuilder {
             }
             self.build_rule(resource, *usable, !bulk);
         }
+        // What was replaced after them may have used the budget.
+        for (resource, _) in &dirty {
+            if self.over_budget.remove(&resource.key) && !self.interrupt.check() {
+                self.build_rule(resource, false, !bulk);
+            }
+        }
         if bulk {
             let configs = self.units.rules.iter().filter_map(|unit| unit.state.as_ref()?.config.clone());
             self.parts.rules = Rules::collect(configs.collect(), &self.options.default_namespace);
@@ -474,10 +485,11 @@ impl SnapshotBuilder {
         self.uncount_errors(key);
         let (known, names, programs) = (&self.known, &mut self.names, &mut self.programs);
         let mesh = &*self.options.default_namespace;
-        self.units
-            .rules
-            .update(resource, usable, |r| build_rule(r, language, known, names, programs, mesh, &failure));
-        if self.programs.take_over_budget() {
+        self.units.rules.update(resource, usable, |r| {
+            programs.shares.begin(key);
+            build_rule(r, language, known, names, programs, mesh, &failure)
+        });
+        if self.programs.shares.take_refused() {
             self.over_budget.insert(key.clone());
         }
         let state = self.units.rules.state(key);

@@ -247,6 +247,13 @@ pub struct HandlerConfig {
     pub origin: Origin,
 }
 
+impl HandlerConfig {
+    /// Whether OK to a check may allow a request that a default refuses.
+    pub(crate) fn may_allow(&self) -> bool {
+        self.adapter.check_power(&self.params) != CheckPower::Refuses
+    }
+}
+
 /// An attribute set from the output of a generator.
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeBinding {

@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use super::external::OutputScope;
+use super::pattern_shares::PatternShares;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_expr::{CompileError, Language, Phase, Program};
 
@@ -38,8 +39,8 @@ pub(super) struct Programs {
     /// Seeded: files choose the texts.
     hasher: RandomState,
     refused: HashMap<(Language, Box<str>), Arc<Refusal>>,
-    /// Whether a text was refused because others use the budget of patterns, since [`take_over_budget`](Self::take_over_budget).
-    over_budget: bool,
+    /// What units use of the patterns.
+    pub(super) shares: PatternShares,
     /// Number of programs after the last sweep.
     swept: usize,
 }
@@ -54,13 +55,27 @@ impl Programs {
             known: HashTable::new(),
             hasher: RandomState::default(),
             refused: HashMap::default(),
-            over_budget: false,
+            shares: PatternShares::default(),
             swept: 0,
         }
     }
 
     /// Compiles `text`, or returns the known program or refusal.
     pub(super) fn compile(&mut self, language: Language, text: &str) -> Compiled {
+        let program = self.find_or_compile(language, text)?;
+        self.share(program)
+    }
+
+    /// The program, unless its patterns do not fit beside those of other units.
+    fn share(&mut self, program: Arc<Program>) -> Compiled {
+        let patterns = program.patterns();
+        match patterns.is_empty() || self.shares.take(&patterns) {
+            true => Ok(program),
+            false => Err(Arc::new(Refusal { check: None, compile: program.over_budget() })),
+        }
+    }
+
+    fn find_or_compile(&mut self, language: Language, text: &str) -> Compiled {
         let hash = self.hasher.hash_one((language, text));
         let same = |known: &Arc<Program>| known.language() == language && known.text() == text;
         if let Some(found) = self.known.find(hash, same) {
@@ -90,7 +105,7 @@ impl Programs {
                 let refusal = Arc::new(Refusal { check, compile });
                 // Another time there may be room.
                 if over_budget {
-                    self.over_budget = true;
+                    self.shares.refuse();
                 } else {
                     self.refused.insert((language, text.into()), refusal.clone());
                 }
@@ -113,11 +128,16 @@ impl Programs {
         if matches!(&compiled, Err(error) if error.over_budget) && self.drop_unused() {
             compiled = mixer_expr::compile(language, text, scope);
         }
-        compiled.map(Arc::new).map_err(|compile| {
-            self.over_budget |= compile.over_budget;
-            let check = mixer_expr::type_check(language, text, scope).err();
-            Arc::new(Refusal { check, compile })
-        })
+        match compiled {
+            Ok(program) => self.share(Arc::new(program)),
+            Err(compile) => {
+                if compile.over_budget {
+                    self.shares.refuse();
+                }
+                let check = mixer_expr::type_check(language, text, scope).err();
+                Err(Arc::new(Refusal { check, compile }))
+            }
+        }
     }
 
     /// Drops unused programs, once they may be as many as the used ones.
@@ -134,11 +154,6 @@ impl Programs {
         let before = self.known.len();
         self.known.retain(|program| Arc::strong_count(program) > 1);
         self.known.len() < before
-    }
-
-    /// Whether a text was refused since the last call because others use the budget of patterns.
-    pub(super) fn take_over_budget(&mut self) -> bool {
-        std::mem::take(&mut self.over_budget)
     }
 }
 

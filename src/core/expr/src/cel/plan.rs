@@ -6,7 +6,7 @@ use super::ast::{ACCUMULATOR, Ast, Fold, Literal, NodeId, NodeKind, children};
 use super::check::Attributes;
 use super::types::Type;
 use super::value::Val;
-use crate::functions::{PatternError, Regex};
+use crate::functions::{Pattern, PatternError, Regex};
 use crate::{CompileError, Phase, Scope};
 use mixer_attribute::{SlotId, ValueType};
 
@@ -27,6 +27,17 @@ pub(super) struct Plan {
     ops: Vec<Op>,
     /// For each operation, its offset in the text, in characters.
     at: Vec<u32>,
+}
+
+impl Plan {
+    /// The patterns that it has compiled.
+    pub(super) fn patterns(&self) -> Vec<Pattern> {
+        let regexes = self.ops.iter().filter_map(|op| match op {
+            Op::MatchesConstant(_, regex) => regex.as_ref().ok(),
+            _ => None,
+        });
+        regexes.filter_map(Regex::pattern).collect()
+    }
 }
 
 /// One operation.

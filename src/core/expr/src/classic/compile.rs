@@ -8,7 +8,7 @@ use super::choices::Choices;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
 use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
-use crate::functions::{self, PatternError, Regex};
+use crate::functions::{self, Pattern, PatternError, Regex};
 use crate::lexer::Span;
 use crate::literal::Constant;
 use crate::parse::position;
@@ -19,13 +19,17 @@ use mixer_attribute::{Value, ValueType};
 /// Maximum nesting of nodes, where flat chains count once. It bounds the recursion of evaluation and explanation.
 const MAX_DEPTH: u32 = 700;
 
-/// Compiles checked terms; also returns what fails for every request.
+/// Compiles checked terms; also returns what fails for every request, and its patterns.
 ///
 /// Errors: phase compile, when an operator has no implementation for its type.
-pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<(Expr, Failures), CompileError> {
-    let compiler = Compiler { terms, types, arena: Bump::new(), failures: RefCell::default() };
+pub(super) fn compile(
+    terms: &Terms<'_>,
+    types: &Types,
+) -> Result<(Expr, Failures, Vec<Pattern>), CompileError> {
+    let (failures, patterns) = (RefCell::default(), RefCell::default());
+    let compiler = Compiler { terms, types, arena: Bump::new(), failures, patterns };
     let root = compiler.term(terms.root()).map_err(|error| *error)?.expr;
-    Ok((root, compiler.failures.into_inner()))
+    Ok((root, compiler.failures.into_inner(), compiler.patterns.into_inner()))
 }
 
 struct Compiler<'c, 't> {
@@ -35,6 +39,7 @@ struct Compiler<'c, 't> {
     arena: Bump,
     /// Constants that cannot be evaluated.
     failures: RefCell<Failures>,
+    patterns: RefCell<Vec<Pattern>>,
 }
 
 /// An expression and its nesting.
@@ -144,7 +149,10 @@ impl Compiler<'_, '_> {
             return Ok(ExprKind::Matches(Box::new([pattern, subject])));
         };
         let regex = match Regex::configured(&text) {
-            Ok(regex) => Ok(regex),
+            Ok(regex) => {
+                self.patterns.borrow_mut().extend(regex.pattern());
+                Ok(regex)
+            }
             // An invalid pattern fails the evaluation, as in Istio Mixer.
             Err(PatternError::Invalid(text)) => {
                 self.fails(pattern.start as usize, text.clone(), pattern_cure(&text));

@@ -20,6 +20,8 @@ use size::Refused;
 
 pub use guard::TooCostly;
 pub use set::RegexSet;
+pub use shared::Pattern;
+pub use size::MAX_OF_CONFIGURATION;
 
 /// Maximum number of patterns computed at run time in the cache of a thread.
 const MAX_CACHED: usize = 64;
@@ -35,7 +37,7 @@ const MAX_CACHED_AUTOMATON: usize = 128 << 10;
 pub struct Regex {
     inner: regex::Regex,
     /// Its share of the budget for configured patterns, held for all that have the same.
-    _shared: Option<Arc<Compiled>>,
+    shared: Option<Arc<Compiled>>,
 }
 
 /// Why a pattern does not compile.
@@ -60,7 +62,8 @@ impl PatternError {
 }
 
 impl Regex {
-    /// Compiles a pattern of the configuration. All of them share a budget of 256 MiB, in which the same pattern counts once.
+    /// Compiles a pattern of the configuration. All of them share a budget of 512 MiB, for the configuration that serves and
+    /// the next one, in which the same pattern counts once.
     ///
     /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes, as RE2; the pattern, or all patterns together,
     /// are too large.
@@ -72,7 +75,12 @@ impl Regex {
     pub(crate) fn configured(pattern: &[u8]) -> Result<Regex, PatternError> {
         let translated = translated(pattern)?;
         let shared = CONFIGURED.compile(&translated).map_err(|why| refused(why, pattern))?;
-        Ok(Regex { inner: shared.regex.clone(), _shared: Some(shared) })
+        Ok(Regex { inner: shared.regex.clone(), shared: Some(shared) })
+    }
+
+    /// The pattern, if it is one of the configuration.
+    pub(crate) fn pattern(&self) -> Option<Pattern> {
+        self.shared.clone().map(Pattern)
     }
 
     /// Compiles a pattern computed at run time; also returns its size in bytes.
@@ -81,7 +89,7 @@ impl Regex {
         let (inner, bytes) =
             size::compile_within(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
                 .map_err(|why| refused(why, pattern))?;
-        Ok((Regex { inner, _shared: None }, bytes))
+        Ok((Regex { inner, shared: None }, bytes))
     }
 
     /// Whether it matches up to the end of a text only, where it names neither any text nor a question mark.
@@ -162,12 +170,12 @@ fn refused(why: Refused, pattern: &[u8]) -> PatternError {
     match why {
         Refused::Syntax => PatternError::Invalid(rejected("invalid or unsupported syntax", &pattern)),
         Refused::TooLarge => PatternError::TooLarge(rejected("expression is too large", &pattern)),
-        Refused::Budget => PatternError::OverBudget(rejected(
-            "the patterns of the configuration are too large together",
-            &pattern,
-        )),
+        Refused::Budget => PatternError::OverBudget(rejected(TOO_LARGE_TOGETHER, &pattern)),
     }
 }
+
+/// Why the patterns of an expression do not fit beside the others of its configuration.
+pub(crate) const TOO_LARGE_TOGETHER: &str = "the patterns of the configuration are too large together";
 
 /// The text with U+FFFD for every byte that is not valid UTF-8.
 fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {

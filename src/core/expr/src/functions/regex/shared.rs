@@ -1,7 +1,8 @@
 //! The patterns of configurations, compiled: each once, in however many expressions and configurations it is.
 //!
-//! A configuration that replaces another shares its patterns, so that both fit into the budget.
+//! A configuration that replaces another shares its patterns. The budget has room for both.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use foldhash::HashMap;
@@ -19,7 +20,32 @@ const MIN_SWEEP: usize = 256;
 pub(super) struct Compiled {
     pub(super) regex: regex::Regex,
     /// Its share of the budget.
-    _charge: Charge,
+    charge: Charge,
+}
+
+/// A compiled pattern of the configuration. It equals itself only, so that the patterns of a configuration can be counted once each.
+#[derive(Debug, Clone)]
+pub struct Pattern(pub(super) Arc<Compiled>);
+
+impl Pattern {
+    /// Its size, compiled.
+    pub fn bytes(&self) -> usize {
+        self.0.charge.bytes()
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
 }
 
 /// Patterns with a common budget. Those that nothing uses are freed.
@@ -56,7 +82,7 @@ impl Patterns {
             table.known.retain(|_, compiled| compiled.strong_count() > 0);
             table.used = table.known.len();
         }
-        let compiled = Arc::new(Compiled { regex, _charge: charge });
+        let compiled = Arc::new(Compiled { regex, charge });
         table.known.insert(translated.into(), Arc::downgrade(&compiled));
         Ok(compiled)
     }

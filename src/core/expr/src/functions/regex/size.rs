@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) const MAX_TEXT: usize = 64 << 10;
 /// Maximum size of a configured pattern, or of a set of some, compiled, in bytes.
 pub(super) const MAX_COMPILED: usize = 4 << 20;
-/// Maximum size of all configured patterns, compiled, in bytes.
-const MAX_CONFIGURED: usize = 256 << 20;
+/// Maximum size of the patterns of the expressions of one configuration, compiled, in bytes.
+pub const MAX_OF_CONFIGURATION: usize = 256 << 20;
+/// Maximum size of all configured patterns, compiled, in bytes: of a configuration that serves, and of that which is to replace it.
+const MAX_CONFIGURED: usize = 2 * MAX_OF_CONFIGURATION;
 
 /// The first limit that is tried.
 const FIRST: usize = 8 << 10;
@@ -48,6 +50,13 @@ impl Budget {
             Ok(_) => Ok(Charge { budget: self, bytes }),
             Err(_) => Err(Refused::Budget),
         }
+    }
+}
+
+impl Charge {
+    /// Its size.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -1,0 +1,343 @@
+//! What the change of one resource may do to requests.
+//!
+//! A rule with its handlers and instances refuses some requests. Of a resource that changes, the *gain* has at least the requests that
+//! only its new version refuses, and the *loss* those that only its last good version refuses. They are known from the syntax alone:
+//! conditions select requests ([`Selection`]), and entries of a list of `listchecker` refuse those that have them as a value. What is
+//! not understood counts as all requests that the rules concerned select. The name of an attribute that does not exist counts as the
+//! one that is nearest to it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use super::corrections::Corrections;
+use super::made_attributes::{Attributes, made_by, may_make, only_makes_attributes, read_in};
+use super::requests::Requests;
+use super::rule_changes::{RuleUse, condition_of};
+use crate::snapshot::{BuildStage, SnapshotBuilder};
+use mixer_attribute::Vocabulary;
+use mixer_config::annotation::{DEFAULT, ON_ERROR};
+use mixer_config::message::{resembles, suggested};
+use mixer_config::{MappingEntry, Node, NodeKind, RawResource, ResourceKey};
+use mixer_expr::Selection;
+
+/// The number of names without an attribute that are compared with all attributes. Each of the others may be any.
+const MAX_COMPARED: usize = 64;
+/// The adapter whose lists are understood.
+const LISTS: &str = "listchecker";
+
+/// What a change may do.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Requests that only the new version refuses.
+    pub(super) gain: Requests,
+    /// Requests that only the last good version refuses.
+    pub(super) loss: Requests,
+}
+
+impl Effects {
+    /// Either for these.
+    fn either(requests: Requests) -> Self {
+        Self { gain: requests.clone(), loss: requests }
+    }
+
+    /// If refusing fewer requests may also refuse more, as with what allows where what no rule allows is refused.
+    fn of_both(mut self) -> Self {
+        self.gain.add(self.loss.clone());
+        Self::either(self.gain)
+    }
+}
+
+/// A use of a part by a version of a rule, with the instances of the action.
+pub(super) struct Use<'c> {
+    pub(super) rule: &'c RawResource,
+    pub(super) instances: Vec<Option<ResourceKey>>,
+}
+
+/// What else is known of rules.
+pub(super) trait RuleFacts {
+    /// Whether it may decide about requests.
+    fn may_enforce(&self, rule: &RawResource) -> bool;
+    /// Whether it makes attributes, which others read.
+    fn makes_attributes(&self, rule: &RawResource) -> bool;
+    /// Whether OK of one of its handlers may allow what a default refuses.
+    fn may_allow(&self, rule: &RawResource) -> bool;
+    /// Whether both versions use the same handlers and instances.
+    fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool;
+}
+
+/// Both versions of a resource.
+pub(super) type Versions<'c> = (Option<&'c RawResource>, Option<&'c RawResource>);
+
+/// Reads the effects of changes from texts.
+pub(super) struct Reader<'c> {
+    vocabulary: &'c Vocabulary,
+    corrections: &'c Corrections<'c>,
+    builder: &'c SnapshotBuilder,
+    mesh: &'c str,
+    /// Whether somewhere what no rule allows is refused.
+    has_defaults: bool,
+    /// Whether a handler may refuse what makes the condition of a rule fail.
+    has_closed_handlers: bool,
+    /// Whether an instance may make attributes.
+    has_generators: bool,
+    /// What is meant by names without an attribute.
+    meant: RefCell<HashMap<Box<str>, Option<Box<str>>>>,
+}
+
+impl<'c> Reader<'c> {
+    /// Cost: one pass over all resources.
+    pub(super) fn new(
+        vocabulary: &'c Vocabulary,
+        corrections: &'c Corrections<'c>,
+        builder: &'c SnapshotBuilder,
+    ) -> Self {
+        let versions = [Some(&corrections.read.resources), corrections.last.resources()];
+        let (mut has_defaults, mut has_closed_handlers, mut has_generators) = (false, false, false);
+        for resource in versions.into_iter().flatten().flat_map(|resources| resources.iter()) {
+            has_defaults |= resource.annotations.contains_key(DEFAULT);
+            let (is_closed, makes) = (resource.annotations.contains_key(ON_ERROR), may_make(resource));
+            if (is_closed || makes) && builder.stage_of(&resource.key.kind) == BuildStage::Parts {
+                has_closed_handlers |= is_closed;
+                has_generators |= makes;
+            }
+        }
+        let mesh = &*builder.options().default_namespace;
+        let meant = RefCell::default();
+        Self {
+            vocabulary,
+            corrections,
+            builder,
+            mesh,
+            has_defaults,
+            has_closed_handlers,
+            has_generators,
+            meant,
+        }
+    }
+
+    /// The effects of a change of a rule.
+    pub(super) fn of_rule(&self, (good, new): Versions<'c>, rules: &impl RuleFacts) -> Effects {
+        let enforced = |rule: Option<&'c RawResource>| {
+            rule.filter(|rule| rules.may_enforce(rule)).map(|rule| (rule, rule.document()))
+        };
+        let (before, after) = (enforced(good), enforced(new));
+        let namespace = good.or(new).and_then(|rule| self.scope(&rule.key));
+        let of = |selection| Requests::of(namespace, selection);
+        let selected = |(rule, document): &(&RawResource, Node)| self.selected_by(rule, document);
+        let effects = match (&before, &after) {
+            (None, None) => return Effects::default(),
+            (None, Some(after)) => Effects { gain: of(selected(after)), loss: Requests::default() },
+            (Some(before), None) => Effects { gain: Requests::default(), loss: of(selected(before)) },
+            (Some((good, document)), Some((new, new_document))) => {
+                let both = RuleUse::between(good, new, [document, new_document]);
+                let uses_same = || both.is_same_beside && rules.use_same_parts(good, new);
+                let all = [self.selected_by(good, document), self.selected_by(new, new_document)];
+                let without = |all: &Selection, other: &Selection, is_use_within: bool| match is_use_within
+                    || uses_same()
+                {
+                    true if both.has_same_condition => Selection::never(),
+                    true => all.clone().minus(other),
+                    false => all.clone(),
+                };
+                let [before, after] = &all;
+                Effects {
+                    gain: of(without(after, before, both.has_no_more_actions)),
+                    loss: of(without(before, after, both.has_no_fewer_actions)),
+                }
+            }
+        };
+        let may_do_both = |rule| {
+            self.has_generators && rules.makes_attributes(rule) || self.has_defaults && rules.may_allow(rule)
+        };
+        let may_do_both = [good, new].into_iter().flatten().any(may_do_both);
+        if may_do_both { effects.of_both() } else { effects }
+    }
+
+    /// Whether a rule perhaps selects requests in its last good version that its new version does not.
+    pub(super) fn may_select_fewer(&self, good: &RawResource, new: &RawResource) -> bool {
+        let (document, new_document) = (good.document(), new.document());
+        let selected = || self.selected_by(good, &document);
+        !RuleUse::between(good, new, [&document, &new_document]).has_same_condition
+            && !selected().is_within(&self.selected_by(new, &new_document))
+    }
+
+    /// The effects of a change of a handler, an instance, or what one of them consists of. `uses`: by either version of any rule.
+    pub(super) fn of_part(&self, (good, new): Versions<'c>, uses: impl Iterator<Item = Use<'c>>) -> Effects {
+        let entries = good.zip(new).and_then(|(good, new)| EntryChange::between(good, new));
+        let (mut reach, mut added, mut removed) =
+            (Requests::default(), Requests::default(), Requests::default());
+        for Use { rule, instances } in uses {
+            let (namespace, selection) = (self.scope(&rule.key), self.selected(rule));
+            match &entries {
+                None => reach.add(Requests::of(namespace, selection)),
+                Some(entries) => {
+                    let of = |texts| {
+                        let with = self.with_value(&instances, texts);
+                        Requests::of(namespace, selection.clone().and(with))
+                    };
+                    added.add(of(&entries.added));
+                    removed.add(of(&entries.removed));
+                }
+            }
+            if reach.is_any() || added.is_any() && removed.is_any() {
+                break;
+            }
+        }
+        let effects = match entries {
+            None => Effects::either(reach),
+            Some(entries) if entries.is_black => Effects { gain: added, loss: removed },
+            Some(_) => Effects { gain: removed, loss: added },
+        };
+        if self.has_defaults { effects.of_both() } else { effects }
+    }
+
+    /// The effects of a change of a resource of an extension.
+    pub(super) fn of_extension(&self, key: &'c ResourceKey, (good, new): Versions<'c>) -> Effects {
+        if [good, new].into_iter().flatten().all(only_makes_attributes) {
+            let made = [good, new].into_iter().flatten().flat_map(made_by).collect();
+            if !self.is_any_read(&made) {
+                return Effects::default();
+            }
+        }
+        // Roles decide about requests to their namespace.
+        match self.builder.adapter_reading(&key.kind) {
+            Some(_) => Effects::either(Requests::of(self.scope(key), Selection::all())),
+            None => Effects::either(Requests::any()),
+        }
+    }
+
+    /// Whether a rule or instance reads one of these attributes, in any version.
+    fn is_any_read(&self, attributes: &Attributes) -> bool {
+        let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
+        let mut resources = versions.into_iter().flatten().flat_map(|resources| resources.iter());
+        resources.any(|resource| {
+            let stage = self.builder.stage_of(&resource.key.kind);
+            matches!(stage, BuildStage::Rules | BuildStage::Parts)
+                && read_in(&resource.origin.text).any(|read| attributes.contains(read))
+        })
+    }
+
+    /// The namespace of the requests that a rule or role decides about; all if it is for the mesh.
+    fn scope<'k>(&self, key: &'k ResourceKey) -> Option<&'k Arc<str>> {
+        Some(&key.namespace).filter(|namespace| ***namespace != *self.mesh)
+    }
+
+    /// The requests that a rule selects.
+    fn selected(&self, rule: &RawResource) -> Selection {
+        self.selected_by(rule, &rule.document())
+    }
+
+    /// The same, of its document.
+    fn selected_by(&self, rule: &RawResource, document: &Node) -> Selection {
+        let Some(condition) = condition_of(document) else { return Selection::all() };
+        let fails_closed = self.has_closed_handlers || rule.annotations.contains_key(ON_ERROR);
+        let Some(text) = condition.as_str() else { return Selection::unknown() };
+        if text.trim().is_empty() {
+            return Selection::all();
+        }
+        Selection::of(text, fails_closed, &mut |name| self.attribute(name))
+    }
+
+    /// The requests for which one of these instances, in either version, has one of these texts as its value.
+    fn with_value(&self, instances: &[Option<ResourceKey>], texts: &BTreeSet<Box<str>>) -> Selection {
+        let mut all = Selection::never();
+        for instance in instances {
+            let Some(key) = instance else { return Selection::unknown() };
+            let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+            for version in versions.into_iter().flatten() {
+                let document = version.document();
+                let value = params_of(&document).and_then(|params| params.member("value"));
+                let Some(value) = value.and_then(Node::as_str) else { return Selection::unknown() };
+                let among = texts.iter().map(|text| &**text);
+                all = all.or(Selection::of_operand(value, among, &mut |name| self.attribute(name)));
+            }
+        }
+        all
+    }
+
+    /// The attribute with a name, or that which is nearest to it.
+    fn attribute(&self, name: &str) -> Option<Box<str>> {
+        if self.vocabulary.slot(name.as_bytes()).is_some() {
+            return Some(name.into());
+        }
+        let mut meant = self.meant.borrow_mut();
+        if let Some(known) = meant.get(name) {
+            return known.clone();
+        }
+        // What begins with an attribute may be an entry of it.
+        let is_entry = name.match_indices('.').any(|(at, _)| {
+            name.get(..at).is_some_and(|begin| self.vocabulary.slot(begin.as_bytes()).is_some())
+        });
+        if is_entry || meant.len() >= MAX_COMPARED {
+            return None;
+        }
+        let nearest = suggested(name, self.vocabulary.declared().map(|(name, _)| name)).map(Box::from);
+        meant.insert(name.into(), nearest.clone());
+        nearest
+    }
+}
+
+/// How a list differs of which only entries changed.
+#[derive(Debug)]
+struct EntryChange {
+    /// Whether it refuses what it has, and not what it does not have.
+    is_black: bool,
+    added: BTreeSet<Box<str>>,
+    removed: BTreeSet<Box<str>>,
+}
+
+impl EntryChange {
+    /// `None` if more changed, or if it is not known what an entry refuses. A field with a misspelt name is the field.
+    fn between(good: &RawResource, new: &RawResource) -> Option<Self> {
+        if good.annotations != new.annotations {
+            return None;
+        }
+        let (before, after) = (good.document(), new.document());
+        if !(is_list(good, &before) && is_list(new, &after)) {
+            return None;
+        }
+        let (before, after) = (params_of(&before)?, params_of(&after)?);
+        if [before, after].iter().any(|params| params.member("entryType").is_some()) {
+            return None;
+        }
+        let is_black = before.member("blacklist").is_some_and(|value| value.kind == NodeKind::Bool(true));
+        let mut change = Self { is_black, added: BTreeSet::new(), removed: BTreeSet::new() };
+        if before.entries().len() != after.entries().len() {
+            return None;
+        }
+        for (old, new) in before.entries().iter().zip(after.entries()) {
+            let is_same_field = old.key == new.key || resembles(&new.key, &old.key);
+            match (texts_of(old), texts_of(new)) {
+                _ if !is_same_field => return None,
+                (Some(old), Some(new)) => {
+                    change.added.extend(new.difference(&old).map(|text| Box::from(*text)));
+                    change.removed.extend(old.difference(&new).map(|text| Box::from(*text)));
+                }
+                _ if old.value.same_value(&new.value) => {}
+                _ => return None,
+            }
+        }
+        Some(change)
+    }
+}
+
+/// The entries of a list, if this field has them.
+fn texts_of(field: &MappingEntry) -> Option<BTreeSet<&str>> {
+    let NodeKind::Sequence(items) = &field.value.kind else { return None };
+    items.iter().map(Node::as_str).collect()
+}
+
+fn is_list(resource: &RawResource, document: &Node) -> bool {
+    let spec = document.member("spec");
+    let adapter = spec.and_then(|spec| spec.member("compiledAdapter").or_else(|| spec.member("adapter")));
+    &*resource.key.kind == LISTS || adapter.and_then(Node::as_str) == Some(LISTS)
+}
+
+/// The parameters; of a kind with the name of an adapter or template, its specification.
+fn params_of(document: &Node) -> Option<&Node> {
+    let spec = document.member("spec")?;
+    Some(spec.member("params").unwrap_or(spec))
+}
