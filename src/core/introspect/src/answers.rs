@@ -136,7 +136,7 @@ async fn streamed_if_large(server: &Console, request: &HeaderMap, mut response: 
 }
 
 /// Whether a text of so many bytes would be kept, if necessary after texts that nobody is sending were freed.
-fn has_room(server: &Server, texts: &mut BTreeMap<&'static str, SnapshotText>, bytes: usize) -> bool {
+fn has_room(server: &Console, texts: &mut BTreeMap<&'static str, SnapshotText>, bytes: usize) -> bool {
     let would_keep = || !LargeAnswers::is_large(bytes) || server.large_answers.would_keep(bytes);
     would_keep() || {
         make_room(texts);
