@@ -61,6 +61,7 @@ impl Collected {
 enum Registered {
     Counter(Counter),
     Gauge(Gauge),
+    Histogram(Histogram),
 }
 
 impl Registered {
@@ -154,7 +155,7 @@ impl Metrics {
         debug_assert_eq!((family.info().kind, family.info().labels.len()), (FamilyKind::Gauge, labels.len()));
         match self.cell(family, labels, || Registered::Gauge(Gauge::new())) {
             Registered::Gauge(gauge) => gauge,
-            Registered::Counter(_) => Gauge::new(),
+            Registered::Counter(_) | Registered::Histogram(_) => Gauge::new(),
         }
     }
 
@@ -167,7 +168,19 @@ impl Metrics {
         );
         match self.cell(family, labels, || Registered::Counter(Counter::new())) {
             Registered::Counter(counter) => counter,
-            Registered::Gauge(_) => Counter::new(),
+            Registered::Gauge(_) | Registered::Histogram(_) => Counter::new(),
+        }
+    }
+
+    /// The histogram of a family for these label values; otherwise as [`gauge`](Self::gauge). It is exposed once it has a value.
+    pub fn histogram(&self, family: Family, labels: &[&str]) -> Histogram {
+        debug_assert_eq!(
+            (family.info().kind, family.info().labels.len()),
+            (FamilyKind::Histogram, labels.len())
+        );
+        match self.cell(family, labels, || Registered::Histogram(Histogram::new(family))) {
+            Registered::Histogram(histogram) => histogram,
+            Registered::Counter(_) | Registered::Gauge(_) => Histogram::new(family),
         }
     }
 
@@ -180,6 +193,7 @@ impl Metrics {
         match tables.cells.entry(key).or_insert_with(make) {
             Registered::Counter(counter) => Registered::Counter(counter.clone()),
             Registered::Gauge(gauge) => Registered::Gauge(gauge.clone()),
+            Registered::Histogram(histogram) => Registered::Histogram(histogram.clone()),
         }
     }
 
@@ -272,10 +286,17 @@ impl Metrics {
                         0 if labels.is_empty() => return None,
                         count => count as f64,
                     },
+                    Registered::Histogram(_) => return None,
                 };
                 Some(((*family, labels.clone()), value))
             })
             .collect();
+        let mut histograms: BTreeMap<(Family, Vec<String>), Histogram> = BTreeMap::new();
+        for (key, cell) in &tables.cells {
+            if let Registered::Histogram(histogram) = cell {
+                histograms.insert(key.clone(), histogram.clone());
+            }
+        }
         // Collectors may use the metrics themselves.
         drop(tables);
         let mut collected = Collected::default();
@@ -284,7 +305,6 @@ impl Metrics {
             collector.collect(&mut collected);
         }
         values.extend(collected.values);
-        let mut histograms: BTreeMap<(Family, Vec<String>), Histogram> = BTreeMap::new();
         histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.clone());
         histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.clone());
         self.calls(&mut values, &mut histograms);

@@ -1,6 +1,32 @@
 //! Connections to a server: of a sink to a source, or of a source that calls out to a sink.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{Method, Request, StatusCode, Version};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tonic::{Code, Status};
+
+use mixer_base::task::Group;
 use mixer_net::tls::ClientTlsOptions;
+use mixer_remote::{Connector, GoogleOptions, GoogleTokens};
+
+use crate::grpc::{self, Arriving, GRPC, Messages, Outgoing};
+use crate::transport::Spawner;
+
+/// The limit of connecting, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that sends nothing for so long is asked whether it is there; servers of gRPC refuse more than one such question in 30 s.
+const PING: Duration = Duration::from_secs(40);
+/// How long it may take to answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes that a server may send ahead, of a stream and of a connection.
+const WINDOW: u32 = 1 << 20;
+/// What Google's tokens are for.
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 /// How a client authenticates the server and itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,6 +38,26 @@ pub enum ClientAuth {
     Tls(ClientTlsOptions),
     /// TLS with the roots of the system, and a token of Google's default credentials.
     Google,
+}
+
+impl ClientAuth {
+    /// The mode with this name: `NONE`, `TLS`, `MUTUAL_TLS` or `GOOGLE`. `tls` has the files of the two in the middle; that of `TLS` has no
+    /// certificate of its own.
+    ///
+    /// Errors: `auth plugin NAME not found`.
+    pub fn named(name: &str, tls: ClientTlsOptions) -> Result<Self, String> {
+        match name {
+            "NONE" => Ok(Self::None),
+            "TLS" => Ok(Self::Tls(ClientTlsOptions {
+                cert_file: Default::default(),
+                key_file: Default::default(),
+                ..tls
+            })),
+            "MUTUAL_TLS" => Ok(Self::Tls(tls)),
+            "GOOGLE" => Ok(Self::Google),
+            _ => Err(format!("auth plugin {name} not found")),
+        }
+    }
 }
 
 /// How to reach a server.
@@ -29,5 +75,130 @@ impl ClientOptions {
     /// Plain text without metadata.
     pub fn new(address: impl Into<String>) -> Self {
         Self { address: address.into(), auth: ClientAuth::None, metadata: Vec::new() }
+    }
+}
+
+/// Opens streams to one server, each on a connection of its own.
+pub(crate) struct Client {
+    connector: Connector,
+    tokens: Option<GoogleTokens>,
+    metadata: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The connection of a stream, which is closed when this is dropped.
+pub(crate) type Link = http2::SendRequest<Outgoing>;
+
+/// A stream that the server has accepted.
+pub(crate) struct Opened<T> {
+    pub(crate) messages: Arriving<T>,
+    pub(crate) link: Link,
+}
+
+impl Client {
+    /// Loads the files. Errors: an invalid address, or a file or metadata that cannot be used.
+    pub(crate) fn new(options: &ClientOptions) -> Result<Self, String> {
+        let google = ClientTlsOptions::default();
+        let (tls, tokens) = match &options.auth {
+            ClientAuth::None => (None, None),
+            ClientAuth::Tls(tls) => (Some(tls), None),
+            ClientAuth::Google => {
+                let tokens = GoogleTokens::new(GoogleOptions { scopes: SCOPE, ..GoogleOptions::default() });
+                (Some(&google), Some(tokens.map_err(|error| error.to_string())?))
+            }
+        };
+        let connector =
+            Connector::new(&options.address, tls, CONNECT_TIMEOUT).map_err(|error| error.to_string())?;
+        Ok(Self { connector, tokens, metadata: grpc::metadata(&options.metadata)? })
+    }
+
+    /// Opens a stream of a method, and sends what comes of `outgoing` from then on, also while the server has not answered.
+    ///
+    /// Errors: there is no connection, or the server refuses the call.
+    pub(crate) async fn open<T: prost::Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        outgoing: Messages,
+        max_message: usize,
+    ) -> Result<Opened<T>, Status> {
+        let request = self.request(path, outgoing).await?;
+        let stream = self.connector.connect().await.map_err(Status::unavailable)?;
+        let mut builder = http2::Builder::new(Spawner::new("mcp call"));
+        builder
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(2 * WINDOW)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING_TIMEOUT);
+        let unavailable = |error: hyper::Error| Status::unavailable(error_text(&error));
+        let (mut link, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(unavailable)?;
+        drop(Group::new("mcp connection").spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection has ended");
+            }
+        }));
+        let (head, body) = link.send_request(request).await.map_err(unavailable)?.into_parts();
+        if let Some(status) = Status::from_header_map(&head.headers) {
+            // The stream has ended already.
+            return Err(match status.code() {
+                Code::Ok => Status::unavailable("the server has ended the stream"),
+                _ => status,
+            });
+        }
+        let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        if head.status != StatusCode::OK || !kind.starts_with(b"application/grpc") {
+            return Err(Status::unknown(format!(
+                "the server does not speak gRPC: HTTP status {}",
+                head.status
+            )));
+        }
+        Ok(Opened { messages: grpc::responses(body, head.status, max_message), link })
+    }
+
+    async fn request(&self, path: &'static str, outgoing: Messages) -> Result<Request<Outgoing>, Status> {
+        let mut request = Request::new(Outgoing::request(outgoing));
+        *request.method_mut() = Method::POST;
+        *request.version_mut() = Version::HTTP_2;
+        *request.uri_mut() = self.connector.uri(PathAndQuery::from_static(path))?;
+        let headers = request.headers_mut();
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(CONTENT_TYPE, GRPC);
+        headers.insert(USER_AGENT, HeaderValue::from_static("grpc-rust-mixer"));
+        for (name, value) in &self.metadata {
+            headers.append(name, value.clone());
+        }
+        if let Some(tokens) = &self.tokens {
+            headers.insert(AUTHORIZATION, tokens.authorization().await.map_err(Status::unauthenticated)?);
+        }
+        Ok(request)
+    }
+}
+
+/// An error with its causes.
+fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// A client that is made when it is first needed: its files may not be there yet.
+#[derive(Default)]
+pub(crate) struct LazyClient(Option<Arc<Client>>);
+
+impl LazyClient {
+    /// Errors: see [`Client::new`].
+    pub(crate) fn get(&mut self, options: &ClientOptions) -> Result<Arc<Client>, Status> {
+        if let Some(client) = &self.0 {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(Client::new(options).map_err(Status::failed_precondition)?);
+        self.0 = Some(Arc::clone(&client));
+        Ok(client)
     }
 }

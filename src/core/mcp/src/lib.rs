@@ -21,16 +21,23 @@
 //! server.serve(stop).await;
 //! ```
 
+mod access;
 mod cache;
 mod call_out;
 mod client;
 mod encode;
+mod grpc;
+mod inbox;
 mod ledger;
 mod limiter;
 mod model;
+mod report;
 mod server;
+#[cfg(test)]
+mod simulation;
 mod sink;
 mod source;
+mod transport;
 
 pub mod message;
 

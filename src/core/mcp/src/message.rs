@@ -1,11 +1,6 @@
 //! The messages of the protocol, generated from `proto/istio/mcp`.
 
-#![expect(
-    missing_docs,
-    clippy::allow_attributes,
-    clippy::allow_attributes_without_reason,
-    reason = "generated; the messages are documented in the .proto files"
-)]
+#![expect(missing_docs, reason = "generated; the messages are documented in the .proto files")]
 
 include!(concat!(env!("OUT_DIR"), "/messages.rs"));
 

@@ -119,6 +119,12 @@ pub(crate) struct State {
     content: Content,
 }
 
+impl State {
+    pub(crate) fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+}
+
 /// A collection in one version, with its messages: each is encoded when the first sink needs it, and shared by all that do.
 #[derive(Debug)]
 pub struct Collection {
@@ -126,8 +132,11 @@ pub struct Collection {
     full: OnceLock<Bytes>,
     aggregated: OnceLock<Bytes>,
     /// By the version that a sink has.
-    deltas: Mutex<VecDeque<(Arc<State>, Arc<OnceLock<Bytes>>)>>,
+    deltas: Mutex<VecDeque<Delta>>,
 }
+
+/// The version that a sink has, and the message that brings it to the current one.
+type Delta = (Arc<State>, Arc<OnceLock<Bytes>>);
 
 impl Collection {
     /// A collection. Of several resources with one name the last one counts.

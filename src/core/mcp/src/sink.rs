@@ -1,24 +1,42 @@
 //! A sink: asks a source for collections, passes changes to an [`Updater`], and answers each with an ACK or a NACK.
 
+mod service;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
 
 use mixer_base::metrics::Metrics;
 use mixer_base::time::Timestamp;
 
-use crate::client::ClientOptions;
-use crate::message::SinkNode;
+use crate::client::{ClientOptions, LazyClient};
+use crate::grpc::Message;
+use crate::message::{RequestResources, Resources, SinkNode};
 use crate::model::Resource;
+use crate::report::Report;
+use crate::transport;
 
+pub(crate) use service::SinkService;
+use state::{Applied, State};
+
+/// How often files of certificates are looked for that are not there yet.
+const FILES_POLL: Duration = Duration::from_millis(500);
 /// Code of a NACK for a collection that the sink did not ask for.
-pub const UNIMPLEMENTED: i32 = 12;
+const UNIMPLEMENTED: i32 = 12;
 /// Code of a NACK for a body that cannot be decoded.
-pub const UNKNOWN: i32 = 2;
+const UNKNOWN: i32 = 2;
 /// Code of a NACK for content that the application refuses.
-pub const INVALID_ARGUMENT: i32 = 3;
+const INVALID_ARGUMENT: i32 = 3;
 
 /// A change of one collection, as it came from the source.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,17 +170,16 @@ pub struct JournalEntry {
 #[derive(Debug)]
 pub struct Sink {
     options: SinkOptions,
+    state: Mutex<State>,
+    report: Report,
 }
 
 impl Sink {
     /// A sink without a stream.
-    pub fn new(options: SinkOptions, _metrics: &Metrics) -> Arc<Self> {
-        Arc::new(Self { options })
-    }
-
-    /// Follows a source until `stop`: opens a stream, and another one when it ends. A task of its own, supervised by the caller.
-    pub async fn follow(&self, _source: &ClientOptions, _updater: &mut dyn Updater, stop: CancellationToken) {
-        stop.cancelled().await;
+    pub fn new(options: SinkOptions, metrics: &Arc<Metrics>) -> Arc<Self> {
+        let report = Report::new(metrics, options.component, options.collections.iter().map(|c| &c.name));
+        let state = Mutex::new(State::new(&options));
+        Arc::new(Self { options, state, report })
     }
 
     /// Its settings.
@@ -172,11 +189,183 @@ impl Sink {
 
     /// What it has, and where from.
     pub fn status(&self) -> SinkStatus {
-        SinkStatus::default()
+        self.state.lock().status()
     }
 
     /// The last 32 requests, oldest first.
     pub fn journal(&self) -> Vec<JournalEntry> {
-        Vec::new()
+        self.state.lock().journal()
+    }
+
+    /// Follows a source until `stop`: opens a stream, and another one when it ends. A task of its own, supervised by the caller. Files of
+    /// certificates that are not there yet are waited for.
+    pub async fn follow(&self, source: &ClientOptions, updater: &mut dyn Updater, stop: CancellationToken) {
+        let mut client = LazyClient::default();
+        let mut pauses = Pauses::new(self.options.pauses);
+        loop {
+            tracing::info!(source = source.address, "(re)trying to establish new MCP sink stream");
+            let ended = tokio::select! {
+                ended = self.stream(&mut client, source, updater, &mut pauses) => ended,
+                () = stop.cancelled() => Err(Status::cancelled("the sink stops")),
+            };
+            let why = self.ended(ended.err());
+            if stop.is_cancelled() {
+                return;
+            }
+            let pause = match why {
+                Some(Code::FailedPrecondition) => FILES_POLL,
+                _ => pauses.next(),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// One stream, to its end. Errors: it could not be opened, or ended with this status.
+    async fn stream(
+        &self,
+        client: &mut LazyClient,
+        source: &ClientOptions,
+        updater: &mut dyn Updater,
+        pauses: &mut Pauses,
+    ) -> Result<(), Status> {
+        let failed = |status: Status| {
+            let error = mixer_remote::grpc_error_text(&status);
+            mixer_base::warn_limited!(1, "Failed to create a new MCP sink stream: {error}");
+            status
+        };
+        let client = client.get(source).map_err(failed)?;
+        let (requests, outgoing) = mpsc::channel(1);
+        let outgoing = ReceiverStream::new(outgoing).map(Ok).boxed();
+        let opening = client.open::<Resources>(transport::SOURCE, outgoing, self.options.max_message);
+        // The source need not answer before it has requests.
+        let (opened, ()) = {
+            let mut sending = std::pin::pin!(self.send_initial_requests(&requests));
+            let mut opening = std::pin::pin!(opening);
+            tokio::select! {
+                opened = opening.as_mut() => (opened.map_err(failed)?, sending.await),
+                () = sending.as_mut() => (opening.await.map_err(failed)?, ()),
+            }
+        };
+        tracing::info!(source = source.address, "New MCP sink stream created");
+        self.report.reconnected();
+        let _open = self.opened(&source.address);
+        let mut messages = opened.messages;
+        while let Some(message) = messages.next().await {
+            let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
+            pauses.reset();
+            let answer = self.handle(message, updater);
+            if self.send(&requests, &answer).await.is_err() {
+                self.report.send_failed(Code::Unavailable);
+                // Why the stream has ended.
+                return match messages.next().await {
+                    Some(Err(status)) => Err(status),
+                    _ => Err(Status::unavailable("the connection was lost")),
+                };
+            }
+        }
+        drop(opened.link);
+        Ok(())
+    }
+
+    /// Nothing is sent once the stream has ended.
+    async fn send_initial_requests(&self, requests: &mpsc::Sender<Message>) {
+        let initial = self.state.lock().initial_requests(&self.options.node);
+        for request in initial {
+            if self.send(requests, &request).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Errors: the stream has ended.
+    async fn send(&self, requests: &mpsc::Sender<Message>, request: &RequestResources) -> Result<(), ()> {
+        let message = Message::of(request).map_err(|_| ())?;
+        requests.send(message).await.map_err(|_| ())
+    }
+
+    /// The requests with which a stream begins.
+    #[cfg(test)]
+    pub(crate) fn initial_requests(&self) -> Vec<RequestResources> {
+        self.state.lock().initial_requests(&self.options.node)
+    }
+
+    /// Applies a message of the source. Returns the answer.
+    pub(crate) fn handle(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
+        let nonce = message.nonce.clone();
+        let asked = message.collection.clone();
+        let change = self.state.lock().change(message);
+        let applied = change.and_then(|change| {
+            let applied = Applied::of(&change);
+            // Without the lock: the application may look at the status.
+            updater.apply(change)?;
+            Ok(applied)
+        });
+        let refusal = applied.as_ref().err().cloned();
+        match &refusal {
+            None => self.report.acknowledged(&asked),
+            Some(refusal) => {
+                tracing::error!("MCP: sending NACK for nonce={nonce}: error={:?}", refusal.message);
+                self.report.refused(&asked, refusal.code);
+            }
+        }
+        self.state.lock().answer(&self.options.node, asked, nonce, applied)
+    }
+
+    /// A stream is open until the returned value is dropped.
+    fn opened(&self, source: &str) -> OpenStream<'_> {
+        let mut state = self.state.lock();
+        state.source = Some(source.to_owned());
+        state.error = None;
+        self.report.stream_opened();
+        OpenStream(self)
+    }
+
+    /// A stream has ended, or could not be opened. Returns the code, if it is one of an error.
+    fn ended(&self, status: Option<Status>) -> Option<Code> {
+        let text = match &status {
+            None => "the source has ended the stream".to_owned(),
+            Some(status) => mixer_remote::grpc_error_text(status),
+        };
+        tracing::info!("MCP sink stream ended: {text}");
+        self.state.lock().error = Some(text);
+        status.map(|status| status.code())
+    }
+}
+
+/// An open stream of a sink.
+struct OpenStream<'s>(&'s Sink);
+
+impl Drop for OpenStream<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().source = None;
+        self.0.report.stream_closed();
+    }
+}
+
+/// Pauses that double, with jitter.
+#[derive(Debug)]
+struct Pauses {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Pauses {
+    fn new((first, longest): (Duration, Duration)) -> Self {
+        Self { first, longest, next: first }
+    }
+
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    /// Between 80 % and 120 % of what it is without jitter: sinks that lost one source come back one after the other.
+    fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = pause.saturating_mul(2).min(self.longest);
+        pause.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 }

@@ -1,12 +1,24 @@
 //! A source: serves the snapshots of a [`Cache`] on streams.
 
+mod exchange;
+mod stream;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mixer_base::metrics::Metrics;
+use http::header::{HeaderName, HeaderValue};
+
+use mixer_base::metrics::{Counter, Family, Metrics};
 
 use crate::cache::Cache;
-use crate::limiter::Rate;
+use crate::encode::Dialect;
+use crate::grpc;
+use crate::limiter::{Limiter, Rate};
+use crate::report::Report;
+
+pub(crate) use exchange::TRIGGER;
+pub(crate) use stream::{Incoming, Revocation, Stop};
 
 /// Settings of a source.
 #[derive(Debug, Clone)]
@@ -25,7 +37,7 @@ pub struct SourceOptions {
     pub requests: Rate,
     /// Most bytes of a request.
     pub max_request: usize,
-    /// Whether the protocol of releases 1.0 and 1.1 is served as well: the type URL of each collection that it can ask for.
+    /// The protocol of releases 1.0 and 1.1 beside that of today: type URLs, and the collection that each stands for. Empty: not served.
     pub legacy: Vec<(Arc<str>, Arc<str>)>,
     /// The label `component` of the metrics.
     pub component: &'static str,
@@ -54,12 +66,37 @@ impl SourceOptions {
 pub struct Source {
     options: SourceOptions,
     cache: Arc<Cache>,
+    /// By the name that sinks use, for each protocol.
+    served: [Arc<HashMap<Arc<str>, Arc<str>>>; 2],
+    headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) streams: Limiter,
+    pub(crate) report: Report,
+    encodings: Counter,
 }
 
 impl Source {
     /// A source without streams.
-    pub fn new(cache: Arc<Cache>, options: SourceOptions, _metrics: &Metrics) -> Arc<Self> {
-        Arc::new(Self { options, cache })
+    ///
+    /// Errors: metadata that no header can have.
+    pub fn new(
+        cache: Arc<Cache>,
+        options: SourceOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<Self>, String> {
+        let own = options.collections.iter().map(|name| (Arc::clone(name), Arc::clone(name)));
+        let of_types = options.legacy.iter().map(|(url, name)| (Arc::clone(url), Arc::clone(name)));
+        let served = [Arc::new(own.collect()), Arc::new(of_types.collect())];
+        let mut headers = grpc::metadata(&[("config.source.version".to_owned(), options.version.clone())])?;
+        headers.extend(grpc::metadata(&options.metadata)?);
+        Ok(Arc::new(Self {
+            served,
+            headers,
+            streams: Limiter::new(options.streams),
+            report: Report::new(metrics, options.component, options.collections.iter()),
+            encodings: metrics.counter(Family::McpEncodings, &[]),
+            options,
+            cache,
+        }))
     }
 
     /// Its settings.
@@ -70,5 +107,33 @@ impl Source {
     /// The snapshots that it serves.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
+    }
+
+    /// Messages that were encoded so far. Each is sent to all sinks that need it.
+    pub fn encodings(&self) -> u64 {
+        self.encodings.get()
+    }
+
+    /// Streams that are open.
+    pub fn open_streams(&self) -> usize {
+        self.report.open_streams()
+    }
+
+    /// Whether the source serves a protocol.
+    pub(crate) fn speaks(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::Resources || !self.options.legacy.is_empty()
+    }
+
+    /// The headers of a stream.
+    pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.headers
+    }
+
+    fn served(&self, dialect: Dialect) -> &Arc<HashMap<Arc<str>, Arc<str>>> {
+        let [today, aggregated] = &self.served;
+        match dialect {
+            Dialect::Resources => today,
+            Dialect::Aggregated => aggregated,
+        }
     }
 }

@@ -28,7 +28,7 @@ pub struct Accepted {
 
 /// An accepted connection could not be established. The text is for the log.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub enum OpenError {
     /// Registration with the event loop failed.
     #[error("registration with the event loop failed: {0}")]
     Register(#[from] std::io::Error),
@@ -67,7 +67,7 @@ fn hint(error: &std::io::Error) -> &'static str {
 
 impl OpenError {
     /// Whether the client closed the connection without sending anything, as TCP health checks do.
-    pub(crate) fn is_health_check(&self) -> bool {
+    pub fn is_health_check(&self) -> bool {
         matches!(self, OpenError::Handshake(error) if error.kind() == std::io::ErrorKind::UnexpectedEof)
     }
 }
@@ -83,10 +83,21 @@ impl Accepted {
         Self { place: Some(place), ..self }
     }
 
+    /// As [`open`](Self::open), with its place among the connections of its port, for the caller to hold.
+    ///
+    /// Errors: as there.
+    pub async fn open_keeping_place(
+        mut self,
+    ) -> Result<(Stream, Peer, Option<OwnedSemaphorePermit>), OpenError> {
+        let place = self.place.take();
+        let (stream, peer) = self.open().await?;
+        Ok((stream, peer, place))
+    }
+
     /// Registers the connection with the event loop of this thread and performs the TLS handshake.
     ///
     /// Errors: registration or handshake failed, or the client is not allowed.
-    pub(crate) async fn open(self) -> Result<(Stream, Peer), OpenError> {
+    pub async fn open(self) -> Result<(Stream, Peer), OpenError> {
         let (tls, stream) = match (&self.tls, self.socket.into_stream()?) {
             (Some(tls), Stream::Tcp(stream)) => (tls, stream),
             (_, stream) => return Ok((stream, self.peer)),

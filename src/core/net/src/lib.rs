@@ -20,7 +20,7 @@ pub mod listener;
 pub mod peer;
 pub mod registry;
 pub mod service;
-mod stream;
+pub mod stream;
 pub mod tls;
 mod turns;
 pub mod workers;

@@ -28,7 +28,7 @@ impl Socket {
 
 /// A connection that is registered with an event loop.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
     /// TCP.
     Tcp(TcpStream),
     /// TLS over TCP.

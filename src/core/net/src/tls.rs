@@ -5,6 +5,7 @@
 
 mod chain;
 mod client;
+mod der;
 mod error;
 mod files;
 mod identity;

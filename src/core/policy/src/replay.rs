@@ -163,7 +163,7 @@ fn peer_of(caller: &CallerText) -> Peer {
     match &caller.principal {
         None => Peer::Unix,
         Some(name) => {
-            let identity = PeerIdentity { names: vec![name.clone()] };
+            let identity = PeerIdentity { names: vec![name.clone()], addresses: Vec::new() };
             Peer::Tls(SocketAddr::from(([0, 0, 0, 0], 0)), Some(Arc::new(identity)))
         }
     }

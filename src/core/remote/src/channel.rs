@@ -6,7 +6,6 @@
 //! Every runtime has a connection of its own, and drives it: a call wakes no other thread.
 
 mod link;
-mod place;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +14,14 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Request, StatusCode, Version};
 use tonic::{Code, Status};
 
 use crate::RemoteError;
+use crate::connector::Connector;
 use crate::grpc::of_http;
 use link::Links;
 use mixer_net::tls::ClientTlsOptions;
-use place::Place;
 
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -64,7 +63,7 @@ impl ChannelOptions {
 #[derive(Debug, Clone)]
 pub struct GrpcChannel {
     address: Arc<str>,
-    place: Arc<Place>,
+    place: Arc<Connector>,
     links: Arc<Links>,
     max_answer: usize,
 }
@@ -79,7 +78,7 @@ struct Call {
 }
 
 impl Call {
-    fn request(&self, place: &Place) -> Result<Request<()>, Status> {
+    fn request(&self, place: &Connector) -> Result<Request<()>, Status> {
         let mut headers = HeaderMap::with_capacity(METADATA.len() + 2);
         headers.extend(METADATA);
         if let Some(deadline) = self.deadline {
@@ -102,7 +101,7 @@ impl GrpcChannel {
     ///
     /// Errors: an invalid address, or a certificate that cannot be used.
     pub fn new(options: &ChannelOptions) -> Result<Self, RemoteError> {
-        let place = Place::new(&options.address, options.tls.as_ref(), options.connect_timeout)?;
+        let place = Connector::new(&options.address, options.tls.as_ref(), options.connect_timeout)?;
         Ok(Self {
             address: options.address.as_str().into(),
             place: Arc::new(place),
@@ -319,16 +318,6 @@ pub fn grpc_error_text(status: &Status) -> String {
         source = cause.source();
     }
     text
-}
-
-impl Place {
-    /// The URI of a method.
-    fn uri(&self, path: PathAndQuery) -> Result<Uri, Status> {
-        let mut parts = http::uri::Parts::default();
-        (parts.scheme, parts.authority) = (Some(self.scheme.clone()), Some(self.authority.clone()));
-        parts.path_and_query = Some(path);
-        Uri::from_parts(parts).map_err(|error| Status::internal(error.to_string()))
-    }
 }
 
 #[cfg(test)]

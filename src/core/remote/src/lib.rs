@@ -5,6 +5,7 @@
 //! | [`HttpTarget`] | requests over HTTP/1.1 and HTTP/2, most of them POST, also over a Unix socket |
 //! | [`GrpcTarget`] | unary calls of gRPC |
 //! | [`GrpcChannel`] | calls of gRPC to any method of one server, while a caller waits |
+//! | [`Connector`] | connections of TCP, TLS and unix sockets to one server, for a protocol of the caller |
 //! | [`OAuthTokens`] | access tokens of a client with a secret |
 //! | [`StreamTarget`] | bytes over TCP, also with TLS |
 //! | [`DatagramTarget`] | datagrams over UDP |
@@ -26,6 +27,7 @@
 mod answer;
 mod aws;
 mod channel;
+mod connector;
 mod credential;
 mod datagram;
 mod google;
@@ -41,6 +43,7 @@ mod tls;
 pub use answer::{Answer, foreign};
 pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
 pub use channel::{ChannelOptions, GrpcChannel, grpc_error_text};
+pub use connector::{Connector, Stream};
 pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
 pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};

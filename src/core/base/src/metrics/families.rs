@@ -51,6 +51,26 @@ const BYTES: &[f64] = &[
     4.0 * GIB,
 ];
 
+/// 1, 4, 16 to 4^15: bounds of MCP messages, in bytes.
+const POWERS_OF_FOUR: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    KIB,
+    4.0 * KIB,
+    16.0 * KIB,
+    64.0 * KIB,
+    256.0 * KIB,
+    MIB,
+    4.0 * MIB,
+    16.0 * MIB,
+    64.0 * MIB,
+    256.0 * MIB,
+    GIB,
+];
+
 /// Bounds of counts per request.
 const FEW: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0];
 
@@ -112,6 +132,18 @@ families! {
     RpcLatency: Histogram "grpc_io_server_server_latency"
         "Distribution of server latency in milliseconds, by method." [METHOD] (MILLISECONDS, per 1e6);
     Build: Gauge "istio_build" "Istio component build info" [&["component", "tag"]];
+    McpClients: Gauge "istio_mcp_clients_total" "The number of open MCP streams." [&["component"]];
+    McpMessageSizes: Histogram "istio_mcp_message_sizes_bytes"
+        "Sizes of the MCP requests that were received, in bytes, by collection." [&["collection", "component"]] (POWERS_OF_FOUR, per 1.0);
+    McpReconnections: Counter "istio_mcp_reconnections" "The number of MCP streams that were established as a client." [&["component"]];
+    McpReceiveFailures: Counter "istio_mcp_recv_failures_total"
+        "The number of MCP streams that failed while receiving, by code." [&["code", "component", "error"]];
+    McpAcks: Counter "istio_mcp_request_acks_total"
+        "The number of MCP messages that were acknowledged, by collection." [&["collection", "component"]];
+    McpNacks: Counter "istio_mcp_request_nacks_total"
+        "The number of MCP messages that were refused, by code and collection." [&["code", "collection", "component"]];
+    McpSendFailures: Counter "istio_mcp_send_failures_total"
+        "The number of MCP messages that could not be sent, by code." [&["code", "component", "error"]];
     CheckDenials: Counter "mixer_check_denials_total"
         "Denied checks, by status code." [&["code"]];
     CheckFailuresOverruled: Counter "mixer_check_overruled_failures_total"
@@ -209,6 +241,12 @@ families! {
         "The number of log records that could not be written, or did not fit into the queue of a target." [&[]];
     LogRecordsSuppressed: Counter "mixer_log_records_suppressed_total"
         "The number of log records left out because their call site exceeded its rate." [&[]];
+    McpEncodings: Counter "mixer_mcp_encodings_total"
+        "Bodies of MCP messages that were encoded; each is sent to all sinks that need it." [&[]];
+    McpSinksBehind: Gauge "mixer_mcp_sinks_behind"
+        "MCP sinks that have not answered the current version of a collection." [&["collection"]];
+    McpSinksRefusing: Gauge "mixer_mcp_sinks_refusing"
+        "MCP sinks that refused the current version of a collection." [&["collection"]];
     MemoryExhausted: Counter "mixer_memory_exhausted_total"
         "How often a share of --memory-limit was full: an entry was evicted or refused, or a request rejected." [&["share"]];
     MemoryInUse: Gauge "mixer_memory_in_use_bytes" "Bytes in use of each share of --memory-limit." [&["share"]];

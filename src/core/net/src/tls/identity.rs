@@ -1,12 +1,18 @@
 //! Identities in client certificates, and the list of allowed ones.
 
+use std::net::IpAddr;
+
 use rustls::pki_types::CertificateDer;
+
+use super::der;
 
 /// The identity in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PeerIdentity {
     /// URI SANs such as `spiffe://cluster.local/ns/default/sa/web`, then DNS SANs, in certificate order.
     pub names: Vec<String>,
+    /// Addresses in SANs, in certificate order.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl PeerIdentity {
@@ -16,13 +22,50 @@ impl PeerIdentity {
             return Self::default();
         };
         let uris = certificate.valid_uri_names();
-        Self { names: uris.chain(certificate.valid_dns_names()).map(str::to_owned).collect() }
+        let names = uris.chain(certificate.valid_dns_names()).map(str::to_owned).collect();
+        Self { names, addresses: chain.first().map(|leaf| addresses(leaf)).unwrap_or_default() }
     }
 
     /// The first name; empty if there is none.
     pub fn principal(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
+}
+
+/// DER: the extensions of a certificate, and an address in a list of names.
+const EXTENSIONS: u8 = 0xa3;
+const IP_ADDRESS: u8 = 0x87;
+/// 2.5.29.17, `subjectAltName`.
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+
+/// The addresses in the SANs of a certificate; webpki gives names only.
+fn addresses(certificate: &[u8]) -> Vec<IpAddr> {
+    let names = subject_alt_names(certificate).unwrap_or_default();
+    let found = der::elements(names).filter(|(tag, _)| *tag == IP_ADDRESS);
+    found.filter_map(|(_, octets)| address(octets)).collect()
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    match octets.len() {
+        4 => <[u8; 4]>::try_from(octets).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(octets).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+/// The content of the extension with the names.
+fn subject_alt_names(certificate: &[u8]) -> Option<&[u8]> {
+    let (certificate, _) = der::expect(certificate, der::SEQUENCE)?;
+    let (body, _) = der::expect(certificate, der::SEQUENCE)?;
+    let (_, extensions) = der::elements(body).find(|(tag, _)| *tag == EXTENSIONS)?;
+    let (extensions, _) = der::expect(extensions, der::SEQUENCE)?;
+    let value = der::elements(extensions).find_map(|(_, extension)| {
+        let (id, rest) = der::expect(extension, der::OBJECT_ID)?;
+        // Between them, whether it is critical.
+        let value = der::elements(rest).find(|(tag, _)| *tag == der::OCTET_STRING)?.1;
+        (id == SUBJECT_ALT_NAME).then_some(value)
+    })?;
+    der::expect(value, der::SEQUENCE).map(|(names, _)| names)
 }
 
 /// A list of allowed names.
@@ -73,9 +116,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_are_found_among_other_names() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let named = ["10.0.0.7", "localhost", "::1"].map(str::to_owned);
+        let certificate = rcgen::CertificateParams::new(named).unwrap().self_signed(&key).unwrap();
+        let identity = PeerIdentity::of_chain(&[certificate.der().clone()]);
+        let expected = ["10.0.0.7", "::1"].map(|address| address.parse().unwrap());
+        assert_eq!((identity.names, identity.addresses), (vec!["localhost".to_owned()], expected.to_vec()));
+        // No certificate, and none of a part of one.
+        let whole = certificate.der().to_vec();
+        for length in 0..whole.len() {
+            assert!(addresses(&whole[..length]).is_empty(), "{length}");
+        }
+    }
+
+    #[test]
     fn names_match_patterns() {
-        let identity =
-            PeerIdentity { names: vec!["spiffe://local/ns/shop/sa/web".to_owned(), "web.shop".to_owned()] };
+        let identity = PeerIdentity {
+            names: vec!["spiffe://local/ns/shop/sa/web".to_owned(), "web.shop".to_owned()],
+            addresses: Vec::new(),
+        };
         let admits = |list: &str| AllowedPeers::parse(list).unwrap().admits(&identity);
         for list in ["", "spiffe://local/ns/shop/*", "*.shop", "x, web.shop", "*"] {
             assert!(admits(list), "{list}");

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use super::der::{SEQUENCE, element, expect};
 use super::error::TlsError;
 use super::files;
 use mixer_base::time::Timestamp;
 
-/// DER: a sequence.
-const SEQUENCE: u8 = 0x30;
 /// DER: the optional version of a certificate.
 const VERSION: u8 = 0xa0;
 /// DER: times with a two-digit and a four-digit year.
@@ -53,28 +52,6 @@ fn instant(tag: u8, text: &str) -> Option<Timestamp> {
     let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
     let (hour, minute, second) = (part(8, 10)?, part(10, 12)?, part(12, 14)?);
     Timestamp::parse_rfc3339(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")).ok()
-}
-
-/// The content of the first element if it is of this kind, and what follows.
-fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, content, rest) = element(bytes)?;
-    (found == tag).then_some((content, rest))
-}
-
-/// The tag and the content of the first element, and what follows.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, rest) = bytes.split_first()?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(*first), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((*tag, content, rest))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tonic::Status;
 
-use super::place::Place;
+use crate::connector::{Connector, Stream};
 use mixer_base::task::Group;
 
 /// Bytes of answers that a server may send ahead, of a call and of all.
@@ -53,7 +53,7 @@ impl Links {
     /// What sends a request on the connection of this runtime, which is made if there is none.
     ///
     /// Errors: UNAVAILABLE without a connection.
-    pub(super) async fn sender(&self, place: &Arc<Place>) -> Result<SendRequest<Bytes>, Status> {
+    pub(super) async fn sender(&self, place: &Arc<Connector>) -> Result<SendRequest<Bytes>, Status> {
         let link = self.link(&Handle::current());
         let mut attempt = match link.current(place) {
             Current::Open(sender) => return Ok(sender),
@@ -89,7 +89,7 @@ impl Links {
 
 impl Link {
     /// The connection if it is open, or else the attempt to connect that is under way, or a new one.
-    fn current(self: &Arc<Self>, place: &Arc<Place>) -> Current {
+    fn current(self: &Arc<Self>, place: &Arc<Connector>) -> Current {
         let mut state = self.0.lock();
         match &mut *state {
             State::Open(sender) => {
@@ -134,9 +134,9 @@ fn has_not_ended(sender: &mut SendRequest<Bytes>) -> bool {
     matches!(sender.poll_ready(&mut context), Poll::Ready(Ok(())))
 }
 
-type Connection = h2::client::Connection<Box<dyn super::place::Stream>, Bytes>;
+type Connection = h2::client::Connection<Box<dyn Stream>, Bytes>;
 
-async fn open(place: &Place) -> Result<(SendRequest<Bytes>, Connection), String> {
+async fn open(place: &Connector) -> Result<(SendRequest<Bytes>, Connection), String> {
     let stream = place.connect().await?;
     let mut builder = h2::client::Builder::new();
     builder

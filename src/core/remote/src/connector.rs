@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::{Authority, Scheme};
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tonic::Status;
 
 use crate::RemoteError;
 use crate::tls::ReloadedTls;
@@ -19,10 +21,10 @@ use mixer_net::tls::ClientTlsOptions;
 /// A connection is probed after this time without a word from the server, and given up if what was sent is not acknowledged for as long.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// An address, and the TLS of its connections.
-pub(super) struct Place {
-    pub(super) scheme: Scheme,
-    pub(super) authority: Authority,
+/// Makes connections to one server: its address, and the TLS of the connections, whose files are loaded again when they change.
+pub struct Connector {
+    scheme: Scheme,
+    authority: Authority,
     target: Target,
     tls: Option<Arc<Mutex<ReloadedTls>>>,
     connect_timeout: Duration,
@@ -34,19 +36,19 @@ enum Target {
 }
 
 /// What a connection reads and writes.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("authority", &self.authority).finish_non_exhaustive()
+        f.debug_struct("Connector").field("authority", &self.authority).finish_non_exhaustive()
     }
 }
 
-impl Place {
+impl Connector {
     /// Checks the address and loads the certificates. Errors: an invalid address, or a certificate that cannot be used.
-    pub(super) fn new(
+    pub fn new(
         address: &str,
         tls: Option<&ClientTlsOptions>,
         connect_timeout: Duration,
@@ -86,8 +88,16 @@ impl Place {
         Ok(Self { scheme, authority, target, tls, connect_timeout })
     }
 
+    /// The URI of a method. Errors: a path that is none.
+    pub fn uri(&self, path: PathAndQuery) -> Result<Uri, Status> {
+        let mut parts = http::uri::Parts::default();
+        (parts.scheme, parts.authority) = (Some(self.scheme.clone()), Some(self.authority.clone()));
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|error| Status::internal(error.to_string()))
+    }
+
     /// A new connection. Errors: the text for operators.
-    pub(super) async fn connect(&self) -> Result<Box<dyn Stream>, String> {
+    pub async fn connect(&self) -> Result<Box<dyn Stream>, String> {
         match tokio::time::timeout(self.connect_timeout, self.open()).await {
             Ok(opened) => opened.map_err(|error| format!("cannot connect: {error}")),
             Err(_) => Err(format!("cannot connect: no connection within {:?}", self.connect_timeout)),
