@@ -153,7 +153,8 @@ impl<'b> Player<'b> {
                     (metadata.name, metadata.version)
                 });
                 let (mut expected_pairs, mut found) = (pairs(list), found.collect::<Vec<_>>());
-                (expected_pairs.sort(), found.sort());
+                expected_pairs.sort();
+                found.sort();
                 equal("resources", &expected_pairs, &found)?;
                 equal("version", &text(&expected["version"]), &message.system_version_info)
             }

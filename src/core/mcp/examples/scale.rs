@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Buf as _;
 use mixer_base::metrics::{self, Metrics};
+use mixer_base::task::Group;
 use mixer_mcp::message::RequestResources;
 use mixer_mcp::{
     Cache, Collection, Content, Publication, Rate, Resource, Server, ServerOptions, Services, Snapshot,
@@ -63,7 +64,7 @@ impl World {
         let services = Services { source: Some(Arc::clone(&source)), sink: None };
         let server = Server::bind(ServerOptions::new(ListenAddress::parse("127.0.0.1:0")?), services)?;
         let address = server.local_address().ok_or("no address")?;
-        tokio::spawn(server.serve(CancellationToken::new()));
+        drop(Group::new("server").spawn(server.serve(CancellationToken::new())));
         Ok(Self { cache, source, address, content: Content::default(), version: 0 })
     }
 

@@ -5,7 +5,7 @@ use prost::encoding::{encode_varint, encoded_len_varint};
 
 use mixer_base::time::Timestamp;
 
-use crate::model::Resource;
+use crate::resource::Resource;
 
 /// Fields of `Resources`, by number.
 const VERSION: u32 = 1;

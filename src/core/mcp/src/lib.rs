@@ -32,6 +32,7 @@ mod ledger;
 mod limiter;
 mod model;
 mod report;
+mod resource;
 mod server;
 #[cfg(test)]
 mod simulation;
@@ -49,7 +50,8 @@ pub use ledger::{
 };
 pub use limiter::Rate;
 pub use message::SinkNode;
-pub use model::{Collection, Content, Resource, Snapshot};
+pub use model::{Collection, Content, Snapshot};
+pub use resource::Resource;
 pub use server::{Server, ServerError, ServerOptions, Services};
 pub use sink::{
     Change, JournalEntry, Refusal, Sink, SinkCollection, SinkCollectionStatus, SinkOptions, SinkStatus,

@@ -24,7 +24,8 @@ use crate::grpc::Messages;
 use crate::ledger::{Publication, Target};
 use crate::limiter::Rate;
 use crate::message::{RequestResources, Resources};
-use crate::model::{Collection, Content, Resource, Snapshot};
+use crate::model::{Collection, Content, Snapshot};
+use crate::resource::Resource;
 use crate::sink::{Change, Refusal, Sink, SinkCollection, SinkOptions, Updater};
 use crate::source::{Source, SourceOptions, Stop};
 

@@ -22,8 +22,8 @@ use mixer_base::time::Timestamp;
 use crate::client::{ClientOptions, LazyClient};
 use crate::grpc::Message;
 use crate::message::{RequestResources, Resources, SinkNode};
-use crate::model::Resource;
 use crate::report::Report;
+use crate::resource::Resource;
 use crate::transport;
 
 pub(crate) use service::SinkService;

@@ -1,5 +1,7 @@
 //! The golden cases of the protocol, against a source in this process over a socket. Bodies are JSON: the crate knows no kinds.
 
+#![cfg(test)]
+
 #[path = "../../../../tests/conformance/galley/transcript.rs"]
 mod transcript;
 

@@ -1,5 +1,7 @@
 //! Sources and sinks against each other over sockets: TLS and access list, lost connections, call-outs, the protocol of old releases.
 
+#![cfg(test)]
+
 #[path = "support/support.rs"]
 mod support;
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::message::google::rpc;
 use crate::message::{RequestResources, Resources, SinkNode};
-use crate::model::Resource;
+use crate::resource::Resource;
 
 /// Requests that the journal keeps.
 const JOURNAL: usize = 32;

@@ -265,7 +265,6 @@ impl<T: Message + Default> Decoder for Raw<T> {
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     left: Arc<AtomicUsize>,
-    cut: watch::Sender<u64>,
 }
 
 impl Proxy {
@@ -273,8 +272,7 @@ impl Proxy {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let left = Arc::new(AtomicUsize::new(usize::MAX));
-        let cut = watch::Sender::new(0);
-        let (bytes, cuts) = (Arc::clone(&left), cut.clone());
+        let (bytes, cuts) = (Arc::clone(&left), watch::Sender::new(0));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (bytes, cuts) = (Arc::clone(&bytes), cuts.clone());
@@ -291,7 +289,7 @@ impl Proxy {
                 });
             }
         });
-        Self { address, left, cut }
+        Self { address, left }
     }
 
     /// All connections end after so many bytes of both directions.
