@@ -50,7 +50,7 @@ fn document(of: &str, name: &str, variant: u64) -> String {
             let path = format!("{{path: /{name}{variant}, backend: {{serviceName: s, servicePort: 80}}}}");
             let rules = format!("[{{host: {host}, http: {{paths: [{path}]}}}}]");
             return format!(
-                "metadata: {{name: {name}, namespace: n, annotations: {{kubernetes.io/ingress.class: {class}}}}}\nspec: {{rules: {rules}}}"
+                "metadata: {{name: {name}, namespace: shop, annotations: {{kubernetes.io/ingress.class: {class}}}}}\nspec: {{rules: {rules}}}"
             );
         }
         collection::SERVICES => {
@@ -67,7 +67,7 @@ fn document(of: &str, name: &str, variant: u64) -> String {
     };
     let (namespace, labels) = match of {
         collection::NODES => ("", format!("{{failure-domain.beta.kubernetes.io/zone: z{variant}}}")),
-        _ => (", namespace: n", format!("{{l: '{variant}'}}")),
+        _ => (", namespace: shop", format!("{{l: '{variant}'}}")),
     };
     format!("metadata: {{name: {name}{namespace}, labels: {labels}}}\n{spec}")
 }
