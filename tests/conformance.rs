@@ -12,6 +12,8 @@
 mod adapters;
 #[path = "conformance/adapters_remote.rs"]
 mod adapters_remote;
+#[path = "conformance/galley/admission.rs"]
+mod admission;
 #[path = "conformance/attributes.rs"]
 mod attributes;
 #[path = "conformance/case.rs"]
@@ -22,8 +24,6 @@ mod cli;
 mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
-#[path = "conformance/galley/admission.rs"]
-mod admission;
 #[path = "conformance/galley.rs"]
 mod galley;
 #[path = "conformance/scenarios.rs"]

@@ -104,7 +104,15 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure without cause and hint.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, what: what.into(), cause: None, hint: None, legacy: None, with_usage: false, fatal: None }
+        Self {
+            exit,
+            what: what.into(),
+            cause: None,
+            hint: None,
+            legacy: None,
+            with_usage: false,
+            fatal: None,
+        }
     }
 
     /// A usage error.

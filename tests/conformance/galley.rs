@@ -40,7 +40,9 @@ pub(crate) fn run(directory: &Path, filter: Option<&str>) -> Vec<Case> {
     let mut work = Vec::new();
     let mut failed = Vec::new();
     let mut names: Vec<String> = std::fs::read_dir(directory)
-        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .map(|entries| {
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        })
         .unwrap_or_default();
     names.sort();
     for name in names.into_iter().filter(|name| selected(name, filter) && directory.join(name).is_dir()) {
@@ -56,13 +58,21 @@ pub(crate) fn run(directory: &Path, filter: Option<&str>) -> Vec<Case> {
             continue;
         }
         for processor in about["processors"].as_array().into_iter().flatten() {
-            work.push(Work { directory, name: name.clone(), about: about.clone(), processor: processor.to_string() });
+            work.push(Work {
+                directory,
+                name: name.clone(),
+                about: about.clone(),
+                processor: processor.to_string(),
+            });
         }
     }
-    failed.into_iter().chain(in_parallel(jobs(), work, |work| {
-        let id = format!("{}/{}", work.name, work.processor);
-        Case::new(id, work.run())
-    })).collect()
+    failed
+        .into_iter()
+        .chain(in_parallel(jobs(), work, |work| {
+            let id = format!("{}/{}", work.name, work.processor);
+            Case::new(id, work.run())
+        }))
+        .collect()
 }
 
 fn read(path: &Path) -> Result<Value, String> {
@@ -88,9 +98,11 @@ impl Work<'_> {
             compare::processor(expected, &self.processor).ok_or("nothing is expected of this processor")?;
         let none = serde_json::Map::new();
         let all = expected["collections"].as_object().unwrap_or(&none);
-        let is_answered = |expected: &Value| expected.get("refused").is_none() && expected.get("unanswered").is_none();
+        let is_answered =
+            |expected: &Value| expected.get("refused").is_none() && expected.get("unanswered").is_none();
         let empty: Vec<&str> = strings(&expected["emptyCollections"]);
-        let answered = all.iter().filter(|(_, expected)| is_answered(expected)).map(|(name, _)| name.as_str());
+        let answered =
+            all.iter().filter(|(_, expected)| is_answered(expected)).map(|(name, _)| name.as_str());
         let wanted: Vec<&str> = answered.chain(empty.iter().copied()).collect();
         let sink = Sink::connect(serving.port())?;
         let found = first_answers(&sink, &wanted)?;
@@ -113,7 +125,9 @@ impl Work<'_> {
         }
         for name in empty {
             let found = found.get(name).ok_or("no answer")?;
-            if !found.resources.is_empty() || (self.processor == "1" && like == Like::Own && found.version != "0") {
+            if !found.resources.is_empty()
+                || (self.processor == "1" && like == Like::Own && found.version != "0")
+            {
                 return Err(format!("{name}: not empty, or not version 0: {found:?}"));
             }
         }
@@ -128,7 +142,8 @@ impl Work<'_> {
         let found = first_answers(&sink, &collections)?;
         for name in &collections {
             let found = found.get(*name).ok_or("no answer")?;
-            compare::collection(&expected["initial"][name], found, like).map_err(|why| format!("{name}: {why}"))?;
+            compare::collection(&expected["initial"][name], found, like)
+                .map_err(|why| format!("{name}: {why}"))?;
         }
         let steps = self.about["steps"].as_array().into_iter().flatten();
         for (step, expected) in steps.zip(expected["steps"].as_array().into_iter().flatten()) {
@@ -187,7 +202,8 @@ fn first_answers(sink: &Sink, collections: &[&str]) -> Result<BTreeMap<String, S
     collections.iter().for_each(|name| sink.request(name));
     let mut found = BTreeMap::new();
     while found.len() < collections.len() {
-        let missing = || collections.iter().find(|name| !found.contains_key(**name)).copied().unwrap_or_default();
+        let missing =
+            || collections.iter().find(|name| !found.contains_key(**name)).copied().unwrap_or_default();
         let heard = sink.hear(ANSWER).ok_or_else(|| format!("{}: no answer", missing()))?;
         let (name, seen) = answered(sink, heard)?;
         found.insert(name, seen);

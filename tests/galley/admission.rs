@@ -12,7 +12,8 @@ use crate::{GATEWAY, RULE};
 fn review(galley: &Galley, certificate: &str, path: &str, review: &Value) -> Result<Value, String> {
     mixer_net::tls::install_crypto_provider();
     let root = reqwest::Certificate::from_pem(certificate.as_bytes()).map_err(|e| e.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let url = format!("https://localhost:{}{path}", galley.webhook);
     runtime.block_on(async {
         let client = reqwest::Client::builder().tls_certs_only([root]).timeout(DEADLINE).build();
@@ -41,12 +42,16 @@ fn create(object: &Value) -> Value {
 
 #[test]
 fn what_is_refused_is_counted_and_shown() {
-    let galley = Galley::of_files(&[("rule.yaml", RULE)], &["--enable-validation", "--validation-depth=deep"]);
+    let galley =
+        Galley::of_files(&[("rule.yaml", RULE)], &["--enable-validation", "--validation-depth=deep"]);
     galley.synced();
     let certificate = std::fs::read_to_string(galley.path("cert.pem")).expect("a file");
-    let ask = |path: &str, object: &Value| review(&galley, &certificate, path, &create(object)).expect("an answer");
+    let ask =
+        |path: &str, object: &Value| review(&galley, &certificate, path, &create(object)).expect("an answer");
     assert_eq!(ask("/admitpilot", &object(GATEWAY))["response"]["allowed"], true);
-    let without_servers = object("{apiVersion: networking.istio.io/v1alpha3, kind: Gateway, metadata: {name: g, namespace: n}, spec: {}}");
+    let without_servers = object(
+        "{apiVersion: networking.istio.io/v1alpha3, kind: Gateway, metadata: {name: g, namespace: n}, spec: {}}",
+    );
     let refused = ask("/admitpilot", &without_servers);
     assert_eq!(refused["response"]["allowed"], false, "{refused}");
     assert_eq!(

@@ -16,7 +16,9 @@ fn what_is_published_is_shown_dumped_and_compared() {
     let rules = configj["Snapshots"].as_array().into_iter().flatten();
     let rules = rules.clone().find(|entry| entry["Collection"] == "istio/policy/v1beta1/rules");
     assert_eq!(rules.map(|rules| rules["Names"].clone()), Some(serde_json::json!(["istio-system/close"])));
-    let resource = galley.document("/configj/resource?group=default&collection=istio/policy/v1beta1/rules&name=istio-system/close");
+    let resource = galley.document(
+        "/configj/resource?group=default&collection=istio/policy/v1beta1/rules&name=istio-system/close",
+    );
     assert_eq!(resource["Body"]["match"], "true", "{resource}");
     assert_eq!(galley.document("/configj/resource?group=default"), serde_json::Value::Null);
     let dump = galley.ask(&["snapshot", "dump", "--output", "json"]);
@@ -48,7 +50,8 @@ fn what_has_no_meaning_cannot_be_waited_for() {
 
 #[test]
 fn every_page_works_in_a_browser() {
-    let galley = Galley::of_files(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], &["--enable-validation"]);
+    let galley =
+        Galley::of_files(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], &["--enable-validation"]);
     galley.synced();
     let browser = Browser::start();
     let base = format!("http://{}", galley.address());

@@ -50,13 +50,37 @@ fn a_start_that_fails_says_why_and_exits_with_one() {
             "\tfatal\tGalley must be running under at least one mode: server or validation\n",
         ),
         (
-            vec!["server", "--insecure", "--webhook-name", "A b", "--service-name", "", "--validation-port", "70000"],
+            vec![
+                "server",
+                "--insecure",
+                "--webhook-name",
+                "A b",
+                "--service-name",
+                "",
+                "--validation-port",
+                "70000",
+            ],
             "\tfatal\tInvalid validationArgs: 4 errors occurred:\n\t* invalid webhook name: \"A b\"\n\t* invalid service name: \"\"\n\
              \t* webhookConfigFile not specified\n\t* port number 70000 must be in the range 1..65535\n\n",
         ),
         (
-            vec!["server", "--enable-validation=false", "--insecure", "--configPath", "/", "--meshConfigFile", "/nosuch/mesh",
-                 "--livenessProbePath", "", "--readinessProbePath", "", "--server-address", "tcp://127.0.0.1:0", "--ctrlz_port", "0"],
+            vec![
+                "server",
+                "--enable-validation=false",
+                "--insecure",
+                "--configPath",
+                "/",
+                "--meshConfigFile",
+                "/nosuch/mesh",
+                "--livenessProbePath",
+                "",
+                "--readinessProbePath",
+                "",
+                "--server-address",
+                "tcp://127.0.0.1:0",
+                "--ctrlz_port",
+                "0",
+            ],
             "no such file or directory",
         ),
     ] {
@@ -65,7 +89,10 @@ fn a_start_that_fails_says_why_and_exits_with_one() {
         assert!(finished.stdout.contains(text), "{}{}", finished.stdout, finished.stderr);
     }
     let finished = ended("galley", &["server", "-c", "/nosuch"]);
-    assert_eq!((finished.status, &*finished.stderr), (1, "fatal error in config file: Unsupported Config Type \"\"\n"));
+    assert_eq!(
+        (finished.status, &*finished.stderr),
+        (1, "fatal error in config file: Unsupported Config Type \"\"\n")
+    );
 }
 
 #[test]
@@ -80,7 +107,8 @@ fn settings_of_the_file_give_way_to_flags() {
     )
     .expect("a file");
     let file = path.display().to_string();
-    let arguments = ["galley", "server", "-c", &file, "--insecure", "--config-path", "/nosuch", "--monitoring-port", "0"];
+    let arguments =
+        ["galley", "server", "-c", &file, "--insecure", "--config-path", "/nosuch", "--monitoring-port", "0"];
     let failed = ended("mixer", &arguments);
     assert_eq!(failed.status, 3, "{}", failed.stderr);
     assert!(failed.stderr.contains("address already in use"), "the address of the file: {}", failed.stderr);
@@ -102,7 +130,11 @@ fn the_program_galley_has_the_commands_of_istio_and_of_operators() {
     }
     let unknown = ended("galley", &["nosuch"]);
     assert_eq!(unknown.status, 255);
-    assert!(unknown.stderr.starts_with("Error: unknown command \"nosuch\" for \"galley\""), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.starts_with("Error: unknown command \"nosuch\" for \"galley\""),
+        "{}",
+        unknown.stderr
+    );
     assert_eq!(ended("galley", &["version", "-s"]).status, 0);
     let wait = ended("galley", &["wait", "latest", "--server", "127.0.0.1:1"]);
     assert_eq!(wait.status, 4, "native: {}", wait.stderr);

@@ -160,7 +160,11 @@ mod tests {
     fn flags_replace_settings_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("galley.yaml");
-        std::fs::write(&path, "general: {monitoringPort: 7, liveness: {path: /x}}\nprocessing: {domainSuffix: d}\n").unwrap();
+        std::fs::write(
+            &path,
+            "general: {monitoringPort: 7, liveness: {path: /x}}\nprocessing: {domainSuffix: d}\n",
+        )
+        .unwrap();
         let root = tree::legacy(Personality::Galley);
         let server = root.find_subcommand("server").unwrap();
         let args = ["galley", "server", "-c", &path.to_string_lossy(), "--monitoringPort", "8"];

@@ -82,7 +82,13 @@ pub(super) struct ServingFlags {
     #[arg(long = "sink-address", alias = "sinkAddress", action = clap::ArgAction::Append, value_name = "ADDRESS")]
     pub(super) sink_address: Vec<String>,
     /// How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE.
-    #[arg(long = "sink-auth-mode", alias = "sinkAuthMode", default_value = "", value_name = "MODE", hide_default_value = true)]
+    #[arg(
+        long = "sink-auth-mode",
+        alias = "sinkAuthMode",
+        default_value = "",
+        value_name = "MODE",
+        hide_default_value = true
+    )]
     pub(super) sink_auth_mode: String,
     /// Headers of streams: KEY=VALUE, separated by commas.
     #[arg(long = "sink-meta", alias = "sinkMeta", action = clap::ArgAction::Append, value_delimiter = ',', value_name = "PAIRS")]
@@ -130,7 +136,12 @@ pub(super) struct OperationFlags {
     #[arg(long = "ctrlz-port", alias = "ctrlz_port", default_value = "9876", value_parser = value::port, value_name = "PORT")]
     pub(super) ctrlz_port: u16,
     /// Address of the ControlZ introspection pages; `*` means all interfaces.
-    #[arg(long = "ctrlz-address", alias = "ctrlz_address", default_value = "localhost", value_name = "ADDRESS")]
+    #[arg(
+        long = "ctrlz-address",
+        alias = "ctrlz_address",
+        default_value = "localhost",
+        value_name = "ADDRESS"
+    )]
     pub(super) ctrlz_address: String,
     /// Make ControlZ read-only.
     #[arg(long = "ctrlz-readonly", alias = "ctrlz_readonly", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
@@ -139,7 +150,13 @@ pub(super) struct OperationFlags {
     #[arg(long = "ctrlz-token-file", alias = "ctrlz_token_file", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) ctrlz_token_file: PathBuf,
     /// Host names that ControlZ accepts besides localhost and IP addresses.
-    #[arg(long = "ctrlz-allowed-hosts", alias = "ctrlz_allowed_hosts", default_value = "", value_name = "NAMES", hide_default_value = true)]
+    #[arg(
+        long = "ctrlz-allowed-hosts",
+        alias = "ctrlz_allowed_hosts",
+        default_value = "",
+        value_name = "NAMES",
+        hide_default_value = true
+    )]
     pub(super) ctrlz_allowed_hosts: String,
     /// HTTP port of metrics, version and health on all interfaces.
     #[arg(long = "monitoring-port", alias = "monitoringPort", default_value = "15014", value_parser = value::port, value_name = "PORT")]

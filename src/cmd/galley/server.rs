@@ -200,12 +200,27 @@ fn start_failure(error: &StartError) -> Stop {
 
 /// Hints for start failures, by a part of the reason.
 const HINTS: &[(&str, &str)] = &[
-    ("webhookConfigFile", "name one with --validation-webhook-config-file, or set --enable-reconcile-webhook-configuration=false"),
-    ("address already in use", "another process uses the port: `ss -ltnp` shows processes; choose another one"),
-    ("permission denied", "ports below 1024 need a permission: choose another one, for example --validation-port 9443"),
-    ("cannot read the certificates", "name the files with --tls-cert-file, --tls-key-file and --ca-cert-file; --insecure serves sinks without TLS"),
+    (
+        "webhookConfigFile",
+        "name one with --validation-webhook-config-file, or set --enable-reconcile-webhook-configuration=false",
+    ),
+    (
+        "address already in use",
+        "another process uses the port: `ss -ltnp` shows processes; choose another one",
+    ),
+    (
+        "permission denied",
+        "ports below 1024 need a permission: choose another one, for example --validation-port 9443",
+    ),
+    (
+        "cannot read the certificates",
+        "name the files with --tls-cert-file, --tls-key-file and --ca-cert-file; --insecure serves sinks without TLS",
+    ),
     ("cannot read the key", "name the file with --tls-key-file; --insecure serves sinks without TLS"),
-    ("no configuration has been provided", "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig"),
+    (
+        "no configuration has been provided",
+        "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig",
+    ),
     ("runs in no", "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig"),
     ("auth plugin", "modes are NONE, TLS, MUTUAL_TLS and GOOGLE"),
     ("no such file or directory", "create the directory, or name another file"),

@@ -56,7 +56,9 @@ pub(crate) fn sinks(args: &ShowArgs, io: &mut Io) -> Outcome {
     write!(io.out, "{}", table(&headers, &rows, width(args.output, io)))?;
     for sink in all {
         for collection in list(sink, "collections") {
-            let Some(refused) = collection.get("refused").filter(|refused| refused.is_object()) else { continue };
+            let Some(refused) = collection.get("refused").filter(|refused| refused.is_object()) else {
+                continue;
+            };
             let (id, name) = (number(sink, "id"), text(collection, "collection"));
             let (version, why) = (text(refused, "version"), escaped(text(refused, "message")).into_owned());
             writeln!(io.out, "sink {id} refused {name} {version}: {why}")?;
@@ -72,7 +74,8 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
         return Ok(Exit::Success);
     }
     let width = width(args.output, io);
-    let synced = if is(&status, "isSynced") { "everything was published" } else { "not everything was published yet" };
+    let synced =
+        if is(&status, "isSynced") { "everything was published" } else { "not everything was published yet" };
     writeln!(io.out, "publication {}: {synced}\n", number(&status, "publication"))?;
     let yes = |value: &Value, name: &str, word: &str| {
         if is(value, name) { word.to_owned() } else { format!("not {word}") }
@@ -103,7 +106,11 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
         })
         .collect();
     writeln!(io.out)?;
-    write!(io.out, "{}", table(&["GROUP", "PUBLICATION", "PUBLISHED", "PENDING", "WAITS FOR"], &groups, width))?;
+    write!(
+        io.out,
+        "{}",
+        table(&["GROUP", "PUBLICATION", "PUBLISHED", "PENDING", "WAITS FOR"], &groups, width)
+    )?;
     let collections: Vec<Vec<String>> = list(&status, "collections")
         .iter()
         .filter(|collection| number(collection, "resources") > 0)

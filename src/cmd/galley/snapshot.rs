@@ -128,7 +128,8 @@ fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
     names.dedup();
     let mut is_equal = true;
     for name in names {
-        let (old, new) = (before.get(name).map_or("", String::as_str), after.get(name).map_or("", String::as_str));
+        let (old, new) =
+            (before.get(name).map_or("", String::as_str), after.get(name).map_or("", String::as_str));
         if old == new {
             continue;
         }

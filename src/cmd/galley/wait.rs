@@ -141,7 +141,12 @@ fn print(report: &Value, sinks: u64, exit: Exit, io: &mut Io) -> Result<(), Stop
             writeln!(io.out, "`{}` was not published", escaped(text(report, "target")))?;
         }
         Exit::Deadline => {
-            writeln!(io.out, "acknowledged by {}, of {} in time", counted(done, "sink"), sinks.max(done as u64))?;
+            writeln!(
+                io.out,
+                "acknowledged by {}, of {} in time",
+                counted(done, "sink"),
+                sinks.max(done as u64)
+            )?;
         }
         _ => writeln!(io.out, "acknowledged by {}", counted(done, "sink"))?,
     }

@@ -12,7 +12,8 @@ use crate::support::{DEADLINE, Process, free_port, programs, wait_for};
 /// Runs the cases about the webhook.
 pub(crate) fn run(directory: &Path, filter: Option<&str>) -> Vec<Case> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     let mut work = Vec::new();
     for name in names.into_iter().filter(|name| selected(name, filter)) {
@@ -87,7 +88,8 @@ impl Webhook {
             .timeout(DEADLINE)
             .build()
             .map_err(|e| text(&e))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| text(&e))?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| text(&e))?;
         let url = format!("https://localhost:{port}");
         let webhook = Self { url, client, runtime, _process: process, _directory: directory };
         match wait_for(DEADLINE, || webhook.ask("GET", "/ready", None, None).is_ok().then_some(())) {
@@ -96,7 +98,13 @@ impl Webhook {
         }
     }
 
-    fn ask(&self, method: &str, path: &str, kind: Option<&str>, body: Option<&str>) -> Result<Answer, String> {
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        kind: Option<&str>,
+        body: Option<&str>,
+    ) -> Result<Answer, String> {
         let method = reqwest::Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
         let mut request = self.client.request(method, format!("{}{path}", self.url));
         if let Some(kind) = kind {
@@ -117,7 +125,11 @@ impl Webhook {
 
     fn reviews(&self, case: &Path, expected: &Value) -> Result<(), String> {
         let requests = read(&case.join("input/requests.json"))?;
-        let pairs = requests.as_array().into_iter().flatten().zip(expected["responses"].as_array().into_iter().flatten());
+        let pairs = requests
+            .as_array()
+            .into_iter()
+            .flatten()
+            .zip(expected["responses"].as_array().into_iter().flatten());
         let mut wrong = Vec::new();
         for (index, (request, expected)) in pairs.enumerate() {
             let label = request["label"].as_str().unwrap_or_default();
@@ -144,7 +156,8 @@ impl Webhook {
             json!({ "apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": inner });
         let path = request["endpoint"].as_str().unwrap_or_default();
         let answer = self.ask("POST", path, Some("application/json"), Some(&review.to_string()))?;
-        let body: Value = serde_json::from_str(&answer.body).map_err(|error| format!("{error}: {}", answer.body))?;
+        let body: Value =
+            serde_json::from_str(&answer.body).map_err(|error| format!("{error}: {}", answer.body))?;
         let response = &body["response"];
         let message = response["status"]["message"].as_str().unwrap_or_default();
         let is_right = match expected["messageCompare"].as_str() {

@@ -94,7 +94,8 @@ fn resource(expected: &Value, found: &SeenResource, like: Like) -> Result<(), St
     field("typeUrl", &found.type_url)?;
     field("createTime", if found.create_time.is_empty() { NEVER } else { &found.create_time })?;
     map(expected.get("labels"), &found.labels, like).map_err(|why| format!("labels: {why}"))?;
-    map(expected.get("annotations"), &found.annotations, like).map_err(|why| format!("annotations: {why}"))?;
+    map(expected.get("annotations"), &found.annotations, like)
+        .map_err(|why| format!("annotations: {why}"))?;
     body(expected.get("body").unwrap_or(&Value::Null), &found.body).map_err(|why| format!("body{why}"))
 }
 
@@ -115,7 +116,8 @@ fn map(expected: Option<&Value>, found: &BTreeMap<String, String>, like: Like) -
 
 /// Compares bodies as JSON: the order of members is free, and null is an empty message.
 pub(crate) fn body(expected: &Value, found: &Value) -> Result<(), String> {
-    let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+    let is_empty =
+        |value: &Value| value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
     match (expected, found) {
         (Value::Object(a), Value::Object(b)) => {
             for (name, value) in a {

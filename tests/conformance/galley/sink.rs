@@ -35,15 +35,20 @@ pub(super) struct Sink {
 impl Sink {
     /// Opens a stream to a port of this machine.
     pub(super) fn connect(port: u16) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
         let (requests, sent) = unbounded_channel::<RequestResources>();
         let (tell, heard) = channel();
         let (tell_headers, headers) = channel();
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|e| e.to_string())?;
+        let endpoint =
+            Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|e| e.to_string())?;
         std::thread::spawn(move || {
             runtime.block_on(async move {
                 let ended = async {
-                    let channel = endpoint.connect().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+                    let channel = endpoint
+                        .connect()
+                        .await
+                        .map_err(|error| tonic::Status::unavailable(error.to_string()))?;
                     let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(64 << 20);
                     grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
                     let codec = ProstCodec::<RequestResources, Resources>::default();
@@ -83,7 +88,11 @@ impl Sink {
     /// Asks for a collection, for the first time.
     pub(super) fn request(&self, collection: &str) {
         let node = Some(self.node.clone());
-        self.send(RequestResources { sink_node: node, collection: collection.to_owned(), ..RequestResources::default() });
+        self.send(RequestResources {
+            sink_node: node,
+            collection: collection.to_owned(),
+            ..RequestResources::default()
+        });
     }
 
     pub(super) fn acknowledge(&self, message: &Resources) {
@@ -133,7 +142,8 @@ pub(super) fn seen(message: &Resources) -> Result<SeenCollection, String> {
         // Year 1 stands for no time.
         let time = metadata.create_time.filter(|time| time.seconds != -62_135_596_800);
         let create_time = time.and_then(|time| {
-            let at = std::time::UNIX_EPOCH + Duration::new(u64::try_from(time.seconds).ok()?, u32::try_from(time.nanos).ok()?);
+            let at = std::time::UNIX_EPOCH
+                + Duration::new(u64::try_from(time.seconds).ok()?, u32::try_from(time.nanos).ok()?);
             Some(mixer_base::time::Timestamp::from_system_time(at).rfc3339().to_string())
         });
         resources.push(SeenResource {

@@ -16,7 +16,8 @@ pub(super) fn run(case: &Path, expected: &Value, serving: &Serving) -> Result<()
     let sink = Sink::connect(serving.port())?;
     let mut versions = BTreeMap::new();
     for (index, step) in expected["transcript"].as_array().into_iter().flatten().enumerate() {
-        step_of(case, step, serving, &sink, &mut versions).map_err(|why| format!("step {}: {why}", index + 1))?;
+        step_of(case, step, serving, &sink, &mut versions)
+            .map_err(|why| format!("step {}: {why}", index + 1))?;
     }
     Ok(())
 }
@@ -59,7 +60,9 @@ fn request(value: &Value) -> RequestResources {
         let all = value.as_object().into_iter().flatten();
         all.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
     };
-    let node = value.get("sinkNode").map(|node| SinkNode { id: text(node, "id"), annotations: texts(&node["annotations"]) });
+    let node = value
+        .get("sinkNode")
+        .map(|node| SinkNode { id: text(node, "id"), annotations: texts(&node["annotations"]) });
     let mut request = RequestResources {
         sink_node: node,
         collection: text(value, "collection"),
@@ -77,7 +80,11 @@ fn request(value: &Value) -> RequestResources {
     request
 }
 
-fn message_is(expected: &Value, found: &Resources, versions: &mut BTreeMap<String, String>) -> Result<(), String> {
+fn message_is(
+    expected: &Value,
+    found: &Resources,
+    versions: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
     let equal = |what: &str, expected: &Value, found: Value| match *expected == found {
         true => Ok(()),
         false => Err(format!("{what}: expected {expected}, found {found}")),
@@ -114,7 +121,9 @@ fn message_is(expected: &Value, found: &Resources, versions: &mut BTreeMap<Strin
 
 /// The stream ends with this status.
 pub(super) fn expect_closed(sink: &Sink, expected: &Value) -> Result<(), String> {
-    let Some(Heard::Closed(status)) = sink.hear(ANSWER) else { return Err("the stream does not end".to_owned()) };
+    let Some(Heard::Closed(status)) = sink.hear(ANSWER) else {
+        return Err("the stream does not end".to_owned());
+    };
     let (code, message) = match &status {
         Some(status) => (crate::support::rpc::camel_code(status.code()), status.message().to_owned()),
         None => ("OK".to_owned(), String::new()),

@@ -275,8 +275,7 @@ impl<'o> Start<'o> {
         self.bound.webhook = listener.local_addr().ok();
         let cache = Arc::clone(self.publications.cache());
         let published: PublishedPolicy = Arc::new(move || cache.snapshot(mixer_schema::DEFAULT_GROUP));
-        let admission =
-            Admission::new(policy, validation.depth, published, Arc::clone(&self.metrics));
+        let admission = Admission::new(policy, validation.depth, published, Arc::clone(&self.metrics));
         self.follow_certificate(Arc::clone(&tls));
         self.serve_http("webhook", listener, Some(tls), Arc::clone(&admission).routes());
         ready.iter().for_each(|emitter| emitter.set(Ok(())));
@@ -293,7 +292,9 @@ impl<'o> Start<'o> {
             let (tls, until, metrics) = (Arc::clone(&tls), until.clone(), Arc::clone(&metrics));
             let noted = move |reload: Result<(), &str>| match reload {
                 Ok(()) => metrics.counter(Family::GalleyValidationCertUpdates, &[]).increment(),
-                Err(_) => metrics.counter(Family::GalleyValidationCertUpdateErrors, &["unusable"]).increment(),
+                Err(_) => {
+                    metrics.counter(Family::GalleyValidationCertUpdateErrors, &["unusable"]).increment()
+                }
             };
             tls.follow_every(CERTIFICATE_INTERVAL, until, noted)
         };

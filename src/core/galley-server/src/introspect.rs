@@ -94,7 +94,9 @@ fn pages_of(pages: Shared) -> Router {
         ))
         .route(
             "/configj/resource",
-            get(async |State(s): State<Shared>, Parameters(p): Parameters| json(&compat::resource(&s.plane, &p))),
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| {
+                json(&compat::resource(&s.plane, &p))
+            }),
         )
         .route(
             "/configz/resource",
@@ -108,10 +110,7 @@ fn pages_of(pages: Shared) -> Router {
         .merge(served("eventj", get(async |State(s): State<Shared>| json(&status::events(&s.plane)))))
         .merge(served("admissionz", any(async |State(s): State<Shared>| pages::admission(&s))))
         .merge(served("admissionj", get(async |State(s): State<Shared>| json(&status::admission(&s.plane)))))
-        .merge(served(
-            "statusj",
-            get(async |State(s): State<Shared>| json(&status::status(&s.plane))),
-        ))
+        .merge(served("statusj", get(async |State(s): State<Shared>| json(&status::status(&s.plane)))))
         .merge(served(
             "progressj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {

@@ -192,9 +192,8 @@ impl ServingOptions {
     /// The headers of streams. Errors: one is not `KEY=VALUE`.
     pub fn metadata(&self) -> Result<Vec<(String, String)>, String> {
         let pair = |text: &String| {
-            let (key, value) = text
-                .split_once('=')
-                .ok_or_else(|| format!("sinkMeta not in key=value format: {text}"))?;
+            let (key, value) =
+                text.split_once('=').ok_or_else(|| format!("sinkMeta not in key=value format: {text}"))?;
             Ok((key.to_owned(), value.to_owned()))
         };
         self.sink_meta.iter().map(pair).collect()
@@ -215,7 +214,10 @@ mod tests {
         let text = "Galley must be running under at least one mode: server or validation";
         assert_eq!(none.check(), Err(text.to_owned()));
         let wrong = HostOptions::default().check().unwrap_err();
-        assert!(wrong.starts_with("Invalid validationArgs: 1 error occurred:\n\t* webhookConfigFile"), "{wrong}");
+        assert!(
+            wrong.starts_with("Invalid validationArgs: 1 error occurred:\n\t* webhookConfigFile"),
+            "{wrong}"
+        );
         let serving = |auth: &str, meta: &str| ServingOptions {
             sink_auth: auth.to_owned(),
             sink_meta: vec![meta.to_owned()],
@@ -224,9 +226,6 @@ mod tests {
         assert_eq!(serving("", "a=b").auth(), Err("auth plugin  not found".to_owned()));
         assert_eq!(serving("NONE", "a=b").auth(), Ok(SinkAuth::None));
         assert_eq!(serving("", "a=b=c").metadata(), Ok(vec![("a".to_owned(), "b=c".to_owned())]));
-        assert_eq!(
-            serving("", "x").metadata(),
-            Err("sinkMeta not in key=value format: x".to_owned())
-        );
+        assert_eq!(serving("", "x").metadata(), Err("sinkMeta not in key=value format: x".to_owned()));
     }
 }

@@ -276,8 +276,9 @@ fn process_routes() -> Router<SharedConsole> {
     };
     let collect = put(async |State(s): State<SharedConsole>| memory::collect(&s).await)
         .get(async |State(s): State<SharedConsole>| page::not_found(&s));
-    let signal =
-        put(signals::raise).post(signals::raise).get(async |State(s): State<SharedConsole>| page::not_found(&s));
+    let signal = put(signals::raise)
+        .post(signals::raise)
+        .get(async |State(s): State<SharedConsole>| page::not_found(&s));
     let exit = put(async |State(s): State<SharedConsole>| signals::exit(&s))
         .get(async |State(s): State<SharedConsole>| page::not_found(&s));
     Router::new()
@@ -293,10 +294,15 @@ fn process_routes() -> Router<SharedConsole> {
         .merge(served("memz", any(async |State(s): State<SharedConsole>| memory::page(&s))))
         .merge(served("memj", get(async |State(s): State<SharedConsole>| json(&memory::json(&s)))))
         .route("/memj/forcecollection", collect)
-        .route("/memz/collect", post(async |State(s): State<SharedConsole>| memory::collect_by_form(&s).await))
+        .route(
+            "/memz/collect",
+            post(async |State(s): State<SharedConsole>| memory::collect_by_form(&s).await),
+        )
         .merge(served(
             "envz",
-            any(async |State(s): State<SharedConsole>, Parameters(p): Parameters| process::environment_page(&s, &p)),
+            any(async |State(s): State<SharedConsole>, Parameters(p): Parameters| {
+                process::environment_page(&s, &p)
+            }),
         ))
         .merge(served(
             "envj",

@@ -79,7 +79,11 @@ struct Wanted {
 }
 
 /// Changes one scope.
-pub(super) async fn change(State(server): State<SharedConsole>, Path(name): Path<String>, body: String) -> Response {
+pub(super) async fn change(
+    State(server): State<SharedConsole>,
+    Path(name): Path<String>,
+    body: String,
+) -> Response {
     let wanted: Wanted = match serde_json::from_str(&body) {
         Ok(wanted) => wanted,
         Err(error) => return plain(StatusCode::BAD_REQUEST, format!("unable to decode request: {error}")),

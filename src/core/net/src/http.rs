@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
-pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
 use crate::tls::ServerTls;
+pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
 use mixer_base::task::{Group, Task};
 pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::steps::{Components, StopStep};
 use super::effects::Effects;
+use super::steps::{Components, StopStep};
 use super::{ServerOptions, StartError};
 use mixer_api::Observers;
 use mixer_base::budget::{MemoryBudget, Purpose};

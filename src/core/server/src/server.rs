@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ServerOptions;
-use crate::steps::{Components, StopReport, StopStep};
 use crate::controls::Controls;
 use crate::effects::{Effects, Rehearsal, SystemEffects};
 use crate::error::StartError;
 use crate::start::{FAILED_START_LIMIT, RehearsalReport, Serving, THREADS_LIMIT, run_start};
+use crate::steps::{Components, StopReport, StopStep};
 use mixer_net::address::ListenAddress;
 
 /// A running server.

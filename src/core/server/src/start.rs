@@ -14,12 +14,12 @@ use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::steps::{Components, StopStep};
 use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
 use super::faults::FaultSender;
 use super::health::{Conditions, Health, STUCK};
+use super::steps::{Components, StopStep};
 use super::{InheritedSockets, ProbeOptions, ServerOptions};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::Log;

@@ -118,12 +118,8 @@ impl Checks {
             Body::Spec => document.root.get("spec").unwrap_or(&null),
             Body::Object => &document.root,
         };
-        let findings = check(&Subject {
-            kind,
-            name: &document.name,
-            namespace: &document.namespace,
-            body: spec,
-        });
+        let findings =
+            check(&Subject { kind, name: &document.name, namespace: &document.namespace, body: spec });
         if let Some(text) = findings.message() {
             let is_decoded = findings.undecodable.is_empty();
             let reason = if is_decoded { Reason::Invalid } else { Reason::Conversion };

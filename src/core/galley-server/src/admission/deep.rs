@@ -36,8 +36,7 @@ struct Known {
 impl Deep {
     pub(super) fn new(options: SnapshotOptions) -> Self {
         let builder = SnapshotBuilder::new(options.clone());
-        let state =
-            State { options, builder, collections: HashMap::new(), resources: SharedMap::default() };
+        let state = State { options, builder, collections: HashMap::new(), resources: SharedMap::default() };
         Self(Mutex::new(state))
     }
 

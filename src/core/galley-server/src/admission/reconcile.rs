@@ -94,7 +94,8 @@ impl Reconciler {
         let resource = self.served_version().await;
         self.wait_for_service().await;
         let (live, store) = Versioned::<PartialObject>::new(MAX_OBJECTS);
-        let mut reflector = Reflector::new(self.client.clone(), Selection::of(resource.clone()).metadata_only(), store);
+        let mut reflector =
+            Reflector::new(self.client.clone(), Selection::of(resource.clone()).metadata_only(), store);
         tokio::select! {
             _ = reflector.run() => {}
             () = self.follow(&resource, &live) => {}
@@ -247,8 +248,7 @@ impl Reconciler {
     /// Whether the API server asks the webhook, and is refused: a gateway without servers is not valid. It is not created.
     async fn refuses_invalid(&self) -> bool {
         let namespace = &self.options.namespace;
-        let path =
-            format!("/apis/networking.istio.io/v1alpha3/namespaces/{namespace}/gateways?dryRun=All");
+        let path = format!("/apis/networking.istio.io/v1alpha3/namespaces/{namespace}/gateways?dryRun=All");
         let gateway = json!({
             "apiVersion": "networking.istio.io/v1alpha3",
             "kind": "Gateway",

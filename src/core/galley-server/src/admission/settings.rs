@@ -124,9 +124,11 @@ mod tests {
 
     #[test]
     fn all_errors_are_listed_in_the_order_of_galley() {
-        assert!(ValidationOptions { webhook_config_file: "w.yaml".into(), ..ValidationOptions::default() }
-            .check()
-            .is_ok());
+        assert!(
+            ValidationOptions { webhook_config_file: "w.yaml".into(), ..ValidationOptions::default() }
+                .check()
+                .is_ok()
+        );
         let wrong = ValidationOptions {
             webhook_name: "A b".to_owned(),
             service_name: String::new(),

@@ -91,8 +91,7 @@ impl Tally {
         let resource =
             format!("{} {}/{}", request.kind.kind, request.namespace, name.unwrap_or(&request.name));
         let cut = |text: &str| text.chars().take(MAX_MESSAGE).collect::<String>();
-        let refusal =
-            Refusal { at: SystemTime::now(), resource: cut(&resource), message: cut(message) };
+        let refusal = Refusal { at: SystemTime::now(), resource: cut(&resource), message: cut(message) };
         let mut last = self.last.lock();
         if last.len() >= KEPT {
             last.pop_front();

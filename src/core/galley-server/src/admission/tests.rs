@@ -9,12 +9,7 @@ use mixer_engine::snapshot::Registry;
 
 fn webhook(depth: Depth) -> Arc<Admission> {
     let registry = Registry { adapters: mixer_adapters::INVENTORY, extensions: &[] };
-    Admission::new(
-        SnapshotOptions::new(registry),
-        depth,
-        Arc::new(|| None),
-        Arc::new(Metrics::new()),
-    )
+    Admission::new(SnapshotOptions::new(registry), depth, Arc::new(|| None), Arc::new(Metrics::new()))
 }
 
 fn rule(spec: Value) -> Value {
@@ -42,14 +37,16 @@ async fn review(admission: &Arc<Admission>, path: &str, review: &Value) -> Value
 async fn both_versions_of_the_review_are_answered() {
     let admission = webhook(Depth::Structural);
     let request = rule(json!({"mtch": "true"}));
-    let beta = json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": request});
+    let beta =
+        json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": request});
     let answer = review(&admission, "/admitmixer", &beta).await;
     assert_eq!(answer.get("apiVersion"), None);
     assert_eq!(answer["response"]["uid"], "7");
     assert_eq!(answer["response"]["allowed"], false);
     let text = answer["response"]["status"]["message"].as_str().unwrap();
     assert!(text.starts_with("unknown field \"mtch\" in v1beta1.Rule"), "{text}");
-    let v1 = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": rule(json!({}))});
+    let v1 =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": rule(json!({}))});
     let answer = review(&admission, "/validate", &v1).await;
     assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
     assert_eq!(answer["kind"], "AdmissionReview");
@@ -57,7 +54,10 @@ async fn both_versions_of_the_review_are_answered() {
     let without = review(&admission, "/admitpilot", &json!({"kind": "AdmissionReview"})).await;
     assert_eq!(without["response"]["status"]["message"], "could not decode body: no request");
     assert_eq!((admission.tally().passed(), admission.tally().failed()), (1, 1));
-    assert_eq!(admission.tally().refusals().first().map(|last| last.resource.clone()), Some("rule ns/r".to_owned()));
+    assert_eq!(
+        admission.tally().refusals().first().map(|last| last.resource.clone()),
+        Some("rule ns/r".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -80,7 +80,8 @@ async fn deep_checks_are_those_of_the_engine() {
 async fn what_is_no_review_is_refused_with_a_status() {
     let admission = webhook(Depth::Structural);
     let ask = async |kind: &str, body: Vec<u8>| {
-        let request = Request::post("/admitpilot").header("content-type", kind).body(Body::from(body)).unwrap();
+        let request =
+            Request::post("/admitpilot").header("content-type", kind).body(Body::from(body)).unwrap();
         Arc::clone(&admission).routes().oneshot(request).await.unwrap().status().as_u16()
     };
     assert_eq!(ask("application/json", Vec::new()).await, 400);

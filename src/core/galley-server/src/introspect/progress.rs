@@ -116,9 +116,9 @@ fn target(plane: &Plane, asked: &str) -> Result<Option<Target>, String> {
 
 /// The current version of the collection that has the resource, once it has it.
 fn of_resource(plane: &Plane, what: &str, version: Option<&str>) -> Result<Option<Target>, String> {
-    let (kind, name) = what.split_once('/').ok_or_else(|| {
-        format!("`{what}` is no publication, COLLECTION@VERSION or KIND/NAMESPACE/NAME")
-    })?;
+    let (kind, name) = what
+        .split_once('/')
+        .ok_or_else(|| format!("`{what}` is no publication, COLLECTION@VERSION or KIND/NAMESPACE/NAME"))?;
     let is_named = |known: &&mixer_schema::Kind| {
         known.kind.eq_ignore_ascii_case(kind) || known.plural == kind || known.singular == kind
     };

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::steps::StopStep;
 use crate::error::StartError;
 use crate::options::ServerOptions;
+use crate::steps::StopStep;
 use mixer_adapters::AdapterOptions;
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};

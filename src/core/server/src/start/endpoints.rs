@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{HTTP_GRACE, Start};
 use crate::activation::Endpoint;
-use crate::steps::StopStep;
 use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
 use crate::health::ServedStore;
+use crate::steps::StopStep;
 use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::secrets::mask_text;

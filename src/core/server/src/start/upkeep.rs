@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::steps::StopStep;
 use crate::controls::Controls;
 use crate::error::StartError;
 use crate::health::Conditions;
 use crate::memory;
+use crate::steps::StopStep;
 use mixer_base::task::Task;
 use mixer_net::address::ListenAddress;
 use mixer_net::tls::{ServerTls, TlsError};

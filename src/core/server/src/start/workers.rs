@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
-use crate::steps::StopStep;
 use crate::effects::start_workers;
 use crate::error::StartError;
 use crate::service::ApiService;
+use crate::steps::StopStep;
 use crate::{discovery, observers};
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;

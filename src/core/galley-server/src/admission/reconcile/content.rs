@@ -105,9 +105,7 @@ impl Desired {
             }
         }
         keep_filled_in(&mut webhook, live);
-        if let Some(client) =
-            webhook.entry("clientConfig").or_insert_with(|| json!({})).as_object_mut()
-        {
+        if let Some(client) = webhook.entry("clientConfig").or_insert_with(|| json!({})).as_object_mut() {
             client.insert("caBundle".to_owned(), json!(self.ca_bundle));
         }
         webhook.entry("namespaceSelector").or_insert_with(|| json!({}));
