@@ -6,6 +6,8 @@ mod admission;
 mod operators;
 #[path = "galley/process.rs"]
 mod process;
+#[path = "galley/sinks.rs"]
+mod sinks;
 #[path = "support/support.rs"]
 mod support;
 

@@ -280,7 +280,8 @@ async fn until_stopped(host: &mut Host, signals: &mut Signals) -> &'static str {
             }
         };
         tokio::select! {
-            signal = signals.stop() => return signal,
+            _ = signals.interrupt.recv() => return "SIGINT",
+            _ = signals.terminate.recv() => return "SIGTERM",
             _ = signals.hangup.recv() => reopen(),
             _ = signals.user1.recv() => {
                 if let Some(galley) = galley {

@@ -406,7 +406,9 @@ impl<'o> Start<'o> {
         let ask = |request: Request| {
             let asked = self.asked.clone();
             // A full queue has such a request already.
-            move || drop(asked.try_send(request))
+            move || {
+                let _ = asked.try_send(request);
+            }
         };
         let reload = Arc::clone(plane);
         let reload = move || {

@@ -25,7 +25,7 @@ impl Start<'_> {
             Arc::clone(self.publications.cache()),
             source_options(&options.serving, collections)?,
             &self.metrics,
-        );
+        )?;
         let call_outs = call_outs(&options.serving)?;
         let server = Server::bind(
             server_options(&options.serving)?,
