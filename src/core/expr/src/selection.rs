@@ -100,10 +100,11 @@ impl Selection {
 
     /// Whether it certainly has no requests beside those that another one selects.
     pub fn is_within(&self, other: &Self) -> bool {
-        let is_within = |(term, values): (&Box<str>, &Values)| {
-            self.terms.get(term).is_some_and(|own| own.is_within(values))
-        };
-        self.is_never || other.is_exact && !other.is_never && other.terms.iter().all(is_within)
+        let mut terms = other.terms.iter();
+        self.is_never
+            || other.is_exact
+                && !other.is_never
+                && terms.all(|(term, values)| self.terms.get(term).is_some_and(|own| own.is_within(values)))
     }
 
     /// Those in both.
@@ -134,18 +135,12 @@ impl Selection {
         }
         let is_of_one = self.terms.len() == 1 && self.terms.keys().eq(other.terms.keys());
         // On an absent attribute, one side may fail where the other one decides.
-        let agree = |term: &Box<str>, values: &Values| {
-            other
-                .terms
-                .get(term)
-                .is_some_and(|of_other| values.has(&Value::Absent) == of_other.has(&Value::Absent))
-        };
+        let agrees =
+            |values: &Values, of_other: &Values| values.has(&Value::Absent) == of_other.has(&Value::Absent);
+        let mut both = self.terms.iter().filter_map(|(term, values)| Some((values, other.terms.get(term)?)));
+        let agree = both.all(|(values, of_other)| agrees(values, of_other));
         let is_all = |all: &Self| all.is_exact && all.terms.is_empty();
-        self.is_exact = is_all(&self)
-            || self.is_exact
-                && other.is_exact
-                && is_of_one
-                && self.terms.iter().all(|(term, values)| agree(term, values));
+        self.is_exact = is_all(&self) || self.is_exact && other.is_exact && is_of_one && agree;
         let mut of_other = other.terms;
         self.terms.retain(|term, values| {
             of_other.remove(term).is_some_and(|more| {

@@ -551,16 +551,19 @@ impl RuleFacts for Search<'_> {
             return true;
         }
         let (keys, new_keys) = (self.parts_named_by(&good, namespace), self.parts_named_by(&new, namespace));
-        let are_same = |(keys, (names, new_keys)): (&Vec<Option<ResourceKey>>, (&Vec<Box<str>>, &Vec<_>))| {
-            let mut places = keys.iter().zip(names.iter().zip(new_keys));
-            keys.len() == new_keys.len()
-                && places.all(|(key, (name, new_key))| match (key, new_key) {
-                    (Some(key), Some(new_key)) => key == new_key,
-                    (Some(key), None) => self.may_mean(name, key),
-                    (None, _) => false,
-                })
-        };
-        keys.len() == new_keys.len() && keys.iter().zip(new.actions.iter().zip(&new_keys)).all(are_same)
+        let is_meant =
+            |key: &Option<ResourceKey>, name: &str, new_key: &Option<ResourceKey>| match (key, new_key) {
+                (Some(key), Some(new_key)) => key == new_key,
+                (Some(key), None) => self.may_mean(name, key),
+                (None, _) => false,
+            };
+        let mut actions = keys.iter().zip(new.actions.iter().zip(&new_keys));
+        keys.len() == new_keys.len()
+            && actions.all(|(keys, (names, new_keys))| {
+                let mut places = keys.iter().zip(names.iter().zip(new_keys));
+                keys.len() == new_keys.len()
+                    && places.all(|(key, (name, new_key))| is_meant(key, name, new_key))
+            })
     }
 }
 
