@@ -214,6 +214,7 @@ fn every_line_of_a_json_log_is_json() {
     let rotated = directory.path().join("rotated.json").display().to_string();
     let more = ["--log_as_json", "--log_rotate", &rotated, "--log_output_level", "default:debug"];
     let mut server = on(&directory).with(&more).start();
+    server.wait_for_log("readiness turns available");
     assert_eq!(server.terminate(), Ok(Some(0)));
     let lines: Vec<serde_json::Value> = server
         .log()

@@ -71,6 +71,8 @@ struct Condition {
     status: Result<(), String>,
     /// Whether it was set since it was registered.
     is_set: bool,
+    /// Whether it is unavailable on purpose.
+    is_withdrawn: bool,
 }
 
 /// What the log says.
@@ -104,7 +106,8 @@ impl Availability {
         if conditions.by_name.contains_key(name) {
             debug!(probe = self.shared.name, emitter = name, "emitter is registered already");
         } else {
-            let condition = Condition { status: Err(reason.to_owned()), is_set: false };
+            let status = Err(reason.to_owned());
+            let condition = Condition { status, is_set: false, is_withdrawn: false };
             conditions.by_name.insert(name.to_owned(), condition);
             drop(conditions);
             self.shared.changes.send_modify(|n| *n += 1);
@@ -149,7 +152,7 @@ impl ProbeEmitter {
         if !is_changed && condition.is_set {
             return;
         }
-        *condition = Condition { status, is_set: true };
+        *condition = Condition { status, is_set: true, is_withdrawn: on_purpose };
         conditions.log(probe, before, on_purpose);
         drop(conditions);
         if is_changed {
@@ -195,7 +198,12 @@ impl Conditions {
                 self.logged = Logged::Unavailable(Instant::now());
             }
             (Err(list), Logged::Nothing) if self.by_name.values().all(|condition| condition.is_set) => {
-                error!("{probe} is unavailable from the start: {list}");
+                // As when a start is ended before it is over.
+                if self.by_name.values().any(|condition| condition.is_withdrawn) {
+                    info!("{probe} never turned available: {list}");
+                } else {
+                    error!("{probe} is unavailable from the start: {list}");
+                }
                 self.logged = Logged::Unavailable(Instant::now());
             }
             (Err(list), Logged::Nothing | Logged::Unavailable(_)) => {
@@ -390,6 +398,15 @@ mod tests {
             [&store, &tasks].into_iter().for_each(|emitter| emitter.set(Ok(())));
         });
         assert_eq!(records, ["info readiness turns available"], "a start that succeeds has no failures");
+        let records = log::tests::records(|| {
+            let ready = Availability::new("readiness");
+            let (store, tasks) =
+                (ready.emitter("store", "not read yet"), ready.emitter("tasks", "not looked at"));
+            store.withdraw("stopping");
+            tasks.set(Ok(()));
+        });
+        let stopped = "info readiness never turned available: store: stopping";
+        assert_eq!(records, [stopped], "a stop before the start is over is none either");
     }
 
     #[test]
