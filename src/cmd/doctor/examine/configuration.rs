@@ -28,13 +28,6 @@ const READ_LIMIT: Duration = Duration::from_secs(10);
 /// The store and its content, and the cache if there is one.
 pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
-    let contents = match mixer_server::read_store(options, READ_LIMIT).await {
-        Ok(contents) => contents,
-        Err(store::StoreError::Unknown { url }) => {
-            return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];
-        }
-        Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
-    };
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
     let (cached, cache) = match uses_cache {
@@ -45,10 +38,14 @@ pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
         }
         false => (None, None),
     };
-    if let Some(cached) = &cached {
-        opened.expect(&cached.files());
-    }
-    let contents = opened.load();
+    let expected = cached.as_ref().map(CachedConfiguration::files).unwrap_or_default();
+    let contents = match mixer_server::read_store(options, &expected, READ_LIMIT).await {
+        Ok(contents) => contents,
+        Err(store::StoreError::Unknown { url }) => {
+            return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];
+        }
+        Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
+    };
     let mut masks = Vec::new();
     let served = served(options, &contents, cached, &mut masks);
     std::iter::once(served).chain(cache).chain(masks).collect()

@@ -48,6 +48,7 @@ pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsErr
 pub use mixer_introspect::IntrospectionOptions;
 pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +58,12 @@ use mixer_engine::snapshot::Registry;
 /// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
 ///
 /// Errors: there is no store with this URL, or it cannot be opened.
-pub async fn read_store(options: &ServerOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
-    mixer_stores::read(&options.store_options(), limit).await
+pub async fn read_store(
+    options: &ServerOptions,
+    expected: &[&Path],
+    limit: Duration,
+) -> Result<Arc<StoreContents>, StoreError> {
+    mixer_stores::read(&options.store_options(), expected, limit).await
 }
 
 /// The adapters and kinds that a configuration may refer to.

@@ -15,6 +15,7 @@ pub mod k8s;
 pub mod mcp;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,10 +101,16 @@ pub fn is_over_network(url: &str) -> bool {
 }
 
 /// Reads a store once, for tools. Waits at most `limit` for a server; the contents are unavailable then, and say what was waited for.
+/// `expected`: see [`ConfigStore::expect`].
 ///
 /// Errors: as of [`open`].
-pub async fn read(options: &StoreOptions, limit: Duration) -> Result<Arc<StoreContents>, StoreError> {
+pub async fn read(
+    options: &StoreOptions,
+    expected: &[&Path],
+    limit: Duration,
+) -> Result<Arc<StoreContents>, StoreError> {
     let opened = open(options, &Arc::default())?;
+    opened.expect(expected);
     if !is_over_network(&options.url) {
         return Ok(opened.load());
     }
