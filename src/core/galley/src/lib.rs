@@ -10,7 +10,7 @@
 //! | [`state`] | what operators see: sources, groups, collections, events |
 //! | [`Galley`] | runs sources and pipeline, and publishes into a [`Distributor`], such as the snapshot cache of MCP |
 //!
-//! There is one pipeline. What sinks see of Istio Galley's two processors is a [`Face`](options::Face) of it: how versions and the
+//! There is one pipeline. What sinks see of Istio Galley's two processors is a [`Face`] of it: how versions and the
 //! defaults of the mesh look, and which collections are served.
 //!
 //! ```ignore

@@ -56,7 +56,7 @@ fn put(of: &'static str, name: &str, version: u64) -> Event {
 /// Delivers resources, a sync, and nothing more.
 async fn deliver(out: &Emitter, of: &'static str, all: &[(&str, u64)]) {
     let puts = all.iter().map(|(name, version)| put(of, name, *version));
-    drop(out.send(puts.chain([Event::full_sync(of)]).collect()).await);
+    let _ = out.send(puts.chain([Event::full_sync(of)]).collect()).await;
 }
 
 #[derive(Default)]
@@ -130,7 +130,7 @@ async fn a_source_that_flaps_changes_nothing_until_it_is_synced_again() {
                 1 => deliver(&out, GATEWAYS, &[("a", 1), ("b", 1)]).await,
                 2..5 => {
                     // It begins, and fails.
-                    drop(out.send(vec![put(GATEWAYS, "a", generation)]).await);
+                    let _ = out.send(vec![put(GATEWAYS, "a", generation)]).await;
                     return Ended::Failed("flap".to_owned());
                 }
                 _ => {
@@ -213,7 +213,7 @@ async fn changes_are_published_after_the_quiet_time_and_not_before() {
             deliver(&out, GATEWAYS, &[]).await;
             for number in 1.. {
                 waits.notified().await;
-                drop(out.send(vec![put(GATEWAYS, "a", number)]).await);
+                let _ = out.send(vec![put(GATEWAYS, "a", number)]).await;
             }
             Ended::Stopped
         })
