@@ -114,7 +114,8 @@ fn message_is(
         return Err(format!("resources: expected {:?}, found {:?}", names(expected), names(&resources)));
     }
     for (name, expected) in expected {
-        compare::body(expected, &resources[name]).map_err(|why| format!("`{name}`{why}"))?;
+        compare::body(expected, resources.get(name).unwrap_or(&Value::Null))
+            .map_err(|why| format!("`{name}`{why}"))?;
     }
     Ok(())
 }
