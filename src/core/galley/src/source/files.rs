@@ -88,7 +88,7 @@ impl Files {
     }
 
     /// The kind of a document. Errors: there is none, which is a problem.
-    fn kind(&self, resource: &RawResource) -> Result<&'static Kind, Diagnostic> {
+    fn kind(&self, resource: &RawResource) -> Result<&'static Kind, Vec<Diagnostic>> {
         let api_version = &resource.envelope.api_version;
         let written = &*resource.key.kind;
         let (kind, written) = match self.face {
@@ -105,9 +105,8 @@ impl Files {
             };
             let text = format!("unknown kind `{written}`");
             let problem = Diagnostic::error(KIND_UNKNOWN, FieldPath::root().field("kind"), text);
-            problem
-                .with_legacy(legacy)
-                .with_hint("a document of another program; remove it, or correct its kind")
+            let hint = "a document of another program; remove it, or correct its kind";
+            vec![problem.with_legacy(legacy).with_hint(hint)]
         })
     }
 
@@ -118,7 +117,7 @@ impl Files {
         resource: &RawResource,
         version: u64,
     ) -> Option<(&'static str, Entry)> {
-        let converted = self.kind(resource).map_err(|problem| vec![problem]).and_then(|kind| {
+        let converted = self.kind(resource).and_then(|kind| {
             if !self.options.reads(kind) {
                 return Ok(None);
             }

@@ -92,8 +92,8 @@ impl Pods {
         }
         let names = self.by_node.get(name).into_iter().flatten();
         let address =
-            |name: &Box<str>| Self::address_and_node(self.all.get(name)?).map(|(address, _)| address.into());
-        names.filter_map(address).collect()
+            |name: &str| Self::address_and_node(self.all.get(name)?).map(|(address, _)| address.into());
+        names.filter_map(|name| address(name)).collect()
     }
 
     /// The pod that has an address.

@@ -218,7 +218,7 @@ async fn a_source_can_connect_to_this_server() {
         Arc::new(Snapshot::of(empty.chain([rules])))
     };
     cache.set_snapshot("default", filled("x", "1"));
-    let source = Source::new(Arc::clone(&cache), SourceOptions::new(names.clone()), &Arc::default());
+    let source = Source::new(Arc::clone(&cache), SourceOptions::new(names.clone()), &Arc::default()).unwrap();
     let call_out = CallOut::new(source, ClientOptions::new(address.clone()));
     let stop = CancellationToken::new();
     let stopped = stop.clone();
