@@ -42,7 +42,7 @@ impl RunningSink {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let collection = SinkCollection { name: RULES.into(), type_url: None, incremental: false };
-            let sink = Sink::new(SinkOptions::new("test", vec![collection]), &Metrics::new());
+            let sink = Sink::new(SinkOptions::new("test", vec![collection]), &Arc::new(Metrics::new()));
             let mut application = application;
             runtime.expect("threads").block_on(sink.follow(&source, &mut application, until));
         });
