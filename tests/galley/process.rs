@@ -91,7 +91,7 @@ fn a_start_that_fails_says_why_and_exits_with_one() {
     let finished = ended("galley", &["server", "-c", "/nosuch"]);
     assert_eq!(
         (finished.status, &*finished.stderr),
-        (1, "fatal error in config file: Unsupported Config Type \"\"\n")
+        (1, "fatal error in config file: Unsupported Config Type \"\"")
     );
 }
 
