@@ -44,6 +44,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write man pages')
             [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of Istio')
+            [CompletionResult]::new('galley', 'galley', [CompletionResultType]::ParameterValue, 'Run and inspect the configuration plane')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -62,13 +63,15 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--tls-client-auth', '--tls-client-auth', [CompletionResultType]::ParameterName, 'Whether clients must present a certificate')
             [CompletionResult]::new('--tls-min-version', '--tls-min-version', [CompletionResultType]::ParameterName, 'Minimum TLS version')
             [CompletionResult]::new('--tls-allowed-peers', '--tls-allowed-peers', [CompletionResultType]::ParameterName, 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`')
-            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample')
+            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--config-wait-timeout', '--config-wait-timeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
             [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
             [CompletionResult]::new('--config-cache', '--config-cache', [CompletionResultType]::ParameterName, 'Directory that keeps the last good configuration for the next start')
             [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration')
+            [CompletionResult]::new('--config-write-status', '--config-write-status', [CompletionResultType]::ParameterName, 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status')
+            [CompletionResult]::new('--mcp-max-message-size', '--mcp-max-message-size', [CompletionResultType]::ParameterName, 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB')
             [CompletionResult]::new('--cert-file', '--cert-file', [CompletionResultType]::ParameterName, 'Client certificate for mcps:// stores, PEM')
             [CompletionResult]::new('--key-file', '--key-file', [CompletionResultType]::ParameterName, 'Private key of the client certificate, PEM')
             [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'CA certificates that verify mcps:// stores, PEM')
@@ -560,6 +563,252 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'mixer;galley' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
+            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
+            [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
+            [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show or compare what is published')
+            [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'Print events of sources as they happen')
+            [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;galley;validator' {
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port of the webhook')
+            [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Certificate chain, PEM')
+            [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Its private key, PEM')
+            [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'Its root, PEM')
+            [CompletionResult]::new('--webhook-config-file', '--webhook-config-file', [CompletionResultType]::ParameterName, 'The webhook configuration that the cluster is to have, YAML')
+            [CompletionResult]::new('--health-check-file', '--health-check-file', [CompletionResultType]::ParameterName, 'Probe file')
+            [CompletionResult]::new('--health-check-interval', '--health-check-interval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics')
+            [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment')
+            [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
+            [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster')
+            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
+            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
+            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')
+            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days to keep rotated log files; 0 means no limit')
+            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated log files to keep; 0 means all')
+            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
+            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
+            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
+            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;wait' {
+            [CompletionResult]::new('--sinks', '--sinks', [CompletionResultType]::ParameterName, 'Sinks that must have acknowledged it, at least; all that are connected must in any case')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long to wait')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;sinks' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;status' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;snapshot' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print what is published')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;galley;snapshot;dump' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
+            [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: json')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: json')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;snapshot;diff' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
+            [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;snapshot;help' {
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print what is published')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;galley;snapshot;help;dump' {
+            break
+        }
+        'mixer;galley;snapshot;help;diff' {
+            break
+        }
+        'mixer;galley;snapshot;help;help' {
+            break
+        }
+        'mixer;galley;watch' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--once', '--once', [CompletionResultType]::ParameterName, 'Print the events so far, and exit')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object per event')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;server' {
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default')
+            [CompletionResult]::new('--config-path', '--config-path', [CompletionResultType]::ParameterName, 'Directory or file of resources; without it, a Kubernetes cluster')
+            [CompletionResult]::new('--watch-config-files', '--watch-config-files', [CompletionResultType]::ParameterName, 'Notice changes of files; otherwise on SIGUSR1 only')
+            [CompletionResult]::new('--mesh-config-file', '--mesh-config-file', [CompletionResultType]::ParameterName, 'Mesh configuration, YAML; empty: the defaults')
+            [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster; without it, the one in which this process runs')
+            [CompletionResult]::new('--resync-period', '--resync-period', [CompletionResultType]::ParameterName, 'How often all objects are delivered again; 0 means never')
+            [CompletionResult]::new('--disable-resource-ready-check', '--disable-resource-ready-check', [CompletionResultType]::ParameterName, 'Start although the cluster lacks kinds of resources')
+            [CompletionResult]::new('--excluded-resource-kinds', '--excluded-resource-kinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
+            [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')
+            [CompletionResult]::new('--enable-service-discovery', '--enable-service-discovery', [CompletionResultType]::ParameterName, 'Make service entries from services, endpoints, pods and nodes')
+            [CompletionResult]::new('--use-old-processor', '--use-old-processor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
+            [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
+            [CompletionResult]::new('--enable-server', '--enable-server', [CompletionResultType]::ParameterName, 'Read configuration and serve it to sinks')
+            [CompletionResult]::new('--server-address', '--server-address', [CompletionResultType]::ParameterName, 'Address of sinks: tcp://HOST:PORT or unix:///PATH')
+            [CompletionResult]::new('--server-max-received-message-size', '--server-max-received-message-size', [CompletionResultType]::ParameterName, 'Most bytes of a message of a sink')
+            [CompletionResult]::new('--server-max-concurrent-streams', '--server-max-concurrent-streams', [CompletionResultType]::ParameterName, 'Streams of a connection')
+            [CompletionResult]::new('--insecure', '--insecure', [CompletionResultType]::ParameterName, 'Serve plain text to everyone')
+            [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Certificate chain, PEM')
+            [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Its private key, PEM')
+            [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'Roots of the certificates of sinks, PEM')
+            [CompletionResult]::new('--access-list-file', '--access-list-file', [CompletionResultType]::ParameterName, 'Identities of sinks that may connect, YAML')
+            [CompletionResult]::new('--incremental', '--incremental', [CompletionResultType]::ParameterName, 'Send differences to sinks that ask for them')
+            [CompletionResult]::new('--sink-address', '--sink-address', [CompletionResultType]::ParameterName, 'Sink to call, HOST:PORT; may be repeated')
+            [CompletionResult]::new('--sink-auth-mode', '--sink-auth-mode', [CompletionResultType]::ParameterName, 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE')
+            [CompletionResult]::new('--sink-meta', '--sink-meta', [CompletionResultType]::ParameterName, 'Headers of streams: KEY=VALUE, separated by commas')
+            [CompletionResult]::new('--enable-validation', '--enable-validation', [CompletionResultType]::ParameterName, 'Serve the webhook that API servers ask about resources')
+            [CompletionResult]::new('--validation-port', '--validation-port', [CompletionResultType]::ParameterName, 'Port of the webhook on all interfaces')
+            [CompletionResult]::new('--validation-depth', '--validation-depth', [CompletionResultType]::ParameterName, 'What is checked of resources of the policy engine: structural, as Istio does, or deep, as `mixer validate` does')
+            [CompletionResult]::new('--validation-webhook-config-file', '--validation-webhook-config-file', [CompletionResultType]::ParameterName, 'The webhook configuration that the cluster is to have, YAML; without it, the one that it has is completed')
+            [CompletionResult]::new('--enable-reconcile-webhook-configuration', '--enable-reconcile-webhook-configuration', [CompletionResultType]::ParameterName, 'Keep the webhook configuration of the cluster as it should be')
+            [CompletionResult]::new('--webhook-name', '--webhook-name', [CompletionResultType]::ParameterName, 'Name of the webhook configuration')
+            [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment and the service of Galley')
+            [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
+            [CompletionResult]::new('--service-name', '--service-name', [CompletionResultType]::ParameterName, 'Name of the service')
+            [CompletionResult]::new('--ctrlz-port', '--ctrlz-port', [CompletionResultType]::ParameterName, 'Port of the ControlZ introspection pages; 0 disables them')
+            [CompletionResult]::new('--ctrlz-address', '--ctrlz-address', [CompletionResultType]::ParameterName, 'Address of the ControlZ introspection pages; `*` means all interfaces')
+            [CompletionResult]::new('--ctrlz-readonly', '--ctrlz-readonly', [CompletionResultType]::ParameterName, 'Make ControlZ read-only')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token that ControlZ requires')
+            [CompletionResult]::new('--ctrlz-allowed-hosts', '--ctrlz-allowed-hosts', [CompletionResultType]::ParameterName, 'Host names that ControlZ accepts besides localhost and IP addresses')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health on all interfaces')
+            [CompletionResult]::new('--enable-profiling', '--enable-profiling', [CompletionResultType]::ParameterName, 'Serve profiles')
+            [CompletionResult]::new('--pprof-port', '--pprof-port', [CompletionResultType]::ParameterName, 'HTTP port of profiles on all interfaces')
+            [CompletionResult]::new('--metric-per-resource', '--metric-per-resource', [CompletionResultType]::ParameterName, 'Export a metric for every resource')
+            [CompletionResult]::new('--liveness-probe-path', '--liveness-probe-path', [CompletionResultType]::ParameterName, 'Probe file that is updated while the process works')
+            [CompletionResult]::new('--liveness-probe-interval', '--liveness-probe-interval', [CompletionResultType]::ParameterName, 'Maximum age of that file')
+            [CompletionResult]::new('--readiness-probe-path', '--readiness-probe-path', [CompletionResultType]::ParameterName, 'Probe file that is updated while sinks are served')
+            [CompletionResult]::new('--readiness-probe-interval', '--readiness-probe-interval', [CompletionResultType]::ParameterName, 'Maximum age of that file')
+            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
+            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
+            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')
+            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days to keep rotated log files; 0 means no limit')
+            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated log files to keep; 0 means all')
+            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
+            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
+            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
+            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
+            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'As --server-address')
+            [CompletionResult]::new('--kubeConfig', '--kubeConfig', [CompletionResultType]::ParameterName, 'As --kubeconfig')
+            [CompletionResult]::new('--maxReceivedMessageSize', '--maxReceivedMessageSize', [CompletionResultType]::ParameterName, 'As --server-max-received-message-size')
+            [CompletionResult]::new('--maxConcurrentStreams', '--maxConcurrentStreams', [CompletionResultType]::ParameterName, 'As --server-max-concurrent-streams')
+            [CompletionResult]::new('--enableAnalysis', '--enableAnalysis', [CompletionResultType]::ParameterName, 'Accepted without effect: analysis is not part of the server')
+            [CompletionResult]::new('--validation.tls.clientCertificate', '--validation.tls.clientCertificate', [CompletionResultType]::ParameterName, 'Certificate of the webhook; empty: that of the server')
+            [CompletionResult]::new('--validation.tls.privateKey', '--validation.tls.privateKey', [CompletionResultType]::ParameterName, 'Key of that certificate')
+            [CompletionResult]::new('--validation.tls.caCertificates', '--validation.tls.caCertificates', [CompletionResultType]::ParameterName, 'Root of that certificate')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;galley;help' {
+            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
+            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
+            [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
+            [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show or compare what is published')
+            [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'Print events of sources as they happen')
+            [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;galley;help;validator' {
+            break
+        }
+        'mixer;galley;help;wait' {
+            break
+        }
+        'mixer;galley;help;sinks' {
+            break
+        }
+        'mixer;galley;help;status' {
+            break
+        }
+        'mixer;galley;help;snapshot' {
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print what is published')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ')
+            break
+        }
+        'mixer;galley;help;snapshot;dump' {
+            break
+        }
+        'mixer;galley;help;snapshot;diff' {
+            break
+        }
+        'mixer;galley;help;watch' {
+            break
+        }
+        'mixer;galley;help;server' {
+            break
+        }
+        'mixer;galley;help;help' {
+            break
+        }
         'mixer;help' {
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
@@ -578,6 +827,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write man pages')
             [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of Istio')
+            [CompletionResult]::new('galley', 'galley', [CompletionResultType]::ParameterValue, 'Run and inspect the configuration plane')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -658,6 +908,45 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;legacy' {
+            break
+        }
+        'mixer;help;galley' {
+            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
+            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
+            [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
+            [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show or compare what is published')
+            [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'Print events of sources as they happen')
+            [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
+            break
+        }
+        'mixer;help;galley;validator' {
+            break
+        }
+        'mixer;help;galley;wait' {
+            break
+        }
+        'mixer;help;galley;sinks' {
+            break
+        }
+        'mixer;help;galley;status' {
+            break
+        }
+        'mixer;help;galley;snapshot' {
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print what is published')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ')
+            break
+        }
+        'mixer;help;galley;snapshot;dump' {
+            break
+        }
+        'mixer;help;galley;snapshot;diff' {
+            break
+        }
+        'mixer;help;galley;watch' {
+            break
+        }
+        'mixer;help;galley;server' {
             break
         }
         'mixer;help;help' {

@@ -37,6 +37,9 @@ _mixer() {
             mixer,doctor)
                 cmd="mixer__subcmd__doctor"
                 ;;
+            mixer,galley)
+                cmd="mixer__subcmd__galley"
+                ;;
             mixer,help)
                 cmd="mixer__subcmd__help"
                 ;;
@@ -112,6 +115,78 @@ _mixer() {
             mixer__subcmd__crd__subcmd__help,instance)
                 cmd="mixer__subcmd__crd__subcmd__help__subcmd__instance"
                 ;;
+            mixer__subcmd__galley,help)
+                cmd="mixer__subcmd__galley__subcmd__help"
+                ;;
+            mixer__subcmd__galley,server)
+                cmd="mixer__subcmd__galley__subcmd__server"
+                ;;
+            mixer__subcmd__galley,sinks)
+                cmd="mixer__subcmd__galley__subcmd__sinks"
+                ;;
+            mixer__subcmd__galley,snapshot)
+                cmd="mixer__subcmd__galley__subcmd__snapshot"
+                ;;
+            mixer__subcmd__galley,status)
+                cmd="mixer__subcmd__galley__subcmd__status"
+                ;;
+            mixer__subcmd__galley,validator)
+                cmd="mixer__subcmd__galley__subcmd__validator"
+                ;;
+            mixer__subcmd__galley,wait)
+                cmd="mixer__subcmd__galley__subcmd__wait"
+                ;;
+            mixer__subcmd__galley,watch)
+                cmd="mixer__subcmd__galley__subcmd__watch"
+                ;;
+            mixer__subcmd__galley__subcmd__help,help)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__help"
+                ;;
+            mixer__subcmd__galley__subcmd__help,server)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__server"
+                ;;
+            mixer__subcmd__galley__subcmd__help,sinks)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__sinks"
+                ;;
+            mixer__subcmd__galley__subcmd__help,snapshot)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__snapshot"
+                ;;
+            mixer__subcmd__galley__subcmd__help,status)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__status"
+                ;;
+            mixer__subcmd__galley__subcmd__help,validator)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__validator"
+                ;;
+            mixer__subcmd__galley__subcmd__help,wait)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__wait"
+                ;;
+            mixer__subcmd__galley__subcmd__help,watch)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__watch"
+                ;;
+            mixer__subcmd__galley__subcmd__help__subcmd__snapshot,diff)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__snapshot__subcmd__diff"
+                ;;
+            mixer__subcmd__galley__subcmd__help__subcmd__snapshot,dump)
+                cmd="mixer__subcmd__galley__subcmd__help__subcmd__snapshot__subcmd__dump"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot,diff)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__diff"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot,dump)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__dump"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot,help)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__help"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot__subcmd__help,diff)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__diff"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot__subcmd__help,dump)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__dump"
+                ;;
+            mixer__subcmd__galley__subcmd__snapshot__subcmd__help,help)
+                cmd="mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__help"
+                ;;
             mixer__subcmd__help,adapter)
                 cmd="mixer__subcmd__help__subcmd__adapter"
                 ;;
@@ -132,6 +207,9 @@ _mixer() {
                 ;;
             mixer__subcmd__help,doctor)
                 cmd="mixer__subcmd__help__subcmd__doctor"
+                ;;
+            mixer__subcmd__help,galley)
+                cmd="mixer__subcmd__help__subcmd__galley"
                 ;;
             mixer__subcmd__help,help)
                 cmd="mixer__subcmd__help__subcmd__help"
@@ -181,6 +259,33 @@ _mixer() {
             mixer__subcmd__help__subcmd__crd,instance)
                 cmd="mixer__subcmd__help__subcmd__crd__subcmd__instance"
                 ;;
+            mixer__subcmd__help__subcmd__galley,server)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__server"
+                ;;
+            mixer__subcmd__help__subcmd__galley,sinks)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__sinks"
+                ;;
+            mixer__subcmd__help__subcmd__galley,snapshot)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__snapshot"
+                ;;
+            mixer__subcmd__help__subcmd__galley,status)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__status"
+                ;;
+            mixer__subcmd__help__subcmd__galley,validator)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__validator"
+                ;;
+            mixer__subcmd__help__subcmd__galley,wait)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__wait"
+                ;;
+            mixer__subcmd__help__subcmd__galley,watch)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__watch"
+                ;;
+            mixer__subcmd__help__subcmd__galley__subcmd__snapshot,diff)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__snapshot__subcmd__diff"
+                ;;
+            mixer__subcmd__help__subcmd__galley__subcmd__snapshot,dump)
+                cmd="mixer__subcmd__help__subcmd__galley__subcmd__snapshot__subcmd__dump"
+                ;;
             mixer__subcmd__help__subcmd__routes,show)
                 cmd="mixer__subcmd__help__subcmd__routes__subcmd__show"
                 ;;
@@ -218,7 +323,7 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help"
+            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -889,8 +994,858 @@ _mixer() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mixer__subcmd__galley)
+            opts="-h --color --error-format --help validator wait sinks status snapshot watch server help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help)
+            opts="validator wait sinks status snapshot watch server help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__server)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__sinks)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__snapshot)
+            opts="dump diff"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__snapshot__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__snapshot__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__validator)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__wait)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__help__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__server)
+            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --enable-server --server-address --server-max-received-message-size --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --watch-config-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mesh-config-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resync-period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --disable-resource-ready-check)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --excluded-resource-kinds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --domain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-service-discovery)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --use-old-processor)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --istio-pace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-max-received-message-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-max-concurrent-streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --insecure)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --access-list-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --incremental)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sink-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sink-auth-mode)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sink-meta)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-validation)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --validation-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --validation-depth)
+                    COMPREPLY=($(compgen -W "structural deep" -- "${cur}"))
+                    return 0
+                    ;;
+                --validation-webhook-config-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-reconcile-webhook-configuration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --webhook-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deployment-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deployment-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-readonly)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-allowed-hosts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --monitoring-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-profiling)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pprof-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metric-per-resource)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --liveness-probe-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --liveness-probe-interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --readiness-probe-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --readiness-probe-interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-age)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-backups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-as-json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-output-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-stacktrace-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-caller)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeConfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --maxReceivedMessageSize)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --maxConcurrentStreams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enableAnalysis)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --validation.tls.clientCertificate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --validation.tls.privateKey)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --validation.tls.caCertificates)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__sinks)
+            opts="-o -h --server --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot)
+            opts="-h --color --error-format --help dump diff help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__diff)
+            opts="-h --server --group --collection --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --collection)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__dump)
+            opts="-o -h --server --group --collection --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --collection)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__help)
+            opts="dump diff help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__snapshot__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__status)
+            opts="-o -h --server --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__validator)
+            opts="-h --port --tls-cert-file --tls-key-file --ca-cert-file --webhook-config-file --health-check-file --health-check-interval --monitoring-port --deployment-namespace --deployment-name --kubeconfig --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --webhook-config-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --health-check-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --health-check-interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --monitoring-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deployment-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deployment-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-age)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-rotate-max-backups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-as-json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-output-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-stacktrace-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-caller)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__wait)
+            opts="-o -h --sinks --timeout --server --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sinks)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__galley__subcmd__watch)
+            opts="-h --server --once --json --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mixer__subcmd__help)
-            opts="server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help"
+            opts="server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1060,6 +2015,146 @@ _mixer() {
         mixer__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley)
+            opts="validator wait sinks status snapshot watch server"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__server)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__sinks)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__snapshot)
+            opts="dump diff"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__snapshot__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__snapshot__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__validator)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__wait)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__galley__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1712,7 +2807,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config-store-url --config-default-namespace --config-wait-timeout --config-on-error --allow-empty-config --config-cache --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --memory-limit --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config-store-url --config-default-namespace --config-wait-timeout --config-on-error --allow-empty-config --config-cache --config-loss --config-write-status --mcp-max-message-size --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --memory-limit --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1800,6 +2895,14 @@ _mixer() {
                     ;;
                 --config-loss)
                     COMPREPLY=($(compgen -W "keep drop" -- "${cur}"))
+                    return 0
+                    ;;
+                --config-write-status)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mcp-max-message-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --cert-file)

@@ -41,6 +41,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand man 'Print or write man pages'
             cand collateral 'Write documentation and completion files into a directory'
             cand legacy 'Behave like mixs, mixc or galley of Istio'
+            cand galley 'Run and inspect the configuration plane'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;server'= {
@@ -58,13 +59,15 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --tls-client-auth 'Whether clients must present a certificate'
             cand --tls-min-version 'Minimum TLS version'
             cand --tls-allowed-peers 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`'
-            cand --config-store-url 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample'
+            cand --config-store-url 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand --config-wait-timeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
             cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
             cand --config-cache 'Directory that keeps the last good configuration for the next start'
             cand --config-loss 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration'
+            cand --config-write-status 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status'
+            cand --mcp-max-message-size 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB'
             cand --cert-file 'Client certificate for mcps:// stores, PEM'
             cand --key-file 'Private key of the client certificate, PEM'
             cand --ca-cert-file 'CA certificates that verify mcps:// stores, PEM'
@@ -517,6 +520,227 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'mixer;galley'= {
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
+            cand wait 'Wait until sinks have acknowledged a change'
+            cand sinks 'Show the sinks: what each has of every collection, and what it refused'
+            cand status 'Show sources, groups, sinks and the webhook at a glance'
+            cand snapshot 'Show or compare what is published'
+            cand watch 'Print events of sources as they happen'
+            cand server 'Starts Galley as a server'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;galley;validator'= {
+            cand --port 'Port of the webhook'
+            cand --tls-cert-file 'Certificate chain, PEM'
+            cand --tls-key-file 'Its private key, PEM'
+            cand --ca-cert-file 'Its root, PEM'
+            cand --webhook-config-file 'The webhook configuration that the cluster is to have, YAML'
+            cand --health-check-file 'Probe file'
+            cand --health-check-interval 'Maximum age of the probe file'
+            cand --monitoring-port 'HTTP port of metrics'
+            cand --deployment-namespace 'Namespace of the deployment'
+            cand --deployment-name 'Name of the deployment'
+            cand --kubeconfig 'Kubeconfig of the cluster'
+            cand --log-target 'Log output: a file, stdout or stderr; may be repeated'
+            cand --log-rotate 'Additional rotated log file'
+            cand --log-rotate-max-size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'
+            cand --log-rotate-max-age 'Days to keep rotated log files; 0 means no limit'
+            cand --log-rotate-max-backups 'Rotated log files to keep; 0 means all'
+            cand --log-as-json 'Write log records as JSON objects'
+            cand --log-output-level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
+            cand --log-stacktrace-level 'Minimum level of records with a stack trace: `[scope:]level,…`'
+            cand --log-caller 'Scopes whose records include the source location'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;wait'= {
+            cand --sinks 'Sinks that must have acknowledged it, at least; all that are connected must in any case'
+            cand --timeout 'How long to wait'
+            cand --server 'ControlZ endpoint of galley'
+            cand -o 'Output format; default: plain'
+            cand --output 'Output format; default: plain'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;sinks'= {
+            cand --server 'ControlZ endpoint of galley'
+            cand -o 'Output format; default: table'
+            cand --output 'Output format; default: table'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;status'= {
+            cand --server 'ControlZ endpoint of galley'
+            cand -o 'Output format; default: table'
+            cand --output 'Output format; default: table'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;snapshot'= {
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand dump 'Print what is published'
+            cand diff 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;galley;snapshot;dump'= {
+            cand --server 'ControlZ endpoint of galley'
+            cand --group 'Snapshot group'
+            cand --collection 'One collection'
+            cand -o 'Output format; default: json'
+            cand --output 'Output format; default: json'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;snapshot;diff'= {
+            cand --server 'ControlZ endpoint of galley'
+            cand --group 'Snapshot group'
+            cand --collection 'One collection'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;snapshot;help'= {
+            cand dump 'Print what is published'
+            cand diff 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;galley;snapshot;help;dump'= {
+        }
+        &'mixer;galley;snapshot;help;diff'= {
+        }
+        &'mixer;galley;snapshot;help;help'= {
+        }
+        &'mixer;galley;watch'= {
+            cand --server 'ControlZ endpoint of galley'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand --once 'Print the events so far, and exit'
+            cand --json 'Print one JSON object per event'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;server'= {
+            cand -c 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default'
+            cand --config 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default'
+            cand --config-path 'Directory or file of resources; without it, a Kubernetes cluster'
+            cand --watch-config-files 'Notice changes of files; otherwise on SIGUSR1 only'
+            cand --mesh-config-file 'Mesh configuration, YAML; empty: the defaults'
+            cand --kubeconfig 'Kubeconfig of the cluster; without it, the one in which this process runs'
+            cand --resync-period 'How often all objects are delivered again; 0 means never'
+            cand --disable-resource-ready-check 'Start although the cluster lacks kinds of resources'
+            cand --excluded-resource-kinds 'Kinds that are not read, separated by commas'
+            cand --domain 'Domain of services'
+            cand --enable-service-discovery 'Make service entries from services, endpoints, pods and nodes'
+            cand --use-old-processor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
+            cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
+            cand --enable-server 'Read configuration and serve it to sinks'
+            cand --server-address 'Address of sinks: tcp://HOST:PORT or unix:///PATH'
+            cand --server-max-received-message-size 'Most bytes of a message of a sink'
+            cand --server-max-concurrent-streams 'Streams of a connection'
+            cand --insecure 'Serve plain text to everyone'
+            cand --tls-cert-file 'Certificate chain, PEM'
+            cand --tls-key-file 'Its private key, PEM'
+            cand --ca-cert-file 'Roots of the certificates of sinks, PEM'
+            cand --access-list-file 'Identities of sinks that may connect, YAML'
+            cand --incremental 'Send differences to sinks that ask for them'
+            cand --sink-address 'Sink to call, HOST:PORT; may be repeated'
+            cand --sink-auth-mode 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE'
+            cand --sink-meta 'Headers of streams: KEY=VALUE, separated by commas'
+            cand --enable-validation 'Serve the webhook that API servers ask about resources'
+            cand --validation-port 'Port of the webhook on all interfaces'
+            cand --validation-depth 'What is checked of resources of the policy engine: structural, as Istio does, or deep, as `mixer validate` does'
+            cand --validation-webhook-config-file 'The webhook configuration that the cluster is to have, YAML; without it, the one that it has is completed'
+            cand --enable-reconcile-webhook-configuration 'Keep the webhook configuration of the cluster as it should be'
+            cand --webhook-name 'Name of the webhook configuration'
+            cand --deployment-namespace 'Namespace of the deployment and the service of Galley'
+            cand --deployment-name 'Name of the deployment'
+            cand --service-name 'Name of the service'
+            cand --ctrlz-port 'Port of the ControlZ introspection pages; 0 disables them'
+            cand --ctrlz-address 'Address of the ControlZ introspection pages; `*` means all interfaces'
+            cand --ctrlz-readonly 'Make ControlZ read-only'
+            cand --ctrlz-token-file 'File with the bearer token that ControlZ requires'
+            cand --ctrlz-allowed-hosts 'Host names that ControlZ accepts besides localhost and IP addresses'
+            cand --monitoring-port 'HTTP port of metrics, version and health on all interfaces'
+            cand --enable-profiling 'Serve profiles'
+            cand --pprof-port 'HTTP port of profiles on all interfaces'
+            cand --metric-per-resource 'Export a metric for every resource'
+            cand --liveness-probe-path 'Probe file that is updated while the process works'
+            cand --liveness-probe-interval 'Maximum age of that file'
+            cand --readiness-probe-path 'Probe file that is updated while sinks are served'
+            cand --readiness-probe-interval 'Maximum age of that file'
+            cand --log-target 'Log output: a file, stdout or stderr; may be repeated'
+            cand --log-rotate 'Additional rotated log file'
+            cand --log-rotate-max-size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'
+            cand --log-rotate-max-age 'Days to keep rotated log files; 0 means no limit'
+            cand --log-rotate-max-backups 'Rotated log files to keep; 0 means all'
+            cand --log-as-json 'Write log records as JSON objects'
+            cand --log-output-level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
+            cand --log-stacktrace-level 'Minimum level of records with a stack trace: `[scope:]level,…`'
+            cand --log-caller 'Scopes whose records include the source location'
+            cand --address 'As --server-address'
+            cand --kubeConfig 'As --kubeconfig'
+            cand --maxReceivedMessageSize 'As --server-max-received-message-size'
+            cand --maxConcurrentStreams 'As --server-max-concurrent-streams'
+            cand --enableAnalysis 'Accepted without effect: analysis is not part of the server'
+            cand --validation.tls.clientCertificate 'Certificate of the webhook; empty: that of the server'
+            cand --validation.tls.privateKey 'Key of that certificate'
+            cand --validation.tls.caCertificates 'Root of that certificate'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;galley;help'= {
+            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
+            cand wait 'Wait until sinks have acknowledged a change'
+            cand sinks 'Show the sinks: what each has of every collection, and what it refused'
+            cand status 'Show sources, groups, sinks and the webhook at a glance'
+            cand snapshot 'Show or compare what is published'
+            cand watch 'Print events of sources as they happen'
+            cand server 'Starts Galley as a server'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;galley;help;validator'= {
+        }
+        &'mixer;galley;help;wait'= {
+        }
+        &'mixer;galley;help;sinks'= {
+        }
+        &'mixer;galley;help;status'= {
+        }
+        &'mixer;galley;help;snapshot'= {
+            cand dump 'Print what is published'
+            cand diff 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
+        }
+        &'mixer;galley;help;snapshot;dump'= {
+        }
+        &'mixer;galley;help;snapshot;diff'= {
+        }
+        &'mixer;galley;help;watch'= {
+        }
+        &'mixer;galley;help;server'= {
+        }
+        &'mixer;galley;help;help'= {
+        }
         &'mixer;help'= {
             cand server 'Start the server'
             cand check 'Check a request against a server or a configuration'
@@ -535,6 +759,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand man 'Print or write man pages'
             cand collateral 'Write documentation and completion files into a directory'
             cand legacy 'Behave like mixs, mixc or galley of Istio'
+            cand galley 'Run and inspect the configuration plane'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;help;server'= {
@@ -591,6 +816,35 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;collateral'= {
         }
         &'mixer;help;legacy'= {
+        }
+        &'mixer;help;galley'= {
+            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
+            cand wait 'Wait until sinks have acknowledged a change'
+            cand sinks 'Show the sinks: what each has of every collection, and what it refused'
+            cand status 'Show sources, groups, sinks and the webhook at a glance'
+            cand snapshot 'Show or compare what is published'
+            cand watch 'Print events of sources as they happen'
+            cand server 'Starts Galley as a server'
+        }
+        &'mixer;help;galley;validator'= {
+        }
+        &'mixer;help;galley;wait'= {
+        }
+        &'mixer;help;galley;sinks'= {
+        }
+        &'mixer;help;galley;status'= {
+        }
+        &'mixer;help;galley;snapshot'= {
+            cand dump 'Print what is published'
+            cand diff 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
+        }
+        &'mixer;help;galley;snapshot;dump'= {
+        }
+        &'mixer;help;galley;snapshot;diff'= {
+        }
+        &'mixer;help;galley;watch'= {
+        }
+        &'mixer;help;galley;server'= {
         }
         &'mixer;help;help'= {
         }

@@ -48,6 +48,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "completions" -d 'Print 
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "man" -d 'Print or write man pages'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "collateral" -d 'Write documentation and completion files into a directory'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "galley" -d 'Run and inspect the configuration plane'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-file -d 'Settings file, YAML or TOML; keys are flag names' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; ignored if --address is set' -r
@@ -66,7 +67,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
@@ -76,6 +77,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l allow-empty-confi
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-write-status -d 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l mcp-max-message-size -d 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l cert-file -d 'Client certificate for mcps:// stores, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l key-file -d 'Private key of the client certificate, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ca-cert-file -d 'CA certificates that verify mcps:// stores, PEM' -r -F
@@ -515,24 +518,197 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "check" -d 'Check a request against a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "report" -d 'Report a request to a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "probe" -d 'Check whether a server is alive or ready'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "validate" -d 'Validate a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the compiled configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "version" -d 'Print program version and build information'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "man" -d 'Print or write man pages'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "validator" -d 'Runs the admission webhook alone, as of Galley 1.0'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "wait" -d 'Wait until sinks have acknowledged a change'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "sinks" -d 'Show the sinks: what each has of every collection, and what it refused'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "status" -d 'Show sources, groups, sinks and the webhook at a glance'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "snapshot" -d 'Show or compare what is published'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "watch" -d 'Print events of sources as they happen'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "server" -d 'Starts Galley as a server'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_subcommand_from validator wait sinks status snapshot watch server help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l port -d 'Port of the webhook' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l tls-cert-file -d 'Certificate chain, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l tls-key-file -d 'Its private key, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l ca-cert-file -d 'Its root, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l webhook-config-file -d 'The webhook configuration that the cluster is to have, YAML' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l health-check-file -d 'Probe file' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l health-check-interval -d 'Maximum age of the probe file' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l monitoring-port -d 'HTTP port of metrics' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-namespace -d 'Namespace of the deployment' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-name -d 'Name of the deployment' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l kubeconfig -d 'Kubeconfig of the cluster' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate -d 'Additional rotated log file' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate-max-age -d 'Days to keep rotated log files; 0 means no limit' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate-max-backups -d 'Rotated log files to keep; 0 means all' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-as-json -d 'Write log records as JSON objects' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-output-level -d 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-stacktrace-level -d 'Minimum level of records with a stack trace: `[scope:]level,…`' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-caller -d 'Scopes whose records include the source location' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l sinks -d 'Sinks that must have acknowledged it, at least; all that are connected must in any case' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l timeout -d 'How long to wait' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l server -d 'ControlZ endpoint of galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -s o -l output -d 'Output format; default: plain' -r -f -a "table\t'Tables and source excerpts'
+plain\t'One line per result'
+json\t'One JSON document'
+yaml\t'One YAML document'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l server -d 'ControlZ endpoint of galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -s o -l output -d 'Output format; default: table' -r -f -a "table\t'Tables and source excerpts'
+plain\t'One line per result'
+json\t'One JSON document'
+yaml\t'One YAML document'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -l server -d 'ControlZ endpoint of galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -s o -l output -d 'Output format; default: table' -r -f -a "table\t'Tables and source excerpts'
+plain\t'One line per result'
+json\t'One JSON document'
+yaml\t'One YAML document'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print what is published'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -f -a "diff" -d 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l server -d 'ControlZ endpoint of galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l once -d 'Print the events so far, and exit'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l json -d 'Print one JSON object per event'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -s c -l config -d 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l config-path -d 'Directory or file of resources; without it, a Kubernetes cluster' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l watch-config-files -d 'Notice changes of files; otherwise on SIGUSR1 only' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l mesh-config-file -d 'Mesh configuration, YAML; empty: the defaults' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l kubeconfig -d 'Kubeconfig of the cluster; without it, the one in which this process runs' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l resync-period -d 'How often all objects are delivered again; 0 means never' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l disable-resource-ready-check -d 'Start although the cluster lacks kinds of resources' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l excluded-resource-kinds -d 'Kinds that are not read, separated by commas' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l domain -d 'Domain of services' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-service-discovery -d 'Make service entries from services, endpoints, pods and nodes' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l use-old-processor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-server -d 'Read configuration and serve it to sinks' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-received-message-size -d 'Most bytes of a message of a sink' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-concurrent-streams -d 'Streams of a connection' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l insecure -d 'Serve plain text to everyone' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l tls-cert-file -d 'Certificate chain, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l tls-key-file -d 'Its private key, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ca-cert-file -d 'Roots of the certificates of sinks, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l access-list-file -d 'Identities of sinks that may connect, YAML' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l incremental -d 'Send differences to sinks that ask for them' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-address -d 'Sink to call, HOST:PORT; may be repeated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-auth-mode -d 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-meta -d 'Headers of streams: KEY=VALUE, separated by commas' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-validation -d 'Serve the webhook that API servers ask about resources' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation-port -d 'Port of the webhook on all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation-depth -d 'What is checked of resources of the policy engine: structural, as Istio does, or deep, as `mixer validate` does' -r -f -a "structural\t''
+deep\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation-webhook-config-file -d 'The webhook configuration that the cluster is to have, YAML; without it, the one that it has is completed' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-reconcile-webhook-configuration -d 'Keep the webhook configuration of the cluster as it should be' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l webhook-name -d 'Name of the webhook configuration' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l deployment-namespace -d 'Namespace of the deployment and the service of Galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l deployment-name -d 'Name of the deployment' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l service-name -d 'Name of the service' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 disables them' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ctrlz-address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ctrlz-readonly -d 'Make ControlZ read-only' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ctrlz-token-file -d 'File with the bearer token that ControlZ requires' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ctrlz-allowed-hosts -d 'Host names that ControlZ accepts besides localhost and IP addresses' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l monitoring-port -d 'HTTP port of metrics, version and health on all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-profiling -d 'Serve profiles' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l pprof-port -d 'HTTP port of profiles on all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l metric-per-resource -d 'Export a metric for every resource' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l liveness-probe-path -d 'Probe file that is updated while the process works' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l liveness-probe-interval -d 'Maximum age of that file' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l readiness-probe-path -d 'Probe file that is updated while sinks are served' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l readiness-probe-interval -d 'Maximum age of that file' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-rotate -d 'Additional rotated log file' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-rotate-max-age -d 'Days to keep rotated log files; 0 means no limit' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-rotate-max-backups -d 'Rotated log files to keep; 0 means all' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-as-json -d 'Write log records as JSON objects' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-output-level -d 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-stacktrace-level -d 'Minimum level of records with a stack trace: `[scope:]level,…`' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l log-caller -d 'Scopes whose records include the source location' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l address -d 'As --server-address' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l kubeConfig -d 'As --kubeconfig' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l maxReceivedMessageSize -d 'As --server-max-received-message-size' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l maxConcurrentStreams -d 'As --server-max-concurrent-streams' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enableAnalysis -d 'Accepted without effect: analysis is not part of the server' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.clientCertificate -d 'Certificate of the webhook; empty: that of the server' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.privateKey -d 'Key of that certificate' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.caCertificates -d 'Root of that certificate' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "validator" -d 'Runs the admission webhook alone, as of Galley 1.0'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "wait" -d 'Wait until sinks have acknowledged a change'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "sinks" -d 'Show the sinks: what each has of every collection, and what it refused'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "status" -d 'Show sources, groups, sinks and the webhook at a glance'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "snapshot" -d 'Show or compare what is published'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "watch" -d 'Print events of sources as they happen'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "server" -d 'Starts Galley as a server'
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "server" -d 'Start the server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "check" -d 'Check a request against a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "report" -d 'Report a request to a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "probe" -d 'Check whether a server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "validate" -d 'Validate a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "snapshot" -d 'Show the compiled configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "version" -d 'Print program version and build information'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "man" -d 'Print or write man pages'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "galley" -d 'Run and inspect the configuration plane'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from routes" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from adapter" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
@@ -540,3 +716,10 @@ complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcom
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "all" -d 'List all kinds: core, adapters, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "adapter" -d 'List adapter-specific kinds'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "instance" -d 'List template-specific kinds'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "validator" -d 'Runs the admission webhook alone, as of Galley 1.0'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "wait" -d 'Wait until sinks have acknowledged a change'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "sinks" -d 'Show the sinks: what each has of every collection, and what it refused'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "status" -d 'Show sources, groups, sinks and the webhook at a glance'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "snapshot" -d 'Show or compare what is published'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "watch" -d 'Print events of sources as they happen'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "server" -d 'Starts Galley as a server'

@@ -504,7 +504,7 @@ _mixs() {
             return 0
             ;;
         mixs__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoringPort --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --configStoreURL --configDefaultNamespace --configWaitTimeout --config-on-error --allow-empty-config --config-cache --config-loss --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --memory-limit --maxConcurrentStreams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --apiWorkerPoolSize --api-worker-pool-floor --api-queue-length --adapterWorkerPoolSize --adapter-worker-pool-floor --adapter-queue-length --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz_port --ctrlz_address --ctrlz_readonly --ctrlz_token_file --ctrlz_allowed_hosts --profile --legacy-metrics --heap-profile-rate --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --load-shedding-check-reserve --load-shedding-fair --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoringPort --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --configStoreURL --configDefaultNamespace --configWaitTimeout --config-on-error --allow-empty-config --config-cache --config-loss --config-write-status --mcpMaxMessageSize --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --memory-limit --maxConcurrentStreams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --apiWorkerPoolSize --api-worker-pool-floor --api-queue-length --adapterWorkerPoolSize --adapter-worker-pool-floor --adapter-queue-length --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz_port --ctrlz_address --ctrlz_readonly --ctrlz_token_file --ctrlz_allowed_hosts --profile --legacy-metrics --heap-profile-rate --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --load-shedding-check-reserve --load-shedding-fair --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -592,6 +592,14 @@ _mixs() {
                     ;;
                 --config-loss)
                     COMPREPLY=($(compgen -W "keep drop" -- "${cur}"))
+                    return 0
+                    ;;
+                --config-write-status)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mcpMaxMessageSize)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --certFile)

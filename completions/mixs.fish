@@ -48,7 +48,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
@@ -58,6 +58,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config 
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-write-status -d 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l mcpMaxMessageSize -d 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l certFile -d 'Client certificate for mcps:// stores, PEM' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l keyFile -d 'Private key of the client certificate, PEM' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l caCertFile -d 'CA certificates that verify mcps:// stores, PEM' -r -F

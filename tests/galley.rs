@@ -1,5 +1,7 @@
 //! Black-box tests of the configuration plane as a process: start and stop, the webhook, what operators see and ask.
 
+#![cfg(test)]
+
 #[path = "galley/admission.rs"]
 mod admission;
 #[path = "galley/operators.rs"]

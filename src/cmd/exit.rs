@@ -98,7 +98,7 @@ pub(crate) struct Failure {
     /// Whether the legacy programs print it as a usage error, with the usage block.
     pub(crate) with_usage: bool,
     /// The fatal log record that galley writes instead of a text.
-    pub(crate) fatal: Option<String>,
+    pub(crate) fatal: Option<Box<str>>,
 }
 
 impl Failure {
@@ -149,7 +149,7 @@ impl Failure {
     /// Adds the fatal log record of galley.
     #[must_use]
     pub(crate) fn fatal(mut self, text: impl Into<String>) -> Self {
-        self.fatal = Some(text.into());
+        self.fatal = Some(text.into().into_boxed_str());
         self
     }
 

@@ -118,7 +118,8 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
 /// All diagnostics, sorted by position.
 fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
-    let mut diagnostics = mesh::examine(contents, snapshot.diagnostics.clone());
+    let mut diagnostics =
+        mesh::examine(contents, snapshot.diagnostics.clone(), &args.namespace.options().kinds());
     diagnostics.extend(check_params(&snapshot));
     diagnostics.extend(pitfalls(&snapshot));
     if args.lint {

@@ -642,7 +642,7 @@ fn what_serve_valid_leaves_out_is_told() {
     let state = told.unwrap_or_else(|| panic!("{}\n{}", verbose(&server), server.log()));
     assert_eq!(state["configuration"]["onConfigError"], "serve-valid");
     let metrics = http("GET", &server.monitoring_url("/metrics"), "").expect("metrics").body;
-    assert!(metrics.contains("mixer_config_on_error{policy=\"serve-valid\"} 1"), "{metrics}");
+    assert!(metrics.contains("mixer_on_config_error{policy=\"serve-valid\"} 1"), "{metrics}");
     assert!(metrics.contains("mixer_component_degraded{component=\"configuration\"} 1"), "{metrics}");
     let page = http("GET", &format!("http://127.0.0.1:{}/configz/", server.ports.ctrlz), "").expect("a page");
     assert!(page.body.contains("serve-valid"), "{}", page.body);

@@ -75,9 +75,9 @@ pub(super) struct ServingFlags {
     /// Identities of sinks that may connect, YAML.
     #[arg(long = "access-list-file", alias = "accessListFile", value_parser = value::path, default_value = "/etc/config/accesslist.yaml", value_name = "FILE")]
     pub(super) access_list_file: PathBuf,
-    /// Send differences to sinks that ask for them.
-    #[arg(long = "incremental", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
-    pub(super) incremental: bool,
+    /// Send differences to sinks that ask for them: by default, unless called as galley.
+    #[arg(long = "incremental", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
+    pub(super) incremental: Option<bool>,
     /// Sink to call, HOST:PORT; may be repeated.
     #[arg(long = "sink-address", alias = "sinkAddress", action = clap::ArgAction::Append, value_name = "ADDRESS")]
     pub(super) sink_address: Vec<String>,

@@ -71,7 +71,7 @@ impl GalleyServerArgs {
             kubeconfig: old.kube_config.clone().unwrap_or_else(|| source.kubeconfig.clone()),
             resync: source.resync_period.to_std_or_zero(),
             skips_ready_check: source.disable_resource_ready_check,
-            serving: self.serving_options(),
+            serving: self.serving_options(personality),
             validation: self.validation_options(personality),
             introspection: IntrospectionOptions {
                 port: operations.ctrlz_port,
@@ -96,7 +96,7 @@ impl GalleyServerArgs {
         }
     }
 
-    fn serving_options(&self) -> ServingOptions {
+    fn serving_options(&self, personality: Personality) -> ServingOptions {
         let Self { serving, old, .. } = self;
         let size = old.max_received_message_size.unwrap_or(serving.server_max_received_message_size);
         let streams = old.max_concurrent_streams.unwrap_or(serving.server_max_concurrent_streams);
@@ -109,7 +109,8 @@ impl GalleyServerArgs {
             key_file: serving.tls_key_file.clone(),
             ca_file: serving.ca_cert_file.clone(),
             access_list: serving.access_list_file.clone(),
-            incremental: serving.incremental,
+            // compat(1.3): Galley sends the whole state always; pinned by proto-incremental-not-granted.
+            incremental: serving.incremental.unwrap_or(!personality.is_legacy()),
             sinks: serving.sink_address.iter().filter(|address| !address.is_empty()).cloned().collect(),
             sink_auth: serving.sink_auth_mode.clone(),
             sink_meta: serving.sink_meta.iter().filter(|pair| !pair.is_empty()).cloned().collect(),

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Flags of `galley wait`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// `latest`, the number of a publication, COLLECTION@VERSION, or KIND/NAMESPACE/NAME[@VERSION].
+    /// `latest`, the number of a publication, COLLECTION@VERSION, or KIND/NAMESPACE/NAME with or without @VERSION.
     #[arg(default_value = "latest", value_name = "TARGET")]
     target: String,
     /// Sinks that must have acknowledged it, at least; all that are connected must in any case.

@@ -8,6 +8,7 @@ use mixer_config::store::{Broken, StoreContents};
 use mixer_config::{
     Diagnostic, Diagnostics, Node, Origin, Positions, RawResource, ResourceKey, Severity, yaml,
 };
+use mixer_engine::snapshot::KnownKind;
 use mixer_schema::{Body, Kind, Origin as KindOrigin, Subject, by_api, check, near_kind};
 
 /// The code of a resource whose kind the policy engine does not know.
@@ -18,7 +19,8 @@ const DOCUMENT_IDENTITY: &str = "document-identity";
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Replaces what the policy engine says of kinds that it does not use by what is wrong with the resources.
-pub(super) fn examine(contents: &StoreContents, diagnostics: Diagnostics) -> Diagnostics {
+/// `used`: the kinds that the engine uses, of which it has said everything.
+pub(super) fn examine(contents: &StoreContents, diagnostics: Diagnostics, used: &[KnownKind]) -> Diagnostics {
     let is_unknown = |problem: &Diagnostic| problem.code == KIND_UNKNOWN;
     let by_name: HashMap<String, &Arc<RawResource>> = match diagnostics.iter().any(is_unknown) {
         true => contents.resources.iter().map(|resource| (resource.key.to_string(), resource)).collect(),
@@ -32,7 +34,7 @@ pub(super) fn examine(contents: &StoreContents, diagnostics: Diagnostics) -> Dia
             Some(found) => examined.extend(found),
             None if problem.code == DOCUMENT_IDENTITY => {
                 let broken = contents.broken.iter().find(|broken| broken.problem == problem);
-                let found = broken.and_then(|broken| look_at_nameless(broken, &positions));
+                let found = broken.and_then(|broken| look_at_nameless(broken, used, &positions));
                 examined.extend(found.unwrap_or_else(|| vec![problem]));
             }
             None => examined.push(problem),
@@ -86,8 +88,8 @@ fn text(node: Option<&Node>) -> Option<&str> {
     node.and_then(Node::as_str).filter(|text| !text.is_empty())
 }
 
-/// What is wrong with a document whose only fault is that it names no namespace. `None` for any other.
-fn look_at_nameless(broken: &Broken, positions: &Positions) -> Option<Diagnostics> {
+/// What is wrong with a document whose only fault is that it names no namespace. `None` for any other, and for a kind that the engine uses.
+fn look_at_nameless(broken: &Broken, used: &[KnownKind], positions: &Positions) -> Option<Diagnostics> {
     let document = yaml::parse(&broken.text).ok()?.root;
     let metadata = document.get("metadata");
     let part = |name: &str| metadata.and_then(|metadata| metadata.get(name));
@@ -96,6 +98,9 @@ fn look_at_nameless(broken: &Broken, positions: &Positions) -> Option<Diagnostic
     }
     let name = text(part("name"))?;
     let kind = known(text(document.get("apiVersion"))?, text(document.get("kind"))?)?;
+    if used.iter().any(|used| used.name == kind.kind && used.group == kind.group) {
+        return None;
+    }
     let namespace = if kind.cluster_scoped { "" } else { DEFAULT_NAMESPACE };
     let key = ResourceKey { kind: kind.kind.into(), namespace: namespace.into(), name: name.into() };
     let first_line = broken.document.map_or(1, |chunk| chunk.line);

@@ -46,6 +46,8 @@ impl Serving {
         command
             .args(["galley", "server", "--insecure", "--enable-validation=false"])
             .args(["--enable-reconcileWebhookConfiguration=false", "--watchConfigFiles=false"])
+            // The default of a program called galley.
+            .arg("--incremental=false")
             .arg(format!("--configPath={}", path("config").display()))
             .arg(format!("--meshConfigFile={}", path("mesh.yaml").display()))
             .arg(format!("--server-address=tcp://127.0.0.1:{port}"))

@@ -72,10 +72,11 @@ fn request(value: &Value) -> RequestResources {
         ..RequestResources::default()
     };
     if let Some(error) = value.get("errorDetail") {
-        let mut status = mixer_mcp::message::google::rpc::Status::default();
-        status.code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
-        status.message = text(error, "message");
-        request.error_detail = Some(status);
+        request.error_detail = Some(mixer_mcp::message::google::rpc::Status {
+            code: error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(0),
+            message: text(error, "message"),
+            ..Default::default()
+        });
     }
     request
 }

@@ -10,7 +10,7 @@ use mixer_attribute::SignedDuration;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct StoreFlags {
-    /// Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample.
+    /// Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample.
     ///
     /// k8s:// without a file is the cluster that the server runs in. With mcp+listen:// a source connects to the server; mcps:// and
     /// mcps+listen:// have TLS with certificates on both sides. Default of `mixer server`: its embedded sample configuration.

@@ -46,7 +46,7 @@ pub trait Collect: Send + Sync {
 #[derive(Debug, Default)]
 pub struct Collected {
     values: BTreeMap<(Family, Vec<String>), f64>,
-    histograms: BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
+    histograms: Histograms,
 }
 
 impl Collected {
@@ -302,7 +302,7 @@ impl Metrics {
                 Some(((*family, labels.clone()), value))
             })
             .collect();
-        let mut histograms: BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)> = BTreeMap::new();
+        let mut histograms: Histograms = BTreeMap::new();
         for (key, cell) in &tables.cells {
             if let Registered::Histogram(histogram) = cell {
                 histograms.insert(key.clone(), histogram.get());
@@ -324,11 +324,7 @@ impl Metrics {
     }
 
     /// The metrics of dispatches and RPCs.
-    fn calls(
-        &self,
-        values: &mut BTreeMap<(Family, Vec<String>), f64>,
-        histograms: &mut BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
-    ) {
+    fn calls(&self, values: &mut BTreeMap<(Family, Vec<String>), f64>, histograms: &mut Histograms) {
         let tables = self.tables.lock();
         for ([adapter, handler, template], counters) in &tables.dispatches {
             for failed in [false, true] {
@@ -387,12 +383,15 @@ pub enum SampleValue {
     },
 }
 
+/// Counts by bucket and the sum of the values, by family and values of its labels.
+type Histograms = BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>;
+
 impl FamilySamples {
     /// The samples of a family; `None` if there are none.
     fn of(
         family: Family,
         values: &BTreeMap<(Family, Vec<String>), f64>,
-        histograms: &BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>,
+        histograms: &Histograms,
     ) -> Option<Self> {
         let info = family.info();
         let labels = |values: &[String]| info.labels.iter().copied().zip(values.iter().cloned()).collect();

@@ -133,14 +133,16 @@ impl Collection {
         bytes.clone()
     }
 
-    /// As [`delta`](Self::delta), since a state of which only names and versions are known. Cost: that of a look at every resource.
+    /// As [`delta`](Self::delta), since a state of which only names and versions are known; `lasting`: as of the source. Cost: that of a look at every resource.
     pub(crate) fn delta_from_versions(
         &self,
         before: &BTreeMap<String, String>,
+        lasting: bool,
         encodings: &Counter,
     ) -> Bytes {
         encodings.increment();
-        let is_new = |new: &&Resource| before.get(&*new.name).is_none_or(|old| **old != *new.version);
+        let is_new =
+            |new: &&Resource| !lasting || before.get(&*new.name).is_none_or(|old| **old != *new.version);
         let resources = self.content().iter().map(|resource| &**resource);
         let mut bytes = Dialect::Resources.resources_of(resources.filter(is_new));
         put_removed(

@@ -27,6 +27,9 @@ pub struct SourceOptions {
     pub collections: Vec<Arc<str>>,
     /// Whether sinks that ask for differences get them.
     pub incremental: bool,
+    /// Whether a version of a resource is never used again for other content, also by the next process. If not, a sink that names the versions
+    /// which it has from an earlier stream gets every resource again, and the removal of those that are gone.
+    pub lasting_versions: bool,
     /// Headers of every stream: names and values.
     pub metadata: Vec<(String, String)>,
     /// The header `config.source.version`.
@@ -51,6 +54,7 @@ impl SourceOptions {
         Self {
             collections,
             incremental: true,
+            lasting_versions: true,
             metadata: Vec::new(),
             version: "unknown".to_owned(),
             streams: rate,

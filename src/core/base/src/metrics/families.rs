@@ -250,8 +250,6 @@ families! {
         "The number of errors encountered during processing of the instance configuration." [&[]];
     ConfigInstances: Gauge "mixer_config_instance_configs_total"
         "The number of known instances in the current config." [&[]];
-    ConfigOnError: Gauge "mixer_config_on_error"
-        "1 for the policy of --config-on-error." [&["policy"]];
     ConfigRuleErrors: Gauge "mixer_config_rule_config_errors_total"
         "The number of errors encountered during processing of the rule configuration." [&[]];
     ConfigRuleMatchErrors: Gauge "mixer_config_rule_config_match_error_total"
@@ -333,6 +331,8 @@ families! {
     MemoryLimit: Gauge "mixer_memory_limit_bytes" "Bytes of each share of --memory-limit." [&["share"]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
         "The number of quota cells in use that the memquota adapter evicted to stay within its memory limit." [&["handler"]];
+    ConfigOnError: Gauge "mixer_on_config_error"
+        "1 for the policy of --config-on-error." [&["policy"]];
     OpaOffloaded: Counter "mixer_opa_evaluations_offloaded_total"
         "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
     OpaUndecided: Counter "mixer_opa_undecided_total"

@@ -363,7 +363,8 @@ mod tests {
 
     #[test]
     fn every_field_of_a_kind_is_known_where_it_lost_its_place() {
-        let kinds: [(&str, fn(&mut BTreeMap<_, _>)); 3] = [
+        type Messages = fn(&mut BTreeMap<&'static str, &'static [mixer_config::message::FieldInfo]>);
+        let kinds: [(&str, Messages); 3] = [
             ("envoybridge", BridgeSettings::messages),
             ("attributemapping", AttributeMapping::messages),
             ("ratelimit", DomainConfig::messages),

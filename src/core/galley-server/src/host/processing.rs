@@ -108,6 +108,8 @@ impl Start<'_> {
 fn source_options(serving: &ServingOptions, collections: Vec<Arc<str>>) -> Result<SourceOptions, String> {
     Ok(SourceOptions {
         incremental: serving.incremental,
+        // Those of files begin anew with the process.
+        lasting_versions: false,
         metadata: serving.metadata()?,
         streams: serving.stream_rate,
         requests: serving.request_rate,

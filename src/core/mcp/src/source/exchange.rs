@@ -16,6 +16,7 @@ use crate::ledger::Publication;
 use crate::message::RequestResources;
 use crate::message::google::rpc;
 use crate::model::State;
+use crate::source::SourceOptions;
 
 /// The pseudo collection with which a source that calls out begins.
 pub(crate) const TRIGGER: &str = "$triggerCollection";
@@ -30,6 +31,8 @@ pub(crate) struct Exchange {
     served: Arc<HashMap<Arc<str>, Arc<str>>>,
     /// Whether the source sends differences.
     incremental: bool,
+    /// See [`SourceOptions::lasting_versions`].
+    lasting_versions: bool,
     rows: HashMap<Arc<str>, Row>,
     nonce: u64,
 }
@@ -102,8 +105,13 @@ pub(crate) struct Sending {
 }
 
 impl Exchange {
-    pub(crate) fn new(dialect: Dialect, served: Arc<HashMap<Arc<str>, Arc<str>>>, incremental: bool) -> Self {
-        Self { dialect, served, incremental, rows: HashMap::new(), nonce: 0 }
+    pub(crate) fn new(
+        dialect: Dialect,
+        served: Arc<HashMap<Arc<str>, Arc<str>>>,
+        options: &SourceOptions,
+    ) -> Self {
+        let SourceOptions { incremental, lasting_versions, .. } = *options;
+        Self { dialect, served, incremental, lasting_versions, rows: HashMap::new(), nonce: 0 }
     }
 
     /// Whether a request answers the pending message of its collection.
@@ -158,7 +166,9 @@ impl Exchange {
         let incremental = self.incremental && answer.incremental;
         let body: Bytes = match (&row.acknowledged, incremental) {
             (Base::State(before), true) => collection.delta(before, encodings),
-            (Base::Versions(before), true) => collection.delta_from_versions(before, encodings),
+            (Base::Versions(before), true) => {
+                collection.delta_from_versions(before, self.lasting_versions, encodings)
+            }
             (Base::Nothing, _) | (_, false) => collection.full(self.dialect, encodings),
         };
         self.nonce += 1;

@@ -100,7 +100,7 @@ impl SourceStream {
             "MCP: connection {{addr={peer} id={id}}}: NEW (ResourceSource), supported collections: {collections}"
         );
         Self {
-            exchange: Exchange::new(dialect, Arc::clone(served), source.options.incremental),
+            exchange: Exchange::new(dialect, Arc::clone(served), &source.options),
             requests: Limiter::new(source.options.requests),
             source: Arc::clone(source),
             incoming,

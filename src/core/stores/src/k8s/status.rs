@@ -134,7 +134,7 @@ impl Statuses {
             let has = state.conditions.get(origin).unwrap_or(&none);
             let wanted = condition(fault);
             let is_written = own(has).is_some_and(|known| {
-                ["status", "reason", "message"].iter().all(|member| known[member] == wanted[member])
+                ["status", "reason", "message"].iter().all(|member| known.get(member) == wanted.get(member))
             });
             (!is_written).then(|| {
                 let others = has.iter().filter(|known| known["type"] != CONDITION).cloned();
