@@ -46,7 +46,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--tls-client-auth', '--tls-client-auth', [CompletionResultType]::ParameterName, 'Whether clients must present a certificate')
             [CompletionResult]::new('--tls-min-version', '--tls-min-version', [CompletionResultType]::ParameterName, 'Minimum TLS version')
             [CompletionResult]::new('--tls-allowed-peers', '--tls-allowed-peers', [CompletionResultType]::ParameterName, 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`')
-            [CompletionResult]::new('--configStoreURL', '--configStoreURL', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
+            [CompletionResult]::new('--configStoreURL', '--configStoreURL', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
             [CompletionResult]::new('--configDefaultNamespace', '--configDefaultNamespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--configWaitTimeout', '--configWaitTimeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')

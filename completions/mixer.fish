@@ -67,7 +67,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
@@ -632,7 +632,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l tls-key-file -d 'Its private key, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ca-cert-file -d 'Roots of the certificates of sinks, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l access-list-file -d 'Identities of sinks that may connect, YAML' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l incremental -d 'Send differences to sinks that ask for them' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l incremental -d 'Send differences to sinks that ask for them: by default, unless called as galley' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-address -d 'Sink to call, HOST:PORT; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-auth-mode -d 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-meta -d 'Headers of streams: KEY=VALUE, separated by commas' -r

@@ -42,7 +42,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --tls-client-auth 'Whether clients must present a certificate'
             cand --tls-min-version 'Minimum TLS version'
             cand --tls-allowed-peers 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`'
-            cand --configStoreURL 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
+            cand --configStoreURL 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
             cand --configDefaultNamespace 'Namespace of mesh-wide rules'
             cand --configWaitTimeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'

@@ -48,7 +48,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://[KUBECONFIG], mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
