@@ -94,7 +94,7 @@ impl<S: Copy + Ord> Components<S> {
     /// Stops the components of all steps up to and including `last`, within `limit`.
     ///
     /// Within a step, components stop in reverse order of their start. One that exceeds the limit is abandoned; the ones after it get
-    /// [`MIN_STOP_TIME`] each, so that files are removed in any case.
+    /// a short time each, so that files are removed in any case.
     pub async fn end_through(&mut self, last: S, limit: Duration) -> StopReport<S> {
         self.end_where(|step| step <= last, limit).await
     }
