@@ -173,7 +173,7 @@ fn what_does_not_decode_is_diagnosed() {
     ];
     for (spec, wanted) in rows {
         let found = decode(&format!(
-            "apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\nmetadata: {{name: r, namespace: n}}\nspec: {{{spec}}}\n"
+            "apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\nmetadata: {{name: r, namespace: shop}}\nspec: {{{spec}}}\n"
         ));
         assert_eq!(found.unwrap_err(), [wanted]);
     }
@@ -537,11 +537,11 @@ fn rules_of_other_services_are_not_looked_at() {
 #[test]
 fn what_permits_more_than_it_says_is_an_error() {
     let role = |rule: &str| {
-        format!("kind: ServiceRole\nmetadata: {{name: r, namespace: n}}\nspec:\n  rules:\n  - {rule}\n")
+        format!("kind: ServiceRole\nmetadata: {{name: r, namespace: shop}}\nspec:\n  rules:\n  - {rule}\n")
     };
     let subject = |subject: &str| {
         format!(
-            "kind: ServiceRoleBinding\nmetadata: {{name: b, namespace: n}}\nspec:\n  subjects:\n  - {subject}\n  roleRef: {{kind: ServiceRole, name: r}}\n"
+            "kind: ServiceRoleBinding\nmetadata: {{name: b, namespace: shop}}\nspec:\n  subjects:\n  - {subject}\n  roleRef: {{kind: ServiceRole, name: r}}\n"
         )
     };
     let rows = [
@@ -589,7 +589,7 @@ fn what_permits_more_than_it_says_is_an_error() {
 fn settings_of_proxies_are_decoded() {
     let settings = |kind: &str, spec: &str| {
         format!(
-            "apiVersion: rbac.istio.io/v1alpha1\nkind: {kind}\nmetadata: {{name: default, namespace: n}}\nspec: {{{spec}}}\n"
+            "apiVersion: rbac.istio.io/v1alpha1\nkind: {kind}\nmetadata: {{name: default, namespace: shop}}\nspec: {{{spec}}}\n"
         )
     };
     for kind in ["RbacConfig", "ClusterRbacConfig"] {
