@@ -14,6 +14,8 @@ use mixer_mcp::{Resource, Snapshot};
 
 /// Problems of references: what they name may arrive later.
 const OF_REFERENCES: [&str; 2] = ["handler-unknown", "instance-unknown"];
+/// What follows from them.
+const CONSEQUENCES: [&str; 2] = ["rule-empty", "action-empty"];
 
 /// Checks resources in the light of those that are published.
 pub(super) struct Deep(Mutex<State>);
@@ -104,8 +106,9 @@ impl State {
         problems.extend(check_params(&snapshot));
         problems.extend(pitfalls(&snapshot));
         problems.retain(|problem| problem.resource == name);
+        let lacks = problems.iter().any(|problem| OF_REFERENCES.contains(&problem.code));
         for problem in &mut problems {
-            if OF_REFERENCES.contains(&problem.code) {
+            if OF_REFERENCES.contains(&problem.code) || lacks && CONSEQUENCES.contains(&problem.code) {
                 problem.severity = Severity::Warning;
             }
         }
