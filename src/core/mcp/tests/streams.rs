@@ -128,6 +128,30 @@ async fn a_stopping_server_ends_its_streams() {
     assert_eq!((status.code(), status.message()), (tonic::Code::Unavailable, "the server is stopping"));
 }
 
+/// A sink that has `a` in version 1, which an earlier process gave it, asks for what is different.
+#[tokio::test]
+async fn versions_that_begin_anew_with_a_process_are_not_trusted() {
+    for (lasting_versions, sent) in [(true, &["ns/c"][..]), (false, &["ns/a", "ns/c"])] {
+        let options = SourceOptions { lasting_versions, ..SourceOptions::new(vec![COLLECTION.into()]) };
+        let harness = Harness::start_at("127.0.0.1:0", options).await;
+        harness.publish("1", &[("ns/a", "1"), ("ns/c", "1")]);
+        let mut stream = RawStream::<Resources>::open(harness.address, support::SOURCE).await.unwrap();
+        let has = [("ns/a", "1"), ("ns/b", "1")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        let request = RequestResources {
+            incremental: true,
+            initial_resource_versions: has.into(),
+            ..support::request(COLLECTION)
+        };
+        stream.send(&request).await;
+        let message = stream.next().await.unwrap().unwrap();
+        let names =
+            message.resources.iter().map(|resource| resource.metadata.as_ref().unwrap().name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), sent);
+        assert_eq!(message.removed_resources, ["ns/b"]);
+        harness.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_malformed_message_ends_its_stream_only() {
     let harness = Harness::start().await;
