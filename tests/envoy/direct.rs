@@ -766,7 +766,9 @@ fn calls_are_traced() {
 fn the_deadline_of_a_call_bounds_its_handlers() {
     let setting = Setting::start(&[]);
     let mut client = setting.client();
+    let started = std::time::Instant::now();
     let answer = client.call(AUTHORIZATION, check_request("/hang", "ann"), Some(Duration::from_millis(300)));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     // INTERNAL, or an ended call: the failure mode of the proxy applies.
     match answer {
         Ok(answer) => {

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -162,9 +163,11 @@ impl Fixture {
     }
 
     /// Stops the server by SIGTERM; returns how long it took.
-    pub(crate) fn stop_mixer(&mut self) {
+    pub(crate) fn stop_mixer(&mut self) -> Duration {
+        let started = Instant::now();
         let mut mixer = self.mixer.take().expect("it runs");
         assert_eq!(mixer.terminate(), Ok(Some(0)), "{}", mixer.log());
+        started.elapsed()
     }
 
     /// Another client.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::server::SendResponse;
@@ -380,9 +380,11 @@ fn every_fault_fails_its_calls_only_and_ends_with_its_cause() {
     }
     let mut server = start(directory.path(), &text, &[]);
     for (name, _, why) in FAULTS {
+        let began = Instant::now();
         let failed = check(&server, name, &[]);
         assert_eq!(failed.status, 4, "{name}: {}{}", failed.stdout, failed.stderr);
         assert!(said(&failed).contains(why), "{name}: {}", said(&failed));
+        assert!(began.elapsed() < Duration::from_secs(10), "{name}");
         let denied = check(&server, &format!("{name}deny"), &[]);
         assert_eq!(denied.status, 1, "{name}: {}{}", denied.stdout, denied.stderr);
         assert!(denied.stdout.contains("PERMISSION_DENIED"), "{name}: {}", denied.stdout);

@@ -16,6 +16,8 @@ use crate::support::{DEADLINE, Server, put, run_mixer as mixer, wait_for};
 
 /// Clients that call continuously.
 const CALLERS: usize = 4;
+/// Upper bound of the median time from an edit to its effect.
+const USUAL: Duration = Duration::from_secs(1);
 
 /// Clients that call until they are stopped, and their failures.
 struct Load {
@@ -103,30 +105,31 @@ fn edits_of_files_take_effect_under_load() {
     let server = Server::on(root).start();
     let mut client = Client::new(&server.address()).expect("a client");
     let load = Load::start(&server);
+    let mut delays = Vec::new();
     until(&mut client, "");
 
     let file = root.join("deny.yaml");
     put(&file, &deny("added"));
-    until(&mut client, "added");
+    delays.push(until(&mut client, "added"));
 
     put(&file, &deny("changed"));
-    until(&mut client, "changed");
+    delays.push(until(&mut client, "changed"));
 
     // A document that parses and is no valid rule: the last good version of the rule stays, the edit of the handler applies.
     put(&file, &deny("half").replace("actions:", "actoins:"));
-    until(&mut client, "half");
+    delays.push(until(&mut client, "half"));
     let failed = "Failed to convert deny.rule.istio-system";
     server.wait_for_log(failed);
     put(&file, &deny("mended"));
-    until(&mut client, "mended");
+    delays.push(until(&mut client, "mended"));
 
     // A document that does not parse is dropped, and so is the rule whose handler is gone.
     put(&file, &deny("broken").replace("kind: handler", "kind: [handler"));
-    until(&mut client, "");
+    delays.push(until(&mut client, ""));
     let errors = || (server.metric("mixer_config_rule_config_errors_total") > 0.0).then_some(());
     assert!(wait_for(DEADLINE, errors).is_some(), "the metrics count the dropped rule");
     put(&file, &deny("mended-again"));
-    until(&mut client, "mended-again");
+    delays.push(until(&mut client, "mended-again"));
 
     fs::rename(&file, root.join("renamed.yaml")).expect("writable");
     assert_unchanged(&mut client, root, "marker-1", "mended-again");
@@ -137,7 +140,7 @@ fn edits_of_files_take_effect_under_load() {
     fs::rename(&file, root.join("deny.yaml~")).expect("writable");
     fs::write(&file, deny("by-editor")).expect("writable");
     fs::remove_file(root.join("deny.yaml~")).expect("writable");
-    until(&mut client, "by-editor");
+    delays.push(until(&mut client, "by-editor"));
 
     // Written in place by a slow writer: the pause is what is tested.
     let content = deny("in-place");
@@ -147,17 +150,20 @@ fn edits_of_files_take_effect_under_load() {
     std::thread::sleep(Duration::from_millis(300));
     open.write_all(second.as_bytes()).expect("writable");
     drop(open);
-    until(&mut client, "in-place");
+    delays.push(until(&mut client, "in-place"));
 
     fs::create_dir(root.join("more")).expect("writable");
     put(&root.join("more/deny.yaml"), &deny("in-directory"));
-    until(&mut client, "in-directory");
+    delays.push(until(&mut client, "in-directory"));
     fs::remove_dir_all(root.join("more")).expect("writable");
-    until(&mut client, "in-place");
+    delays.push(until(&mut client, "in-place"));
 
     fs::remove_file(&file).expect("writable");
-    until(&mut client, "");
+    delays.push(until(&mut client, ""));
     load.finish();
+    delays.sort();
+    let median = delays[delays.len() / 2];
+    assert!(median < USUAL, "from edit to effect: {delays:?}");
 }
 
 /// A file that is rewritten in place is not read until its writer has closed it: no call passes meanwhile.
