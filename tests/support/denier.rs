@@ -1,5 +1,7 @@
 //! A configuration that denies every check with a message, and what checks of it are answered.
 
+use std::time::{Duration, Instant};
+
 use super::bag::{self, Attribute, Attributes, Words};
 use super::rpc::{Client, mixer};
 use super::{DEADLINE, wait_for};
@@ -61,12 +63,14 @@ pub(crate) fn ask_as(client: &mut Client, user: &str) -> Result<String, String> 
     Ok(status.message.strip_prefix("deny.istio-system:").unwrap_or(&status.message).to_owned())
 }
 
-/// Checks until the message is `wanted`.
-pub(crate) fn until(client: &mut Client, wanted: &str) {
+/// Checks until the message is `wanted`; returns how long that took.
+pub(crate) fn until(client: &mut Client, wanted: &str) -> Duration {
+    let started = Instant::now();
     let mut last = String::new();
     let seen = wait_for(DEADLINE, || {
         last = ask(client).expect("no call fails");
         (last == wanted).then_some(())
     });
     assert!(seen.is_some(), "expected {wanted:?}, found {last:?}");
+    started.elapsed()
 }
