@@ -131,8 +131,9 @@ impl Run {
                 false
             }
             Consequence::Restart(in_order) | Consequence::RestartWithoutCache(in_order) => {
-                if in_order {
-                    self.stage.stop();
+                match in_order {
+                    true => self.stage.stop(),
+                    false => self.stage.kill(),
                 }
                 if matches!(consequence, Consequence::RestartWithoutCache(_)) {
                     self.stage.cache.clear();

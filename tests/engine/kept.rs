@@ -3,7 +3,7 @@
 use mixer_config::Severity;
 use mixer_engine::runtime::OnConfigError;
 
-use crate::refusal::{BESIDE, HANDLER, INSTANCE, REPORTING, RULE, deny, good};
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, REPORTING, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 #[test]
@@ -187,6 +187,23 @@ fn a_rule_that_moves_into_a_file_that_is_being_written_stays() {
         stage.change(&files);
         assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
     }
+}
+
+#[test]
+fn a_new_rule_that_waits_for_a_writer_serves_once_the_file_is_closed_as_it_was() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut files = Files::default();
+    files.put("/conf/words.yaml", MANIFEST);
+    files.put("/conf/parts.yaml", [HANDLER, INSTANCE].join("---\n"));
+    stage.start(&files);
+    // The rule uses parts whose next version nobody knows.
+    files.put("/conf/rule.yaml", RULE);
+    files.changing.push("/conf/parts.yaml".to_owned());
+    stage.change(&files);
+    assert_eq!(stage.kept(), Vec::<String>::new(), "only what is new waits");
+    files.changing.clear();
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied, "{:?}", stage.published().diagnostics);
 }
 
 #[test]

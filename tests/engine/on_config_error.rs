@@ -777,8 +777,15 @@ fn compare_starts(namespace: &str) {
             other => panic!("{name}: {other:?}"),
         };
         assert_eq!(withheld, found == "UNAVAILABLE", "{name}");
-        // It serves as soon as the configuration is valid.
+        // It serves as soon as the configuration is valid, or when a directory that was empty has been filled.
         stage.change(&before);
+        if found == "UNAVAILABLE"
+            && !stage.allow_empty
+            && (files.lost || files.failed || files.texts.is_empty())
+        {
+            assert_eq!(stage.check("ann"), Answer::Unavailable, "{name}");
+            stage.pass(QUIET);
+        }
         assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{name}");
         // A start with a cache expects what is missing for some time.
         stage.pass(QUIET);

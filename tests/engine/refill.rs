@@ -69,6 +69,47 @@ fn a_directory_that_is_filled_again_opens_nothing() {
 }
 
 #[test]
+fn a_first_configuration_does_not_serve_while_its_directory_is_filled() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        for lost in [false, true] {
+            let mut stage = Stage::new(policy, false);
+            stage.start(&Files { lost, ..Files::default() });
+            assert_eq!(stage.check("bob"), Answer::Unavailable);
+            stage.pass(QUIET * 100);
+            stage.change(&first());
+            assert_eq!(stage.check("bob"), Answer::Unavailable, "{policy:?} {lost}");
+            let why = stage.published().withheld.clone().unwrap();
+            assert_eq!(
+                &*why,
+                "the configuration was empty, and is being filled: it serves when nothing has changed for 5 s, or after 300 s"
+            );
+            stage.pass(Duration::from_secs(3));
+            stage.change(&good());
+            stage.pass(Duration::from_secs(3));
+            assert_eq!(stage.check("bob"), Answer::Unavailable, "each change starts the time anew");
+            stage.pass(Duration::from_secs(3));
+            assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?} {lost}");
+            // Later, changes take effect at once.
+            stage.change(&first());
+            assert_eq!(stage.check("bob"), Answer::Allowed, "{policy:?} {lost}");
+        }
+    }
+}
+
+/// As Istio Mixer does, and where an empty configuration is meant.
+#[test]
+fn a_first_configuration_serves_at_once_where_an_empty_one_serves() {
+    for (policy, allow_empty) in [(OnConfigError::ServeValid, false), (OnConfigError::KeepLast, true)] {
+        let mut stage = Stage::new(policy, false);
+        stage.allow_empty = allow_empty;
+        stage.start(&Files::default());
+        assert_eq!(stage.check("bob"), Answer::Allowed);
+        stage.change(&good());
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+    }
+}
+
+#[test]
 fn what_does_not_come_back_counts_as_deleted() {
     let mut stage = Stage::new(OnConfigError::KeepLast, true);
     stage.start(&good());

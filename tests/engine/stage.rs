@@ -240,12 +240,55 @@ impl CacheMedium for StageCache {
     }
 }
 
+/// The cache as one process has it, which writes nothing once it was killed.
+struct CacheOfProcess {
+    cache: Arc<StageCache>,
+    /// Held while it writes.
+    is_alive: Mutex<bool>,
+}
+
+impl CacheMedium for CacheOfProcess {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.cache.read()
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match *self.is_alive.lock() {
+            true => self.cache.write(bytes),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        match *self.is_alive.lock() {
+            true => self.cache.discard(),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.cache.name()
+    }
+}
+
 /// The engine of one process.
 struct Process {
     store: Arc<StageStore>,
     runtime: Arc<Runtime>,
     service: MixerService,
     configurator: Configurator,
+    life: Life,
+}
+
+/// Ends with the process.
+struct Life(Option<Arc<CacheOfProcess>>);
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(cache) = &self.0 {
+            *cache.is_alive.lock() = false;
+        }
+    }
 }
 
 /// An engine on files in memory.
@@ -339,7 +382,9 @@ impl Stage {
             known: Mutex::new(known),
             hangs: AtomicBool::new(hangs),
         });
-        let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
+        let cache = self
+            .uses_cache
+            .then(|| Arc::new(CacheOfProcess { cache: Arc::clone(&self.cache), is_alive: Mutex::new(true) }));
         let commons = Commons::default();
         commons.insert(Arc::new(AdapterOptions { as_istio_mixer: self.policy == OnConfigError::ServeValid }));
         let options = ConfiguratorOptions {
@@ -356,13 +401,13 @@ impl Stage {
             policy: ConfigPolicy {
                 on_error: self.policy,
                 allow_empty: self.allow_empty,
-                cache,
+                cache: cache.clone().map(|cache| cache as Arc<dyn CacheMedium>),
                 ..ConfigPolicy::default()
             },
         };
         let configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
-        self.process = Some(Process { store, runtime, service, configurator });
+        self.process = Some(Process { store, runtime, service, configurator, life: Life(cache) });
     }
 
     /// Runs the configurator until this time, which passes as soon as there is nothing to do.
@@ -392,10 +437,15 @@ impl Stage {
         files
     }
 
+    /// Kills the process.
+    pub(crate) fn kill(&mut self) {
+        self.process = None;
+    }
+
     /// Stops the process in order.
     pub(crate) fn stop(&mut self) {
-        if let Some(process) = self.process.take() {
-            assert!(self.background.block_on(process.configurator.close(Duration::from_secs(5))));
+        if let Some(Process { configurator, life: _life, .. }) = self.process.take() {
+            assert!(self.background.block_on(configurator.close(Duration::from_secs(5))));
         }
     }
 

@@ -141,6 +141,8 @@ pub struct Configurator {
     refill: Refill,
     /// Whether what the applied version lacks might still come when it was applied.
     expected_more: bool,
+    /// Whether anything of the applied version does not serve as written.
+    waits: bool,
     log: ProblemLog,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
@@ -169,6 +171,7 @@ impl Configurator {
             retry: None,
             refill: Refill::default(),
             expected_more: false,
+            waits: false,
             log: ProblemLog::new(hides_accepted_by_istio),
             is_applying: false,
             shown_trouble: None,
@@ -243,12 +246,15 @@ impl Configurator {
         }
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
+        // A first configuration lacks whatever may still come.
+        let is_first = self.last_good.resources().is_none();
         let lacks_any = self.refill.expected().is_some()
-            && self.last_good.has_more_than(&contents.resources, &self.builder);
+            && (is_first || self.last_good.has_more_than(&contents.resources, &self.builder));
         let expected = self.refill.expected().filter(|_| lacks_any);
         let mut resolution = Resolution::begin(&self.last_good, &contents, expected, &mut self.builder);
         if !is_unchanged {
-            self.refill = self.refill.after(resolution.is_void(), lacks_any, tokio::time::Instant::now());
+            let is_empty = resolution.is_void() || (is_first && resolution.is_empty());
+            self.refill = self.refill.after(is_empty, lacks_any, tokio::time::Instant::now());
         }
         if contents.unavailable.is_none() {
             self.restored = None;
@@ -290,6 +296,7 @@ impl Configurator {
         self.expected_more = expected.is_some();
         let id = resolution.snapshot().id;
         let mut resolved = resolution.finish(before.withheld.is_none(), &self.builder);
+        self.waits = resolved.waits;
         let before_retry = self.retry.take().filter(|_| is_unchanged);
         let is_as_before = before_retry.as_ref().is_some_and(|retry| retry.failed == failures);
         self.retry = Retry::next(before_retry, failures);
@@ -373,19 +380,19 @@ impl Configurator {
 
     /// Whether a store with the same resources differs in what it could not read, which is shown, and may decide what serves.
     fn reads_differently(&self, contents: &StoreContents) -> bool {
-        // What is kept may wait for the end of a change.
-        let keeps_any = !self.last_good.kept().is_empty();
+        // It may wait for the end of a change.
+        let waits = self.waits;
         if self.cache.as_ref().and_then(ConfigCache::trouble) != self.shown_trouble {
             return true;
         }
-        if keeps_any && self.expected_more && self.refill.expected().is_none() {
+        if waits && self.expected_more && self.refill.expected().is_none() {
             return true;
         }
         self.applied.as_ref().is_some_and(|applied| {
             applied.diagnostics != contents.diagnostics
                 || applied.unavailable != contents.unavailable
-                || (keeps_any && applied.changing != contents.changing)
-                || (keeps_any && applied.always_empty != contents.always_empty)
+                || (waits && applied.changing != contents.changing)
+                || (waits && applied.always_empty != contents.always_empty)
         })
     }
 

@@ -80,6 +80,8 @@ pub(super) struct Resolved {
     pub(super) resources: Resources,
     /// Why resources serve in their previous version.
     pub(super) kept: KeptReasons,
+    /// Whether anything does not serve as written: it is kept, left out or withheld.
+    pub(super) waits: bool,
     /// Everything that is wrong with the store.
     pub(super) diagnostics: Diagnostics,
     /// Counts of what the store has, with its errors.
@@ -222,6 +224,7 @@ impl<'l> Resolution<'l> {
     pub(super) fn finish(mut self, serves: bool, builder: &SnapshotBuilder) -> Resolved {
         let withheld = self.reason_to_withhold();
         let held = self.corrections.held_by_store(builder);
+        let leaves_out = self.corrections.left_out().next().is_some();
         let resources = self.corrections.resources();
         let mut diagnostics = std::mem::take(&mut self.found.diagnostics);
         let mut kept = KeptReasons::new();
@@ -250,6 +253,7 @@ impl<'l> Resolution<'l> {
         Resolved {
             snapshot: if withheld.is_some() { builder.empty() } else { self.snapshot },
             resources,
+            waits: withheld.is_some() || leaves_out || !kept.is_empty(),
             kept,
             verdict: match withheld.map(|withheld| withheld.why) {
                 None => Verdict::Apply,

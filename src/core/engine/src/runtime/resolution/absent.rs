@@ -9,6 +9,8 @@ use super::{Resolution, decides};
 use crate::runtime::absences::{Absences, HeldFiles, has_effect};
 use crate::runtime::faults::{DUPLICATE, ambiguity};
 use crate::runtime::kept::{CommonCause, Reason};
+use crate::runtime::last_good::OnConfigError;
+use crate::runtime::refill::{LIMIT, QUIET};
 use crate::runtime::withheld::{EMPTY, Withheld};
 use crate::snapshot::SnapshotBuilder;
 use mixer_config::store::Unread;
@@ -143,6 +145,18 @@ impl Resolution<'_> {
         }
         if let Some(why) = &self.corrections.read.unavailable {
             return Some(Withheld { why: why.clone(), problem: None });
+        }
+        let last = self.corrections.last;
+        if last.policy != OnConfigError::ServeValid
+            && last.resources().is_none()
+            && self.expected.is_some()
+            && !self.empty
+        {
+            let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());
+            let why = format!(
+                "the configuration was empty, and is being filled: it serves when nothing has changed for {quiet} s, or after {limit} s"
+            );
+            return Some(Withheld { why, problem: None });
         }
         let why = EMPTY.to_owned();
         self.empty.then_some(Withheld { why, problem: None })
