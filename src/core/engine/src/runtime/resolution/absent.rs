@@ -9,7 +9,7 @@ use super::{Resolution, decides};
 use crate::runtime::absences::{Absences, HeldFiles, has_effect};
 use crate::runtime::faults::{DUPLICATE, ambiguity};
 use crate::runtime::kept::{CommonCause, Reason};
-use crate::runtime::withheld::{EMPTY, Withheld};
+use crate::runtime::withheld::{EMPTY, EMPTY_SERVER, Withheld};
 use crate::snapshot::SnapshotBuilder;
 use mixer_config::store::Unread;
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
@@ -144,7 +144,7 @@ impl Resolution<'_> {
         if let Some(why) = &self.corrections.read.unavailable {
             return Some(Withheld { why: why.clone(), problem: None });
         }
-        let why = EMPTY.to_owned();
+        let why = if self.corrections.read.is_of_server { EMPTY_SERVER } else { EMPTY }.to_owned();
         self.empty.then_some(Withheld { why, problem: None })
     }
 
