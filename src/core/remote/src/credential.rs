@@ -157,7 +157,7 @@ impl Credential {
     /// [`secret`](Self::secret) where nothing can be awaited: waits on this thread, for a file system that hangs a second, and no second time.
     pub fn blocking_secret(&self) -> Secret {
         let (ended, end) = std::sync::mpsc::sync_channel(1);
-        let is_begun = self.shared.begin_look(Source::read, move || drop(ended.try_send(())));
+        let is_begun = self.shared.begin_look(Source::read, move || _ = ended.try_send(()));
         if is_begun && end.recv_timeout(LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             self.shared.is_late(LIMIT);
         }
@@ -171,7 +171,7 @@ impl Credential {
 
     async fn secret_within(&self, limit: Duration, read: Read) -> Secret {
         let (ended, end) = tokio::sync::oneshot::channel();
-        let is_begun = self.shared.begin_look(read, move || drop(ended.send(())));
+        let is_begun = self.shared.begin_look(read, move || _ = ended.send(()));
         // A sender that is dropped ends it as well.
         if is_begun && tokio::time::timeout(limit, end).await.is_err() {
             self.shared.is_late(limit);

@@ -59,6 +59,8 @@ struct Kept {
     has_read: bool,
     /// Why newer contents are not taken over.
     held: Option<Held>,
+    /// Whether contents are taken over again, which is not told yet.
+    is_mended: bool,
 }
 
 /// Contents that are not taken over.
@@ -174,7 +176,7 @@ impl Files {
         }
         let held = self.flaw(next, &changed);
         if let Some(flaw) = held {
-            let why = flaw.one_line();
+            let why = flaw.brief();
             if state.held.as_ref().is_none_or(|held| held.why != why) {
                 tracing::warn!(source = self.name(), "{}: {why}", self.consequence(state));
             }
@@ -185,7 +187,7 @@ impl Files {
             state.held = Some(Held { why, problems, broken: next.broken.len() });
             return Batch::new();
         }
-        state.held = None;
+        state.is_mended |= state.held.take().is_some();
         changed.sort_by(|a, b| {
             let place = |resource: &RawResource| resource.origin.first_line;
             Path::new(&*a.origin.file).cmp(Path::new(&*b.origin.file)).then_with(|| place(a).cmp(&place(b)))
@@ -301,7 +303,10 @@ impl Files {
         batch
     }
 
-    fn report(&self, state: &Kept, out: &Emitter) {
+    fn report(&self, state: &mut Kept, out: &Emitter) {
+        if std::mem::take(&mut state.is_mended) {
+            out.health().mended();
+        }
         let unread = self.store.availability();
         out.health().connected(unread.is_ok());
         if let Err(outage) = unread {
@@ -340,7 +345,7 @@ impl Files {
             let take = move || {
                 let mut state = this.state.lock();
                 let batch = this.take(&mut state, &this.store.contents());
-                this.report(&state, &of_health);
+                this.report(&mut state, &of_health);
                 (batch, state.has_read)
             };
             let batch = tokio::task::spawn_blocking(take).await;
