@@ -6,6 +6,8 @@
 mod admission;
 #[path = "galley/operators.rs"]
 mod operators;
+#[path = "galley/policy.rs"]
+mod policy;
 #[path = "galley/process.rs"]
 mod process;
 #[path = "galley/sinks.rs"]

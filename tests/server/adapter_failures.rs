@@ -26,11 +26,11 @@ use crate::support::{DEADLINE, Finished, Server, http, run_mixer, wait_for};
 /// The timeout of handlers whose adapters never answer.
 const BRIEF: Duration = Duration::from_secs(2);
 /// That of others, which may get little processor time.
-const AMPLE: Duration = Duration::from_secs(300);
+pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 /// What an adapter does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     /// Allows, grants and takes everything; every check is asked.
     Well,
     /// Never answers a call.
@@ -57,11 +57,15 @@ enum Mode {
     AnswersOddly,
     /// Does not validate instances whose names begin with `bad`.
     Validates,
+    /// Answers checks with a result of this code.
+    Says(i32),
+    /// Ends calls with this status.
+    Ends(i32),
 }
 
 /// A server of adapters.
-struct Adapter {
-    port: u16,
+pub(crate) struct Adapter {
+    pub(crate) port: u16,
     mode: Arc<Mutex<Mode>>,
     certificate: Arc<Mutex<Option<Issued>>>,
     calls: Arc<AtomicU64>,
@@ -81,7 +85,7 @@ impl Adapter {
         Self { port, mode, certificate: Arc::default(), calls: Arc::default(), place, runtime }
     }
 
-    fn listening(mode: Mode) -> Self {
+    pub(crate) fn listening(mode: Mode) -> Self {
         let adapter = Self::new(mode);
         adapter.listen();
         adapter
@@ -116,7 +120,7 @@ impl Adapter {
         });
     }
 
-    fn becomes(&self, mode: Mode) {
+    pub(crate) fn becomes(&self, mode: Mode) {
         *self.mode.lock().unwrap() = mode;
     }
 
@@ -191,6 +195,10 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: SendResponse<
         }
         _ => {
             let message = match mode {
+                Mode::Says(code) if head.uri.path().ends_with("/HandleListEntry") => {
+                    let status = mixer_wire::google::rpc::Status { code, ..Default::default() };
+                    model::CheckResult { status: Some(status), ..Default::default() }.encode_to_vec()
+                }
                 Mode::AnswersGarbage => b"\xff\xff\xff\xff\xff\xff".to_vec(),
                 Mode::Validates if head.uri.path().ends_with("/Validate") => {
                     validation(received.get(5..).unwrap_or_default())
@@ -202,7 +210,8 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: SendResponse<
             // The connection may have ended.
             let Ok(mut stream) = respond.send_response(ok(), false) else { return };
             let _ = stream.send_data(framed(&message), false);
-            let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+            let status = if let Mode::Ends(status) = mode { status } else { 0 };
+            let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), status.into())]);
             let _ = stream.send_trailers(trailers);
         }
     }
@@ -272,7 +281,7 @@ fn descriptor(name: &str) -> String {
 }
 
 /// Templates, an adapter, and an instance of each template.
-fn common(session_based: bool) -> String {
+pub(crate) fn common(session_based: bool) -> String {
     let mut text = "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: words, namespace: istio-system}\n\
                     spec: {attributes: {source.user: {valueType: STRING}}}\n"
         .to_owned();
@@ -296,7 +305,7 @@ fn common(session_based: bool) -> String {
 }
 
 /// A handler of the adapter, for the user of the same name.
-fn handler(name: &str, connection: &str, on_error: &str) -> String {
+pub(crate) fn handler(name: &str, connection: &str, on_error: &str) -> String {
     let annotation = match on_error {
         "" => String::new(),
         policy => format!(", annotations: {{mixer.dev/on-error: {policy}}}"),
@@ -310,22 +319,22 @@ fn handler(name: &str, connection: &str, on_error: &str) -> String {
 }
 
 /// Plain text to a port.
-fn plain(port: u16, timeout: Duration) -> String {
+pub(crate) fn plain(port: u16, timeout: Duration) -> String {
     format!("address: \"127.0.0.1:{port}\", timeout: {}s", timeout.as_secs())
 }
 
-fn start(directory: &Path, text: &str, arguments: &[&str]) -> Server {
+pub(crate) fn start(directory: &Path, text: &str, arguments: &[&str]) -> Server {
     std::fs::write(directory.join("config.yaml"), text).unwrap();
     Server::on(directory).native().with(arguments).start()
 }
 
-fn check(server: &Server, user: &str, more: &[&str]) -> Finished {
+pub(crate) fn check(server: &Server, user: &str, more: &[&str]) -> Finished {
     let (user, address) = (format!("source.user={user}"), server.address());
     run_mixer(&[&["check", "-o", "json", "-s", &user, "-m", &address], more].concat())
 }
 
 /// Results and errors.
-fn said(ran: &Finished) -> String {
+pub(crate) fn said(ran: &Finished) -> String {
     format!("{}{}", ran.stdout, ran.stderr)
 }
 

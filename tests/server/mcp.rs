@@ -161,6 +161,79 @@ fn a_change_that_cannot_be_decoded_is_refused_as_a_whole() {
     }
 }
 
+/// A list that refuses eve and mallory, and a rule that refuses nobody.
+const LISTS: &str = "apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {source.user: {valueType: STRING}, context.reporter.kind: {valueType: STRING}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: banned, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [eve, mallory], blacklist: true}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: user, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: source.user | \"\"}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: banned, namespace: istio-system}
+spec: {actions: [{handler: banned, instances: [user]}]}
+";
+
+fn refuses(server: &Server, user: &str) -> bool {
+    check(server, &["-s", &format!("source.user={user}")]).contains("PERMISSION_DENIED")
+}
+
+#[test]
+fn what_may_refuse_less_waits_while_a_collection_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(directory.path().join("lists.yaml"), text).unwrap();
+    write(LISTS);
+    let source = McpSource::serving(directory.path());
+    let server = on(&source).start();
+    assert!(refuses(&server, "eve") && refuses(&server, "mallory") && !refuses(&server, "ann"));
+    // Perhaps with a rule that refuses eve instead of the list: nobody can read it.
+    source.put(RULES, vec![rule("istio.policy.v1beta1.Rule", b"\x0a\x05")]);
+    source.next_refusal(LIMIT);
+    write(&LISTS.replace("[eve, mallory]", "[mallory, ann]"));
+    let handlers = "istio/policy/v1beta1/handlers";
+    source.set_collection(directory.path(), handlers);
+    until(&server, "it is told", || state(&server)["configuration"]["keptResources"] != 0);
+    until(&server, "what waits is told", || {
+        let kept = state(&server)["configuration"]["kept"].to_string();
+        kept.contains("banned.handler.istio-system") && kept.contains("its last change is refused: ")
+    });
+    assert!(refuses(&server, "eve") && refuses(&server, "mallory"), "{}", state(&server));
+    source.set(directory.path());
+    until(&server, "the collection is readable", || !refuses(&server, "eve"));
+    assert!(refuses(&server, "ann") && refuses(&server, "mallory"));
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+}
+
+#[test]
+fn a_source_that_lost_its_configuration_opens_nothing() {
+    let source = McpSource::serving(&sample_configuration());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    let mut collections: Vec<&str> = mixer_schema::kinds().iter().map(|kind| kind.collection).collect();
+    collections.sort_by_key(|collection| *collection != RULES);
+    // One after the other, the rules first.
+    for collection in collections {
+        source.put(collection, Vec::new());
+        std::thread::sleep(Duration::from_millis(if collection == RULES { 100 } else { 2 }));
+    }
+    until(&server, "it is told", || state(&server)["degraded"]["configuration"].is_object());
+    let told = state(&server)["configuration"]["kept"][0]["why"].to_string();
+    assert!(told.contains("the store has no configuration: ") && !told.contains(".yaml"), "{told}");
+    assert!(is_denied(&server), "{}", state(&server));
+    source.set(&sample_configuration());
+    until(&server, "it is there again", || state(&server)["degraded"] == json!({}));
+    assert!(is_denied(&server));
+}
+
 #[test]
 fn a_source_that_is_away_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

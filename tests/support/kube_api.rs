@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     TalksNonsense,
     /// Every request gets this status.
     Answers(u16),
+    /// Every request gets an empty object, as from a proxy that knows nothing of the API.
+    AnswersNothing,
     /// Lists and watches of this resource are forbidden.
     Forbids(&'static str),
     /// Watches end at once.
@@ -344,6 +346,9 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
             "InternalError",
             "an error on the server has prevented the request from succeeding",
         );
+    }
+    if matches!(fault, Some(Fault::AnswersNothing)) {
+        return answer(&Value::Object(serde_json::Map::new()), None);
     }
     let defined = shared.state().defined.clone();
     if let Some(found) = discovery(request.uri().path(), &defined) {

@@ -165,6 +165,18 @@ impl McpSource {
 
     /// Serves the resources of a directory from now on.
     pub(crate) fn set(&self, directory: &Path) {
+        Self::read(directory)
+            .into_iter()
+            .for_each(|(collection, resources)| self.put(&collection, resources));
+    }
+
+    /// Serves those of one collection from now on, and others as before.
+    pub(crate) fn set_collection(&self, directory: &Path, collection: &str) {
+        self.put(collection, Self::read(directory).remove(collection).unwrap_or_default());
+    }
+
+    /// The resources of a directory by collection.
+    fn read(directory: &Path) -> BTreeMap<String, Vec<Resource>> {
         let sources = [directory.display().to_string()];
         let read = mixer_config::store::read_sources(&sources, &mut std::io::empty()).unwrap();
         let mut content: BTreeMap<String, Vec<Resource>> = BTreeMap::new();
@@ -176,7 +188,7 @@ impl McpSource {
                 content.entry(collection).or_default().push(encoded);
             }
         }
-        content.into_iter().for_each(|(collection, resources)| self.put(&collection, resources));
+        content
     }
 
     /// Serves these resources in a collection from now on.

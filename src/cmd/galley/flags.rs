@@ -42,7 +42,15 @@ pub(super) struct SourceFlags {
     /// Wait as long as Istio Galley before a change is published: about a second.
     #[arg(long = "istio-pace", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) istio_pace: bool,
+    /// What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default:
+    /// keep-last; called as galley, serve-valid.
+    #[arg(long = "config-on-error", value_parser = [KEEP_LAST, SERVE_VALID], value_name = "POLICY")]
+    pub(super) config_on_error: Option<String>,
 }
+
+/// Policies of `--config-on-error`.
+pub(super) const KEEP_LAST: &str = "keep-last";
+const SERVE_VALID: &str = "serve-valid";
 
 /// Sinks.
 #[derive(Debug, Clone, clap::Args)]

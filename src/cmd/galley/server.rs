@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::flags::{OldFlags, OperationFlags, ServingFlags, SourceFlags, ValidationFlags};
+use super::flags::{KEEP_LAST, OldFlags, OperationFlags, ServingFlags, SourceFlags, ValidationFlags};
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::flags::LogFlags;
 use crate::cmd::io::Io;
@@ -64,6 +64,11 @@ impl GalleyServerArgs {
                 domain: source.domain.clone(),
                 // compat(1.3): a change is visible after the pause of the processor; pinned by the cases that reload.
                 debounce: if pace { Debounce::of_istio(face) } else { Debounce::FAST },
+                // compat(1.3): what cannot be read is gone; pinned by the cases reload-*.
+                keeps_last: source
+                    .config_on_error
+                    .as_deref()
+                    .map_or(!personality.is_legacy(), |policy| policy == KEEP_LAST),
             },
             config_path: source.config_path.clone(),
             watches_files: source.watch_config_files,

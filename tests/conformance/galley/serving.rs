@@ -46,8 +46,8 @@ impl Serving {
         command
             .args(["galley", "server", "--insecure", "--enable-validation=false"])
             .args(["--enable-reconcileWebhookConfiguration=false", "--watchConfigFiles=false"])
-            // The default of a program called galley.
-            .arg("--incremental=false")
+            // The defaults of a program called galley.
+            .args(["--incremental=false", "--config-on-error=serve-valid"])
             .arg(format!("--configPath={}", path("config").display()))
             .arg(format!("--meshConfigFile={}", path("mesh.yaml").display()))
             .arg(format!("--server-address=tcp://127.0.0.1:{port}"))

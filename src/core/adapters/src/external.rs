@@ -95,7 +95,7 @@ impl BuildHandler for External {
         let handler =
             params.get::<ExternalHandler>().filter(|handler| opens_session(handler, as_istio_mixer))?;
         Some(Box::pin(async move {
-            let Ok(connection) = Connection::new(&handler.connection, as_istio_mixer) else {
+            let Ok(connection) = Connection::open(&handler.connection, as_istio_mixer).await else {
                 return Verdict::NoAnswer;
             };
             let timeout = timeout(&handler, as_istio_mixer).unwrap_or(CALL_TIMEOUT);
@@ -209,7 +209,7 @@ impl Process {
     ) -> Result<Self, BuildError> {
         let as_istio_mixer = env.commons.get::<AdapterOptions>().as_istio_mixer;
         let connection =
-            Connection::new(&handler.connection, as_istio_mixer).map_err(BuildError::Unconnected)?;
+            Connection::open(&handler.connection, as_istio_mixer).await.map_err(BuildError::Unconnected)?;
         let connection = Arc::new(connection);
         let timeout = timeout(handler, as_istio_mixer);
         let session = match opens_session(handler, as_istio_mixer) {
@@ -499,7 +499,12 @@ impl Handler for Process {
         if let Some(session) = &self.session {
             notes.push(("session", session.id.clone()));
         }
-        HandlerStatus { trouble: self.health.trouble.lock().clone(), notes, ..HandlerStatus::default() }
+        let trouble = self.health.trouble.lock().clone().or_else(|| self.connection.trouble());
+        HandlerStatus { trouble, notes, ..HandlerStatus::default() }
+    }
+
+    fn degradation(&self) -> Option<String> {
+        self.connection.trouble().map(|why| format!("its calls have the last token: {why}"))
     }
 
     fn close(

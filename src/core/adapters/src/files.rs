@@ -7,5 +7,6 @@ mod reads;
 mod settled;
 mod watch;
 
+pub(crate) use reads::PENDING_READS;
 pub(crate) use settled::{SettledFile, Unread};
 pub(crate) use watch::{SETTLE_TIME, watch};

@@ -159,6 +159,8 @@ pub struct CollectionStatus {
     pub broken: usize,
     /// Whether it was received once.
     pub is_synced: bool,
+    /// Why it is unknown what it has now: its last change was refused, or it cannot be followed.
+    pub trouble: Option<Arc<str>>,
     /// When it arrived last.
     pub last_message: Option<Instant>,
 }

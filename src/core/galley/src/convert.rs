@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use mixer_base::time::Timestamp;
-use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind};
+use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Severity};
 use mixer_mcp::Resource;
 use mixer_schema::{Body, Kind, Origin, kinds};
 
@@ -40,9 +40,15 @@ impl Converter {
         Self { options: Arc::new(options.clone()) }
     }
 
+    /// See [`Options::keeps_last`].
+    pub(crate) fn keeps_last(&self) -> bool {
+        self.options.keeps_last
+    }
+
     /// The resource of a document. A kind that sinks cannot ask for has an empty body.
     ///
-    /// Errors: what does not decode, with spans in the document and without file.
+    /// Errors: what does not decode, with spans in the document and without file; with [`Options::keeps_last`] also what has no effect in a
+    /// resource that decides about requests.
     pub fn convert(
         &self,
         kind: &'static Kind,
@@ -75,9 +81,21 @@ impl Converter {
             type_url,
             body,
         };
+        if self.keeps_last() && decides(kind) && !warnings.is_empty() {
+            let error = |warning| Diagnostic { severity: Severity::Error, ..warning };
+            return Err(warnings.into_iter().map(error).collect());
+        }
         let entry = Entry { resource: Arc::new(resource), object: object.map(Arc::new) };
         Ok(Converted { entry, warnings })
     }
+}
+
+/// The API groups of what decides about requests.
+pub(crate) const POLICY_GROUPS: [&str; 2] = ["config.istio.io", "rbac.istio.io"];
+
+/// Whether resources of a kind decide about requests.
+pub(crate) fn decides(kind: &Kind) -> bool {
+    POLICY_GROUPS.contains(&kind.group)
 }
 
 fn encode(kind: &'static Kind, document: &Node) -> Result<mixer_schema::Encoded, Vec<Diagnostic>> {
@@ -185,7 +203,7 @@ fn texts(
     let lost =
         problem(name, format!("{name} with a value that is no text")).with_hint("write the value in quotes");
     match kind.origin {
-        Origin::Core => Err(vec![Diagnostic { severity: mixer_config::Severity::Error, ..lost }]),
+        Origin::Core => Err(vec![Diagnostic { severity: Severity::Error, ..lost }]),
         _ => {
             warnings.push(Diagnostic { message: format!("all {name} are lost: a value is no text"), ..lost });
             Ok(BTreeMap::new())

@@ -83,6 +83,9 @@ pub struct Options {
     pub domain: String,
     /// When changes are published.
     pub debounce: Debounce,
+    /// Whether a configuration of which a part cannot be read, or has an error in what decides about requests, changes nothing: sinks keep
+    /// what they have until it is mended. Otherwise that part is gone, as with Istio Galley.
+    pub keeps_last: bool,
 }
 
 impl Default for Options {
@@ -93,6 +96,7 @@ impl Default for Options {
             service_discovery: false,
             domain: "cluster.local".to_owned(),
             debounce: Debounce::FAST,
+            keeps_last: false,
         }
     }
 }

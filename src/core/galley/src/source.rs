@@ -111,6 +111,11 @@ impl Health {
         self.0.lock().last_error = Some((why.into(), SystemTime::now()));
     }
 
+    /// What went wrong last is mended.
+    pub fn mended(&self) {
+        self.0.lock().last_error = None;
+    }
+
     /// How many resources are skipped by now, and what is wrong with them and others: the first ones are kept.
     pub fn problems(&self, skipped: usize, mut problems: Vec<Diagnostic>) {
         problems.truncate(MAX_PROBLEMS);

@@ -146,7 +146,8 @@ fn source(status: &SourceStatus) -> Markup {
             tbody { @for known in &status.collections {
                 tr {
                     th scope="row" { code { (known.name) } }
-                    td data-label="Version" { @if known.is_synced { (known.version) } @else { span.pill.warn { "not received yet" } } }
+                    td data-label="Version" { @if known.is_synced { (known.version) } @else { span.pill.warn { "not received yet" } }
+                        @if let Some(trouble) = &known.trouble { " " span.pill.warn { (mask_text(trouble)) } } }
                     td data-label="Objects" { (known.objects) }
                     td data-label="Cannot be read" { span.bad[known.broken > 0] { (known.broken) } }
                     td data-label="Last message" { (age(known.last_message)) }

@@ -47,13 +47,17 @@ pub struct Served {
 /// The kinds that a server serves in an API group, the empty one being that of Kubernetes' core, by version: the one that the server
 /// prefers goes first. Empty if there is no such group.
 ///
-/// Errors: the server does not answer.
+/// Errors: the server does not answer, or with something else.
 pub async fn discover(client: &Client, group: &str) -> Result<Vec<Served>, Error> {
     let (path, versions) = match group {
         "" => ("/api".to_owned(), vec!["v1".to_owned()]),
         group => {
             let path = format!("/apis/{group}");
-            let known = found(client.get::<Group>(&path, JSON).await)?.unwrap_or_default();
+            let Some(known) = found(client.get::<Group>(&path, JSON).await)? else { return Ok(Vec::new()) };
+            if known.versions.is_empty() {
+                let server = client.server();
+                return Err(Error::Malformed { server, path, why: "a group without versions".to_owned() });
+            }
             let preferred = known.preferred_version.version;
             let mut versions: Vec<String> = known.versions.into_iter().map(|known| known.version).collect();
             versions.sort_by_key(|version| *version != preferred);

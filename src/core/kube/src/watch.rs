@@ -35,6 +35,8 @@ pub(crate) struct PageMetadata {
 }
 
 /// A page of a list: at most `limit` objects, after those of the page with this `next`.
+///
+/// Errors: as of a request; an answer without a version is no list, however empty.
 pub(crate) async fn list<T: Object>(
     client: &Client,
     selection: &Selection,
@@ -46,7 +48,13 @@ pub(crate) async fn list<T: Object>(
     if !next.is_empty() {
         parameters.push(("continue", next));
     }
-    client.get(&selection.url(&parameters), selection.form.of_list()).await
+    let path = selection.url(&parameters);
+    let page: Page<T> = client.get(&path, selection.form.of_list()).await?;
+    if page.metadata.resource_version.is_empty() {
+        let (server, path) = (client.server(), place(&path).to_owned());
+        return Err(Error::Malformed { server, path, why: "a list without a version".to_owned() });
+    }
+    Ok(page)
 }
 
 /// A change.

@@ -83,6 +83,14 @@ pub trait Updater: Send + 'static {
     ///
     /// Errors: what the source is told in the NACK.
     fn apply(&mut self, change: Change) -> Result<(), Refusal>;
+
+    /// A stream begins: the source sends everything again, and what it has of a collection is unknown until then.
+    fn begin(&mut self) {}
+
+    /// A change of a collection is refused, by [`apply`](Self::apply) or before. What the source has of it is unknown until the next one.
+    fn refused(&mut self, collection: &str, refusal: &Refusal) {
+        let _ = (collection, refusal);
+    }
 }
 
 /// A collection that a sink asks for.
@@ -252,6 +260,7 @@ impl Sink {
         tracing::info!(source = source.address, "New MCP sink stream created");
         self.report.reconnected();
         let _open = self.opened(&source.address);
+        updater.begin();
         let mut messages = opened.messages;
         while let Some(message) = messages.next().await {
             let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
@@ -307,6 +316,7 @@ impl Sink {
         match &refusal {
             None => self.report.acknowledged(&asked),
             Some(refusal) => {
+                updater.refused(&asked, refusal);
                 tracing::error!("MCP: sending NACK for nonce={nonce}: error={:?}", refusal.message);
                 self.report.refused(&asked, refusal.code);
             }

@@ -28,6 +28,11 @@ impl<S: PartialEq> Attempts<S> {
             || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) >= PAUSE)
     }
 
+    /// Whether the last attempt failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Notes an attempt. Returns whether it is the first one that failed since one succeeded.
     pub(crate) fn note(&mut self, stamp: S, has_failed: bool, now: Instant) -> bool {
         self.stamp = stamp;

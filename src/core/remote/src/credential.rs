@@ -1,10 +1,12 @@
 //! Secrets from files, environment variables and configuration.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use mixer_base::file_stamp::FileStamp;
@@ -15,6 +17,12 @@ use crate::attempts::Attempts;
 
 /// The largest file with a credential.
 const MAX_BYTES: u64 = 64 << 10;
+/// How long the first value of a file is waited for.
+const FIRST_READ: Duration = Duration::from_secs(2);
+/// How long a look at a file is waited for.
+const LIMIT: Duration = Duration::from_secs(1);
+/// How often it is asked whether an earlier read has ended.
+const POLL: Duration = Duration::from_millis(5);
 
 /// A credential cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,12 +54,22 @@ impl fmt::Debug for Secret {
 /// A secret, such as a password or a token, from a file, an environment variable or a configuration. A file that is replaced or changed is
 /// read again.
 ///
-/// White space at the end, such as a line feed, is no part of it.
+/// White space at the end, such as a line feed, is no part of it. Nobody waits for a file system that hangs: files are looked at on a thread,
+/// one look at a time, and the last value is used meanwhile.
 pub struct Credential {
-    source: Source,
-    known: Mutex<Known>,
+    shared: Arc<Shared>,
 }
 
+struct Shared {
+    source: Source,
+    known: Mutex<Known>,
+    /// Why the value may be an old one.
+    trouble: ArcSwapOption<String>,
+    /// Has the threads that look at the file; a thread of its own without one.
+    runtime: Option<tokio::runtime::Handle>,
+}
+
+#[derive(Clone)]
 enum Source {
     File(PathBuf),
     Environment(String),
@@ -62,17 +80,19 @@ struct Known {
     secret: Secret,
     /// Of the file.
     attempts: Attempts<Option<FileStamp>>,
+    /// Whether a look at the file goes on.
+    is_looking: bool,
 }
 
 impl Known {
     fn new(secret: Secret, stamp: Option<FileStamp>) -> Self {
-        Self { secret, attempts: Attempts::succeeded(stamp) }
+        Self { secret, attempts: Attempts::succeeded(stamp), is_looking: false }
     }
 }
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("source", &self.source.to_string()).finish_non_exhaustive()
+        f.debug_struct("Credential").field("source", &self.shared.source.to_string()).finish_non_exhaustive()
     }
 }
 
@@ -87,7 +107,9 @@ impl fmt::Display for Source {
 }
 
 impl Credential {
-    /// A credential in a file. Errors: it is not a regular file, cannot be read, or is empty.
+    /// A credential in a file. Waits up to two seconds for its file system.
+    ///
+    /// Errors: it is not a regular file, cannot be read in this time, or is empty.
     pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, CredentialError> {
         Self::of(Source::File(path.into()))
     }
@@ -99,42 +121,179 @@ impl Credential {
 
     /// A credential that a configuration holds itself.
     pub fn from_configuration(secret: &str) -> Self {
-        let known = Known::new(Secret(secret.into()), None);
-        Self { source: Source::Configuration, known: Mutex::new(known) }
+        Self::with(Source::Configuration, Known::new(Secret(secret.into()), None))
     }
 
     fn of(source: Source) -> Result<Self, CredentialError> {
-        // Before the file is read, so that a change meanwhile is noticed.
-        let stamp = source.stamp();
-        let secret = source.read()?;
-        Ok(Self { source, known: Mutex::new(Known::new(secret, stamp)) })
+        let (secret, stamp) = match &source {
+            Source::File(path) => {
+                let read = source.clone();
+                let limit = FIRST_READ;
+                let late = |why: &str| CredentialError(format!("cannot read {source}: {why}"));
+                FIRST_READS.run(path, limit, move || read.read_with_stamp()).map_err(late)??
+            }
+            _ => source.read_with_stamp()?,
+        };
+        Ok(Self::with(source, Known::new(secret, stamp)))
     }
 
-    /// The secret. Cost: looks at the metadata of the file, and reads it if they have changed. If that fails, the last value is used on,
-    /// the log says so once, and the file is not read for each call.
-    pub fn secret(&self) -> Secret {
-        self.secret_at(Instant::now(), Source::read)
+    fn with(source: Source, known: Known) -> Self {
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let trouble = ArcSwapOption::empty();
+        Self { shared: Arc::new(Shared { source, known: Mutex::new(known), trouble, runtime }) }
     }
 
-    fn secret_at(
-        &self,
-        now: Instant,
-        read: impl FnOnce(&Source) -> Result<Secret, CredentialError>,
-    ) -> Secret {
-        let mut known = self.known.lock();
+    /// The secret as it was read last. Looks at no file.
+    pub fn last(&self) -> Secret {
+        self.shared.known.lock().secret.clone()
+    }
+
+    /// The secret. Cost: looks at the metadata of the file, on a thread, and reads it if they have changed. If that fails, or takes longer
+    /// than a second, the last value is used on, [`trouble`](Self::trouble) and the log say so, and the file is not read for each call.
+    pub async fn secret(&self) -> Secret {
+        self.secret_within(LIMIT, Source::read).await
+    }
+
+    /// [`secret`](Self::secret) where nothing can be awaited: waits on this thread, for a file system that hangs a second, and no second time.
+    pub fn blocking_secret(&self) -> Secret {
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        let is_begun = self.shared.begin_look(Source::read, move || _ = ended.try_send(()));
+        if is_begun && end.recv_timeout(LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            self.shared.is_late(LIMIT);
+        }
+        self.last()
+    }
+
+    /// Why the secret may be an old one, if its file cannot be read. Takes no lock.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble.load().as_deref().cloned()
+    }
+
+    async fn secret_within(&self, limit: Duration, read: Read) -> Secret {
+        let (ended, end) = tokio::sync::oneshot::channel();
+        let is_begun = self.shared.begin_look(read, move || _ = ended.send(()));
+        // A sender that is dropped ends it as well.
+        if is_begun && tokio::time::timeout(limit, end).await.is_err() {
+            self.shared.is_late(limit);
+        }
+        self.last()
+    }
+}
+
+/// How a source is read.
+type Read = fn(&Source) -> Result<Secret, CredentialError>;
+
+impl Shared {
+    /// Looks at the file on a thread, and calls `ended`. False without a file, and while an earlier look goes on.
+    fn begin_look(self: &Arc<Self>, read: Read, ended: impl FnOnce() + Send + 'static) -> bool {
+        if !matches!(self.source, Source::File(_))
+            || std::mem::replace(&mut self.known.lock().is_looking, true)
+        {
+            return false;
+        }
+        let look = Look(Arc::clone(self));
+        let run = move || {
+            look.0.look(Instant::now(), read);
+            drop(look);
+            ended();
+        };
+        match &self.runtime {
+            Some(runtime) => drop(runtime.spawn_blocking(run)),
+            None => drop(std::thread::Builder::new().name("credential".to_owned()).spawn(run)),
+        }
+        true
+    }
+
+    fn look(&self, now: Instant, read: Read) {
         let stamp = self.source.stamp();
-        if known.attempts.are_due(&stamp, now) {
-            let found = read(&self.source);
-            let is_news = known.attempts.note(stamp, found.is_err(), now);
-            match found {
-                Ok(secret) => known.secret = secret,
-                Err(error) if is_news => {
+        if !self.known.lock().attempts.are_due(&stamp, now) {
+            if !self.known.lock().attempts.has_failed() {
+                self.trouble.store(None);
+            }
+            return;
+        }
+        // Without the lock.
+        let found = read(&self.source);
+        let mut known = self.known.lock();
+        let is_news = known.attempts.note(stamp, found.is_err(), now);
+        match found {
+            Ok(secret) => {
+                known.secret = secret;
+                self.trouble.store(None);
+            }
+            Err(error) => {
+                if is_news {
                     tracing::warn!("a credential cannot be read again, and is used as it was: {error}");
                 }
-                Err(_) => {}
+                self.trouble.store(Some(Arc::new(error.to_string())));
             }
         }
-        known.secret.clone()
+    }
+
+    /// The look at the file takes long.
+    fn is_late(&self, limit: Duration) {
+        let why =
+            format!("cannot read {}: no answer within {limit:?}, its file system may hang", self.source);
+        // Under the lock, so that a look that ended just now counts.
+        let known = self.known.lock();
+        if known.is_looking {
+            tracing::warn!("a credential is used as it was: {why}");
+            self.trouble.store(Some(Arc::new(why)));
+        }
+    }
+}
+
+/// A look that goes on.
+struct Look(Arc<Shared>);
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        self.0.known.lock().is_looking = false;
+    }
+}
+
+/// Reads whose first answer somebody waits for, on threads, one of a path: nothing ends a read of a file system that hangs, so that each would
+/// hold a thread for good.
+static FIRST_READS: FirstReads = FirstReads(Mutex::new(BTreeSet::new()));
+
+struct FirstReads(Mutex<BTreeSet<PathBuf>>);
+
+impl FirstReads {
+    /// Errors: it takes longer than `limit`, an earlier one goes on, or there are no threads.
+    fn run<T: Send + 'static>(
+        &'static self,
+        path: &Path,
+        limit: Duration,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, &'static str> {
+        let since = Instant::now();
+        while !self.0.lock().insert(path.to_owned()) {
+            if since.elapsed() >= limit {
+                return Err("an earlier read of the file has not ended: its file system may hang");
+            }
+            std::thread::sleep(POLL);
+        }
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        let turn = Turn { reads: self, path: path.to_owned() };
+        let run = move || {
+            let found = read();
+            drop(turn);
+            drop(send.try_send(found));
+        };
+        let thread = std::thread::Builder::new().name("credential".to_owned());
+        thread.spawn(run).map_err(|_| "there is no thread to read it")?;
+        receive.recv_timeout(limit).map_err(|_| "no answer in time: its file system may hang")
+    }
+}
+
+struct Turn {
+    reads: &'static FirstReads,
+    path: PathBuf,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.reads.0.lock().remove(&self.path);
     }
 }
 
@@ -143,6 +302,12 @@ impl Source {
     fn stamp(&self) -> Option<FileStamp> {
         let Source::File(path) = self else { return None };
         std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata))
+    }
+
+    /// The stamp is that before the file is read, so that a change meanwhile is noticed.
+    fn read_with_stamp(&self) -> Result<(Secret, Option<FileStamp>), CredentialError> {
+        let stamp = self.stamp();
+        Ok((self.read()?, stamp))
     }
 
     fn read(&self) -> Result<Secret, CredentialError> {
@@ -166,81 +331,4 @@ impl Source {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_read_again_when_it_changes() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("token");
-        std::fs::write(&path, "first\n").unwrap();
-        let credential = Credential::from_file(&path).unwrap();
-        assert_eq!(credential.secret().expose(), "first");
-        // As Kubernetes replaces mounted secrets.
-        std::fs::write(directory.path().join("new"), "second, longer").unwrap();
-        std::fs::rename(directory.path().join("new"), &path).unwrap();
-        assert_eq!(credential.secret().expose(), "second, longer");
-        for broken in ["", "\n"] {
-            std::fs::write(&path, broken).unwrap();
-            assert_eq!(credential.secret().expose(), "second, longer", "the last value is used on");
-        }
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(credential.secret().expose(), "second, longer");
-        std::fs::write(&path, "third").unwrap();
-        assert_eq!(credential.secret().expose(), "third");
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_used_is_not_read_for_each_call() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("token");
-        std::fs::write(&path, "first").unwrap();
-        let credential = Credential::from_file(&path).unwrap();
-        let start = Instant::now();
-        for (state, change) in [("empty", true), ("away", false)] {
-            let reads = std::cell::Cell::new(0);
-            match change {
-                true => std::fs::write(&path, "").unwrap(),
-                false => std::fs::remove_file(&path).unwrap(),
-            }
-            for _ in 0..100 {
-                let secret = credential.secret_at(start, |source| {
-                    reads.set(reads.get() + 1);
-                    source.read()
-                });
-                assert_eq!(secret.expose(), "first", "{state}");
-            }
-            assert_eq!(reads.get(), 1, "{state}");
-        }
-        std::fs::write(&path, "second").unwrap();
-        assert_eq!(credential.secret_at(start, Source::read).expose(), "second");
-    }
-
-    #[test]
-    fn a_credential_is_never_shown() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("token");
-        std::fs::write(&path, "hunter2").unwrap();
-        let credential = Credential::from_file(&path).unwrap();
-        let shown = format!("{credential:?} {:?}", credential.secret());
-        assert!(!shown.contains("hunter2") && shown.ends_with("***"), "{shown}");
-        let credential = Credential::from_configuration("hunter2");
-        assert_eq!(credential.secret().expose(), "hunter2");
-        let shown = format!("{credential:?} {:?}", credential.secret());
-        assert!(!shown.contains("hunter2") && shown.ends_with("***"), "{shown}");
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named() {
-        let refused = |credential: Result<Credential, CredentialError>| credential.unwrap_err().to_string();
-        let text = refused(Credential::from_file("/dev/zero"));
-        assert_eq!(text, "cannot read file `/dev/zero`: not a regular file but a device");
-        assert!(refused(Credential::from_file("/none/such")).starts_with("cannot read file `/none/such`: "));
-        let text = refused(Credential::from_environment("MIXER_TEST_NO_SUCH_VARIABLE"));
-        let expected =
-            "cannot read environment variable `MIXER_TEST_NO_SUCH_VARIABLE`: environment variable not found";
-        assert_eq!(text, expected);
-        // Every process has it.
-        assert!(!Credential::from_environment("PATH").unwrap().secret().expose().is_empty());
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::RemoteError;
 use crate::answer::Answer;
-use crate::credential::Credential;
+use crate::credential::{Credential, Secret};
 use crate::tls::ReloadedTls;
 
 /// Most bytes of an answer that are read.
@@ -120,19 +120,34 @@ pub enum Authentication {
 }
 
 impl Authentication {
-    /// The header of a request. Errors: the credential has a character that no header may have.
-    fn header(&self) -> Result<Option<(HeaderName, HeaderValue)>, RemoteError> {
+    fn credential(&self) -> Option<&Credential> {
+        match self {
+            Authentication::None => None,
+            Authentication::Basic { password: credential, .. }
+            | Authentication::Bearer(credential)
+            | Authentication::Header(_, credential) => Some(credential),
+        }
+    }
+
+    /// The header of a request. Errors: as of [`header_with`](Self::header_with).
+    async fn header(&self) -> Result<Option<(HeaderName, HeaderValue)>, RemoteError> {
+        match self.credential() {
+            Some(credential) => self.header_with(&credential.secret().await),
+            None => Ok(None),
+        }
+    }
+
+    /// The header with a secret. Errors: it has a character that no header may have.
+    fn header_with(&self, secret: &Secret) -> Result<Option<(HeaderName, HeaderValue)>, RemoteError> {
+        let secret = secret.expose();
         let (name, value) = match self {
             Authentication::None => return Ok(None),
-            Authentication::Basic { user, password } => {
-                let pair = format!("{user}:{}", password.secret().expose());
-                let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+            Authentication::Basic { user, .. } => {
+                let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
                 (header::AUTHORIZATION, format!("Basic {encoded}"))
             }
-            Authentication::Bearer(token) => {
-                (header::AUTHORIZATION, format!("Bearer {}", token.secret().expose()))
-            }
-            Authentication::Header(name, value) => (name.clone(), value.secret().expose().to_owned()),
+            Authentication::Bearer(_) => (header::AUTHORIZATION, format!("Bearer {secret}")),
+            Authentication::Header(name, _) => (name.clone(), secret.to_owned()),
         };
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| RemoteError::Invalid("the credential is no value of a header".to_owned()))?;
@@ -279,7 +294,9 @@ impl HttpTarget {
         let client = Mutex::new(Client { current, tls, recipe });
         let HttpOptions { authentication, timeout, gzip, .. } = options;
         let target = Self { client, url, authentication, timeout, gzip };
-        target.authentication.header()?;
+        if let Some(credential) = target.authentication.credential() {
+            target.authentication.header_with(&credential.last())?;
+        }
         Ok(target)
     }
 
@@ -319,7 +336,7 @@ impl HttpTarget {
             true => request.header(header::CONTENT_ENCODING, "gzip").body(gzip(&body)),
             false => request.body(body),
         };
-        match self.authentication.header() {
+        match self.authentication.header().await {
             Ok(None) => {}
             Ok(Some((name, value))) => request = request.header(name, value),
             Err(error) => return Reply::none(Answer::retry(error.to_string())),

@@ -1,8 +1,8 @@
 //! A cluster of Kubernetes as a store: its custom resources of the kinds that the server knows, listed and watched.
 //!
 //! Kinds are found by discovery, so that custom resource definitions may come later: the kinds that every configuration has
-//! ([`CRITICAL`]) are waited for, others are looked for every ten seconds. A kind whose definition is gone, and is still gone at the
-//! next look, has no objects any more. Everything else that goes wrong (an outage, a refusal, 410 Gone) leaves what was known.
+//! ([`CRITICAL`]) are waited for, others are looked for every ten seconds. One of the others whose definition is gone, and is still gone at
+//! the next look, has no objects any more. Everything else that goes wrong (an outage, a refusal, 410 Gone) leaves what was known.
 
 mod discovery;
 mod follow;

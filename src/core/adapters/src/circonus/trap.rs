@@ -59,14 +59,14 @@ impl Trap {
     pub(super) fn new(url: Credential, ca_file: &str, outage: Outage) -> Result<Self, String> {
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json.clone()), (header::ACCEPT, json)]);
-        let known = url.secret();
+        let known = url.last();
         let target = target(&known, ca_file)?;
         Ok(Self { url, ca_file: ca_file.to_owned(), target, known, headers, outage })
     }
 
     /// Follows a URL that was replaced. One that cannot be used changes nothing, and is told.
-    fn follow(&mut self) -> Result<(), String> {
-        let url = self.url.secret();
+    async fn follow(&mut self) -> Result<(), String> {
+        let url = self.url.secret().await;
         if url != self.known {
             self.target = target(&url, &self.ca_file)?;
             self.known = url;
@@ -119,7 +119,7 @@ fn answer(reply: Reply) -> Answer {
 
 impl AsyncSink<List<Member>> for Trap {
     async fn deliver(&mut self, batch: &mut List<Member>, tally: &mut Tally) {
-        let answer = match self.follow() {
+        let answer = match self.follow().await {
             Ok(()) => answer(self.target.put(&self.headers, object(batch.as_slice())).await),
             Err(why) => Answer::retry(why),
         };

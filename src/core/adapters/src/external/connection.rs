@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 
+use crate::files::PENDING_READS;
 use mixer_config::FieldPath;
 use mixer_engine::snapshot::decode::{
     AuthHeader, Authentication, Connection as Settings, Mutual, OAuth, Tls,
@@ -25,6 +26,8 @@ const ANY_PEER: &str = "BYPASS_OOP_MTLS_SAN_VERIFICATION";
 const MAX_TEXT: usize = 1024;
 /// Most bytes of an answer, except as Istio Mixer: a call is answered by a status and a few values.
 const MAX_ANSWER: usize = 256 << 10;
+/// How long the files are waited for.
+const FILES_LIMIT: Duration = Duration::from_secs(5);
 const NO_TOKEN: &str = "failed build tls dial option: cannot get grpc per rpc credentials";
 
 /// What calls go through.
@@ -92,9 +95,43 @@ fn opened(path: &str) -> Result<(), String> {
     }
 }
 
+/// A file that a connection needs.
+fn file_of(authentication: &Authentication) -> &str {
+    let tls = authentication.tls.as_ref().map(|tls| {
+        let secret = tls.oauth.as_ref().map_or("", |oauth| &oauth.client_secret);
+        [tls.token_path.as_deref().unwrap_or_default(), secret, &tls.ca_certificates]
+    });
+    let mutual = authentication.mutual.as_ref();
+    let mutual =
+        mutual.map(|mutual| [&*mutual.private_key, &mutual.client_certificate, &mutual.ca_certificates]);
+    let all = tls.into_iter().chain(mutual).flatten();
+    all.into_iter().find(|path| !path.is_empty()).unwrap_or_default()
+}
+
 impl Connection {
+    /// [`new`](Self::new), on a thread: files may be on a file system that hangs. Errors: the text that users see, also that the files are
+    /// not read in time.
+    pub(super) async fn open(settings: &Settings, as_istio_mixer: bool) -> Result<Self, String> {
+        let path = settings.authentication.as_ref().map_or("", file_of);
+        if path.is_empty() {
+            return Self::new(settings, as_istio_mixer);
+        }
+        let settings = settings.clone();
+        let new = move || Self::new(&settings, as_istio_mixer);
+        let opened = PENDING_READS.run(Path::new(path), FILES_LIMIT, new).await;
+        opened.map_err(|why| format!("open {path}: {why}, its file system may hang"))?
+    }
+
+    /// Why its token may be an old one.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.credentials.as_ref()?.token {
+            Token::File(token) => token.trouble(),
+            Token::OAuth(_) => None,
+        }
+    }
+
     /// Reads the files and checks all settings; opens no connection. Errors: the text that users see.
-    pub(super) fn new(settings: &Settings, as_istio_mixer: bool) -> Result<Self, String> {
+    fn new(settings: &Settings, as_istio_mixer: bool) -> Result<Self, String> {
         check(settings).map_err(|(_, text)| text)?;
         let mut options = ChannelOptions::new(&settings.address);
         let mut credentials = None;
@@ -172,7 +209,7 @@ impl Credentials {
     /// Errors: there is no token.
     async fn token(&self) -> Result<Secret, String> {
         match &self.token {
-            Token::File(token) => Ok(token.secret()),
+            Token::File(token) => Ok(token.secret().await),
             Token::OAuth(tokens) => tokens.token().await.map_err(|why| unauthenticated(&why)),
         }
     }

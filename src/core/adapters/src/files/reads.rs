@@ -10,16 +10,16 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
 
 /// The operations of all handlers on files.
-pub(super) static PENDING_READS: LazyLock<PendingReads> = LazyLock::new(PendingReads::default);
+pub(crate) static PENDING_READS: LazyLock<PendingReads> = LazyLock::new(PendingReads::default);
 
 /// Operations on files, each on a thread, at most one of a path: nothing cancels an operation on a file system that hangs, so that each
 /// would hold a thread for good, and the threads of the process are bounded.
 #[derive(Default)]
-pub(super) struct PendingReads(Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>);
+pub(crate) struct PendingReads(Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>);
 
 /// Why an operation has no result.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// It goes on.
     Late,
     /// It was not begun, because an earlier one on the path goes on.
@@ -40,7 +40,7 @@ impl std::fmt::Display for Unread {
 
 impl PendingReads {
     /// Runs `operation` on `path` on a thread, once earlier ones of that path have ended. Waits for both up to `limit`.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         path: &Path,
         limit: Duration,

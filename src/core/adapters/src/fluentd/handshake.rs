@@ -88,7 +88,7 @@ impl SharedKey {
                 return Err("the server asks for a user: set `sharedKey.username` and a password".to_owned());
             }
             Some(User { name, password }) => {
-                let secret = password.secret();
+                let secret = password.blocking_secret();
                 (name.clone(), digest(&[auth, name.as_bytes(), secret.expose().as_bytes()]))
             }
         };
@@ -131,7 +131,7 @@ impl SharedKey {
 
     /// The digest by which the end with this name proves that it knows the key.
     fn proof(&self, salt: &str, name: &[u8], nonce: &[u8]) -> String {
-        digest(&[salt.as_bytes(), name, nonce, self.key.secret().expose().as_bytes()])
+        digest(&[salt.as_bytes(), name, nonce, self.key.blocking_secret().expose().as_bytes()])
     }
 }
 

@@ -30,6 +30,8 @@ pub struct StoreContents {
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
     pub unavailable: Option<String>,
+    /// Whether they are objects of a server instead of files.
+    pub is_of_server: bool,
     /// The resources that others of the same key replace, in the order in which they were read; of a whole read only.
     pub overridden: Vec<Arc<RawResource>>,
     /// The number of files.

@@ -3,7 +3,7 @@
 //! Objects come by collection, or kind. There are no contents until every collection was received once. From then on the last
 //! contents stay in effect, whatever becomes of the server; [`ConfigStore::availability`] tells of an outage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,10 @@ use mixer_base::shared_map::SharedMap;
 const QUIET: Duration = Duration::from_millis(20);
 /// Changes are announced at the latest this long after the first one.
 const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The same two of a change that leaves a collection empty: a server that has lost its configuration sends one empty collection after the
+/// other, and only all of them together tell what has happened.
+const EMPTIED_QUIET: Duration = Duration::from_secs(1);
+const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
 /// Maximum size of the texts of all objects. A cache holds as much.
 const MAX_BYTES: usize = 256 << 20;
 /// Names of collections that an outage lists.
@@ -55,11 +59,20 @@ struct Published {
     version: u64,
     /// The version that `changed` last announced.
     announced: u64,
-    /// When the first and the last change after that version were made.
-    pending: Option<(Instant, Instant)>,
+    /// The changes after that version.
+    pending: Option<Pending>,
     /// Why the server cannot be followed.
     outage: Option<String>,
     status: SourceStatus,
+}
+
+/// Changes that are not announced yet.
+#[derive(Clone, Copy)]
+struct Pending {
+    first: Instant,
+    last: Instant,
+    /// Whether one of them left a collection empty.
+    has_emptied: bool,
 }
 
 /// What the server has, while it is written.
@@ -70,8 +83,14 @@ pub struct FeedDraft {
     bytes: usize,
     max_bytes: usize,
     has_changed: bool,
+    /// The collections that became empty since the last version.
+    emptied: BTreeSet<Arc<str>>,
+    /// Whether there were contents.
+    is_begun: bool,
     /// Whether all collections are known that the contents wait for.
     is_closed: bool,
+    /// The name of the server.
+    root: Box<str>,
     status: SourceStatus,
 }
 
@@ -82,7 +101,27 @@ struct Collection {
     broken: usize,
     version: Arc<str>,
     is_synced: bool,
+    /// Why it is unknown what it has now, although its last objects stay.
+    trouble: Option<Arc<str>>,
+    /// Whether the contents say that it is unknown.
+    is_told: bool,
     last_message: Option<std::time::Instant>,
+}
+
+impl Collection {
+    /// What is unknown of it. `origin`: its name.
+    fn unknown(&self, origin: impl FnOnce() -> Arc<str>) -> Option<Broken> {
+        let why = match &self.trouble {
+            None if self.is_synced => return None,
+            None => "it is not received yet",
+            Some(why) => why,
+        };
+        let file = origin();
+        let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{file}: {why}"))
+            .with_hint("what it had before stays in effect; what may refuse fewer requests waits for it");
+        let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
+        Some(Broken { file, document: None, text: "".into(), problem, keeps_last: self.is_synced })
+    }
 }
 
 impl Feed {
@@ -95,7 +134,10 @@ impl Feed {
             bytes: 0,
             max_bytes: MAX_BYTES,
             has_changed: false,
+            emptied: BTreeSet::new(),
+            is_begun: false,
             is_closed: false,
+            root: root.into(),
             status: SourceStatus::default(),
         };
         let published = Published {
@@ -121,18 +163,23 @@ impl Feed {
     pub fn change<T>(&self, change: impl FnOnce(&mut FeedDraft) -> T) -> T {
         let mut draft = self.0.draft.lock();
         let changed = change(&mut draft);
-        let has_changed = std::mem::take(&mut draft.has_changed);
-        let is_complete = draft.is_complete();
-        let is_first = is_complete && self.0.published.lock().version == 0;
-        let contents = (is_first || (is_complete && has_changed)).then(|| Arc::new(draft.contents()));
+        let is_first = !draft.is_begun && draft.is_complete();
+        let is_due = is_first || (draft.is_begun && draft.has_changed);
+        let contents = is_due.then(|| Arc::new(draft.next_contents()));
+        let has_emptied = is_due && draft.take_emptied();
         let status = draft.status();
         let mut published = self.0.published.lock();
         published.status = status;
         if let Some(contents) = contents {
             published.contents = contents;
             published.version += 1;
-            let now = Instant::now();
-            published.pending = Some((published.pending.map_or(now, |(first, _)| first), now));
+            let last = Instant::now();
+            let before = published.pending;
+            published.pending = Some(Pending {
+                first: before.map_or(last, |before| before.first),
+                last,
+                has_emptied: has_emptied || before.is_some_and(|before| before.has_emptied),
+            });
             drop(published);
             self.0.announce();
         }
@@ -144,7 +191,7 @@ impl Feed {
         let root = &self.0.root;
         match name {
             Some(name) => format!("{root}/{collection}/{name}").into(),
-            None => format!("{root}/{collection}").into(),
+            None => origin_of(root, collection),
         }
     }
 
@@ -190,8 +237,31 @@ impl FeedDraft {
         let known = self.collection(collection);
         known.is_synced = true;
         known.last_message = Some(now);
+        let was_unknown = known.is_told;
+        known.trouble = None;
+        self.has_changed |= was_unknown;
+        let known = self.collection(collection);
         if *known.version != *version {
             known.version = version.into();
+        }
+    }
+
+    /// A change of a collection was received that cannot be used: what it has now is unknown, and its last objects stay, until the next one.
+    pub fn refused(&mut self, collection: &str, why: &str) {
+        let Some(known) = self.collections.get_mut(collection) else { return };
+        if known.trouble.as_deref() != Some(why) || !known.is_told {
+            known.trouble = Some(why.into());
+            self.has_changed = true;
+        }
+    }
+
+    /// A collection cannot be followed, for this reason, or is followed again. What it has now is unknown meanwhile. As long as nothing else
+    /// changes, that is no other version.
+    pub fn unfollowed(&mut self, collection: &str, why: Option<&str>) {
+        let Some(known) = self.collections.get_mut(collection) else { return };
+        if known.trouble.as_deref() != why {
+            known.trouble = why.map(Into::into);
+            self.has_changed |= why.is_none() && known.is_synced && known.is_told;
         }
     }
 
@@ -233,6 +303,9 @@ impl FeedDraft {
         let Some(known) = self.collections.get_mut(collection) else { return };
         let Some(removed) = known.objects.remove(name) else { return };
         self.has_changed = true;
+        if known.objects.is_empty() {
+            self.emptied.insert(collection.into());
+        }
         self.bytes = self.bytes.saturating_sub(size(&removed));
         match removed {
             Ok(removed) => drop(self.resources.remove(&removed.key)),
@@ -254,6 +327,12 @@ impl FeedDraft {
         self.has_changed |= self.collections.remove(collection).is_some();
     }
 
+    /// Whether a collection is empty that was not at the last version.
+    fn take_emptied(&mut self) -> bool {
+        let emptied = std::mem::take(&mut self.emptied);
+        emptied.iter().any(|name| self.collections.get(name).is_none_or(|known| known.objects.is_empty()))
+    }
+
     fn collection(&mut self, name: &str) -> &mut Collection {
         if !self.collections.contains_key(name) {
             self.collections.insert(name.into(), Collection::default());
@@ -265,15 +344,25 @@ impl FeedDraft {
         self.is_closed && self.collections.values().all(|collection| collection.is_synced)
     }
 
-    fn contents(&self) -> StoreContents {
-        let collections = self.collections.values().filter(|collection| collection.broken > 0);
-        let objects = collections.flat_map(|collection| collection.objects.values());
-        let broken: Vec<Broken> =
-            objects.filter_map(|object| object.as_ref().err().map(|broken| Broken::clone(broken))).collect();
+    /// The contents from now on.
+    fn next_contents(&mut self) -> StoreContents {
+        (self.has_changed, self.is_begun) = (false, true);
+        let mut broken: Vec<Broken> = Vec::new();
+        for (name, known) in &mut self.collections {
+            let unknown = known.unknown(|| origin_of(&self.root, name));
+            known.is_told = unknown.is_some();
+            broken.extend(unknown);
+            if known.broken > 0 {
+                let objects = known.objects.values();
+                let unread = objects.filter_map(|object| object.as_ref().err());
+                broken.extend(unread.map(|unread| Broken::clone(unread)));
+            }
+        }
         StoreContents {
             resources: self.resources.clone(),
             diagnostics: broken.iter().map(|broken| broken.problem.clone()).collect(),
             broken,
+            is_of_server: true,
             documents: self.resources.len(),
             ..StoreContents::default()
         }
@@ -286,10 +375,16 @@ impl FeedDraft {
             objects: known.objects.len(),
             broken: known.broken,
             is_synced: known.is_synced,
+            trouble: known.trouble.clone(),
             last_message: known.last_message,
         });
         SourceStatus { collections: collections.collect(), ..self.status.clone() }
     }
+}
+
+/// The name of the origin of a collection.
+fn origin_of(root: &str, collection: &str) -> Arc<str> {
+    format!("{root}/{collection}").into()
 }
 
 /// The size of the text of an object.
@@ -330,6 +425,7 @@ fn unread(root: &str) -> StoreContents {
         broken: vec![broken],
         diagnostics: vec![problem],
         unavailable: Some(why.to_owned()),
+        is_of_server: true,
         ..StoreContents::default()
     }
 }
@@ -354,8 +450,10 @@ impl Shared {
 impl Published {
     /// When the changes after the announced version are announced; `None` without any.
     fn due(&self) -> Option<Instant> {
-        let (first, last) = self.pending.filter(|_| self.version != self.announced)?;
-        Some((last + QUIET).min(first + MAX_DELAY))
+        let Pending { first, last, has_emptied } = self.pending.filter(|_| self.version != self.announced)?;
+        let (quiet, longest) =
+            if has_emptied { (EMPTIED_QUIET, EMPTIED_MAX_DELAY) } else { (QUIET, MAX_DELAY) };
+        Some((last + quiet).min(first + longest))
     }
 
     fn outage(&self) -> Option<String> {
@@ -363,7 +461,13 @@ impl Published {
             return self.outage.clone();
         }
         let missing = self.status.collections.iter().filter(|known| !known.is_synced);
-        let mut names: Vec<&str> = missing.map(|known| &*known.name).collect();
+        let shown = |known: &CollectionStatus| match &known.trouble {
+            None => known.name.to_string(),
+            Some(why) => format!("{}: {why}", known.name),
+        };
+        let mut names: Vec<String> = missing.map(shown).collect();
+        // What is in the way first.
+        names.sort_by_key(|name| !name.contains(": "));
         let more = names.len().saturating_sub(LISTED);
         names.truncate(LISTED);
         Some(match (names.is_empty(), more) {
@@ -433,146 +537,4 @@ impl ConfigStore for FeedStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::store::{SourceObject, read_object};
-
-    fn object(feed: &Feed, name: &str, text: &str) -> ReadObject {
-        let object = SourceObject {
-            kind: "rule".to_owned(),
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-            spec: json!({"match": text}),
-            ..SourceObject::default()
-        };
-        read_object(&feed.origin("rules", Some(name)), object)
-    }
-
-    fn put(feed: &Feed, name: &str, text: &str) {
-        let read = object(feed, name, text);
-        feed.change(|draft| {
-            draft.put("rules", name, read);
-            draft.received("rules", "1");
-        });
-    }
-
-    fn names(store: &FeedStore) -> Vec<String> {
-        store.contents().resources.iter().map(|resource| resource.key.to_string()).collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn there_are_contents_once_every_collection_was_received() {
-        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
-        assert_eq!(store.availability().unwrap_err().why, "not connected yet");
-        feed.change(|draft| ["rules", "handlers"].into_iter().for_each(|name| draft.expect(name)));
-        feed.change(FeedDraft::close);
-        put(&feed, "a", "true");
-        assert_eq!(store.availability().unwrap_err().why, "not yet ready: [handlers]");
-        assert!(!store.availability().unwrap_err().keeps_last);
-        assert_eq!(store.contents().unavailable.as_deref(), Some("not read yet"));
-        assert_eq!(store.contents().unread()[0].path, "mcp://h:1".into());
-        assert!(!store.has_changed());
-        feed.change(|draft| draft.received("handlers", ""));
-        store.loaded().await;
-        assert_eq!((names(&store), store.availability()), (vec!["a.rule.shop".to_owned()], Ok(())));
-        feed.outage(Some("h:1: connection refused".to_owned()));
-        let outage = Outage { why: "h:1: connection refused".to_owned(), keeps_last: true };
-        assert_eq!(store.availability(), Err(outage));
-        assert_eq!(names(&store), ["a.rule.shop"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_differences_are_changes_and_those_in_quick_succession_are_one() {
-        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
-        feed.change(FeedDraft::close);
-        put(&feed, "a", "true");
-        store.changed().await;
-        let first = store.contents();
-        put(&feed, "a", "true");
-        assert!(!store.has_changed() && Arc::ptr_eq(&first, &store.contents()), "the same again");
-        let begun = Instant::now();
-        for number in 0..5 {
-            put(&feed, &format!("b{number}"), "true");
-            tokio::time::advance(QUIET / 2).await;
-        }
-        assert!(store.has_changed());
-        store.changed().await;
-        assert!(begun.elapsed() < QUIET * 4 && !store.has_changed());
-        assert_eq!((names(&store).len(), first.resources.len()), (6, 1));
-        feed.change(|draft| draft.retain("rules", |name| name == "b3"));
-        store.changed().await;
-        assert_eq!(names(&store), ["b3.rule.shop"]);
-        feed.change(|draft| draft.forget("rules"));
-        store.changed().await;
-        assert_eq!((names(&store).len(), store.source().unwrap().collections.len()), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn changes_that_never_pause_are_announced_all_the_same() {
-        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
-        feed.change(FeedDraft::close);
-        put(&feed, "a", "0");
-        store.changed().await;
-        let begun = Instant::now();
-        let write = async {
-            for number in 0.. {
-                put(&feed, "a", &number.to_string());
-                tokio::time::sleep(QUIET / 2).await;
-            }
-        };
-        tokio::select! {
-            () = write => {}
-            () = store.changed() => {}
-        }
-        let took = begun.elapsed();
-        assert!(took >= MAX_DELAY && took < MAX_DELAY * 2, "{took:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_object_for_which_there_is_no_room_cannot_be_read() {
-        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
-        feed.change(|draft| {
-            draft.max_bytes = 4 << 20;
-            draft.close();
-        });
-        let large = "x".repeat(3 << 20);
-        put(&feed, "a", &large);
-        put(&feed, "b", &large);
-        let contents = store.contents();
-        assert_eq!((names(&store), contents.broken.len()), (vec!["a.rule.shop".to_owned()], 1));
-        let text = "mcp://h:1/rules/b: it is not read: all objects have more than 4 MiB";
-        assert_eq!(contents.broken[0].problem.message, text);
-        put(&feed, "b", "small");
-        assert_eq!((names(&store).len(), store.contents().broken.len()), (2, 0));
-        put(&feed, "a", &large.replace('x', "y"));
-        feed.change(|draft| draft.remove("rules", "a"));
-        put(&feed, "b", &large);
-        assert_eq!(store.contents().broken.len(), 0, "there is room again");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_object_that_cannot_be_read_is_unknown_and_not_gone() {
-        let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
-        feed.change(FeedDraft::close);
-        put(&feed, "a", "true");
-        let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
-        feed.change(|draft| {
-            let object = SourceObject {
-                kind: "rule".into(),
-                namespace: "shop".into(),
-                name: "a".into(),
-                spec: deep,
-                ..SourceObject::default()
-            };
-            draft.put("rules", "a", read_object(&feed.origin("rules", Some("a")), object));
-        });
-        let contents = store.contents();
-        assert_eq!((contents.resources.len(), contents.broken.len(), contents.diagnostics.len()), (0, 1, 1));
-        assert_eq!(&*contents.broken[0].file, "mcp://h:1/rules/a");
-        assert_eq!(store.source().unwrap().collections[0].broken, 1);
-        put(&feed, "a", "true");
-        assert_eq!((names(&store).len(), store.contents().broken.len()), (1, 0));
-    }
-}
+mod tests;

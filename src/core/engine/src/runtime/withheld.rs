@@ -12,6 +12,11 @@ pub(super) const EMPTY: &str = "the store has no configuration: check the path i
                                 or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, \
                                 --allow-empty-config serves it";
 
+/// The same of a store of the objects that a server has.
+pub(super) const EMPTY_SERVER: &str = "the store has no configuration: what --config-store-url names has no resource of a kind of this server in the \
+                                       collections or namespaces that are read; only if every call is to be allowed, --allow-empty-config \
+                                       serves it";
+
 /// Why nothing serves.
 #[derive(Debug)]
 pub(super) struct Withheld {

@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use mixer_config::message::resembles;
 use mixer_config::store::{
-    ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path,
+    ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path, read_document,
 };
-use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
-use mixer_schema::{Kind, by_api, by_kind};
+use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
+use mixer_schema::{Kind, by_api, by_kind, kinds};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::Converter;
+use crate::convert::{Converter, POLICY_GROUPS, decides};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
 
@@ -28,6 +29,10 @@ const CHUNK: usize = 256;
 const MAX_BYTES: u64 = 256 << 20;
 /// The code of a document of which the kind is unknown.
 const KIND_UNKNOWN: &str = "kind-unknown";
+/// The code of a directory or file that cannot be read.
+const STORE: &str = "store-unreadable";
+/// The code of a field, or a name, that has no effect.
+const POLICY: &str = "document-field";
 
 /// Resources in files.
 pub struct Files {
@@ -52,6 +57,17 @@ struct Kept {
     number: u64,
     /// Whether everything was read once.
     has_read: bool,
+    /// Why newer contents are not taken over.
+    held: Option<Held>,
+    /// Whether contents are taken over again, which is not told yet.
+    is_mended: bool,
+}
+
+/// Contents that are not taken over.
+struct Held {
+    why: String,
+    problems: Vec<Diagnostic>,
+    broken: usize,
 }
 
 impl Files {
@@ -158,6 +174,20 @@ impl Files {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
         }
+        let held = self.flaw(next, &changed);
+        if let Some(flaw) = held {
+            let why = flaw.brief();
+            if state.held.as_ref().is_none_or(|held| held.why != why) {
+                tracing::warn!(source = self.name(), "{}: {why}", self.consequence(state));
+            }
+            let mut problems: Vec<Diagnostic> = next.diagnostics.iter().cloned().collect();
+            if !problems.contains(&flaw) {
+                problems.insert(0, flaw);
+            }
+            state.held = Some(Held { why, problems, broken: next.broken.len() });
+            return Batch::new();
+        }
+        state.is_mended |= state.held.take().is_some();
         changed.sort_by(|a, b| {
             let place = |resource: &RawResource| resource.origin.first_line;
             Path::new(&*a.origin.file).cmp(Path::new(&*b.origin.file)).then_with(|| place(a).cmp(&place(b)))
@@ -167,6 +197,82 @@ impl Files {
         state.contents = Arc::clone(next);
         state.has_read = true;
         batch
+    }
+
+    /// What follows from a flaw.
+    fn consequence(&self, state: &Kept) -> &'static str {
+        match state.has_read {
+            true => "the configuration is not published, and the last one stays",
+            false => "nothing is published until the configuration is mended",
+        }
+    }
+
+    /// Why contents are not taken over: what they lack may not have been deleted.
+    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>]) -> Option<Diagnostic> {
+        if !self.options.keeps_last {
+            return None;
+        }
+        if let Some(unread) = next.unread().into_iter().next() {
+            return Some(unread.problem);
+        }
+        let about_store = |why: String| Diagnostic::error(STORE, FieldPath::root(), why);
+        if let Some(why) = &next.unavailable {
+            return Some(about_store(why.clone()));
+        }
+        if let Some(file) = next.unsettled() {
+            return Some(about_store(format!("{file} is being changed")));
+        }
+        let mut errors =
+            next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
+        let of_store = errors.peek().is_some().then(|| {
+            let deciding = changed.iter().filter(|resource| self.decides(resource));
+            let names: FxHashSet<String> = deciding.map(|resource| resource.key.to_string()).collect();
+            errors.find(|problem| names.contains(&problem.resource)).cloned()
+        });
+        of_store.flatten().or_else(|| changed.iter().find_map(|resource| self.error_of(resource)))
+    }
+
+    /// Whether a document is of a kind that decides about requests.
+    fn decides(&self, resource: &RawResource) -> bool {
+        self.kind(resource).is_ok_and(decides)
+    }
+
+    /// Why a document that decides about requests, or may be meant to, does not do what it says.
+    fn error_of(&self, resource: &RawResource) -> Option<Diagnostic> {
+        let error =
+            |field: FieldPath, text: String| Some(placed(Diagnostic::error(POLICY, field, text), resource));
+        // With what an object of Kubernetes needs no more than a name for.
+        let whole = read_document(resource.origin.clone());
+        let kind = match self.kind(resource) {
+            Ok(kind) => kind,
+            Err(problems) => {
+                let is_ours =
+                    is_meant_for_us(resource) || whole.is_some_and(|whole| whole.envelope.is_like_ours);
+                return problems
+                    .into_iter()
+                    .next()
+                    .filter(|_| is_ours)
+                    .map(|problem| placed(problem, resource));
+            }
+        };
+        if !decides(kind) || !self.options.reads(kind) {
+            return None;
+        }
+        let Some(whole) = whole else {
+            let text = "it has no name or no namespace, or one that YAML reads as something else than text";
+            return error(FieldPath::root().field("metadata"), text.to_owned());
+        };
+        if let Some(field) = whole.envelope.unknown.first() {
+            return error(FieldPath::root(), format!("`{}` has no effect where it is", field.name));
+        }
+        if let Some(name) = whole.envelope.untyped_annotations.first() {
+            return error(
+                FieldPath::root(),
+                format!("the value of annotation `{name}` is no text: quote it"),
+            );
+        }
+        let problems = self.converter.convert(kind, &resource.document(), "").err();
+        problems.into_iter().flatten().next().map(|problem| placed(problem, resource))
     }
 
     fn put(&self, state: &mut Kept, changed: &[Arc<RawResource>]) -> Batch {
@@ -197,11 +303,19 @@ impl Files {
         batch
     }
 
-    fn report(&self, state: &Kept, out: &Emitter) {
+    fn report(&self, state: &mut Kept, out: &Emitter) {
+        if std::mem::take(&mut state.is_mended) {
+            out.health().mended();
+        }
         let unread = self.store.availability();
         out.health().connected(unread.is_ok());
         if let Err(outage) = unread {
             out.health().failed(outage.why);
+        }
+        if let Some(held) = &state.held {
+            out.health().failed(format!("{}: {}", self.consequence(state), held.why));
+            out.health().problems(held.broken.max(1), held.problems.clone());
+            return;
         }
         let of_store = state.contents.diagnostics.iter().cloned();
         let problems: Vec<Diagnostic> = of_store.chain(state.problems.values().flatten().cloned()).collect();
@@ -231,21 +345,38 @@ impl Files {
             let take = move || {
                 let mut state = this.state.lock();
                 let batch = this.take(&mut state, &this.store.contents());
-                this.report(&state, &of_health);
-                batch
+                this.report(&mut state, &of_health);
+                (batch, state.has_read)
             };
             let batch = tokio::task::spawn_blocking(take).await;
-            let batch =
+            let (batch, has_read) =
                 batch.map_err(|error| Ended::Failed(format!("cannot read the configuration: {error}")))?;
             tracing::debug!(events = batch.len(), "configuration was read");
-            match std::mem::take(&mut is_first) {
-                true => self.deliver_all(out).await.map_err(|Stopped| Ended::Stopped)?,
+            match is_first {
+                true if !has_read => {}
+                true => {
+                    is_first = false;
+                    self.deliver_all(out).await.map_err(|Stopped| Ended::Stopped)?;
+                }
                 false if batch.is_empty() => {}
                 false => out.send(batch).await.map_err(|Stopped| Ended::Stopped)?,
             }
             self.store.changed().await;
         }
     }
+}
+
+/// Whether a document of an unknown kind is probably meant as one that decides about requests.
+fn is_meant_for_us(resource: &RawResource) -> bool {
+    let api_version = &*resource.envelope.api_version;
+    let group = api_version.split_once('/').map_or(api_version, |(group, _)| group);
+    let kind = resource.key.kind.split('.').next().unwrap_or_default();
+    let is_of_istio = group.is_empty() || group == "istio.io" || group.ends_with(".istio.io");
+    let resembles_ours = || {
+        let ours = kinds().iter().filter(|known| decides(known));
+        ours.into_iter().any(|known| resembles(kind, known.kind))
+    };
+    kind.is_empty() || group == POLICY_GROUPS[0] || (is_of_istio && resembles_ours())
 }
 
 /// Forgets a document. Returns what that deletes.
@@ -300,3 +431,6 @@ impl std::fmt::Debug for Files {
         f.debug_struct("Files").field("url", &self.store.url()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -152,7 +152,7 @@ impl Kubernetes {
                 Ok((served, _)) => {
                     pause = FIRST_PAUSE;
                     let is_complete = served.len() == self.kinds.len();
-                    following.update(&served).await.map_err(|Stopped| Ended::Stopped)?;
+                    following.update(&served).await?;
                     if is_complete { None } else { Some(REDISCOVER) }
                 }
                 Err(error) => {
@@ -199,8 +199,11 @@ impl Following<'_> {
         });
     }
 
-    /// Follows what is served, and no more what is not.
-    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Stopped> {
+    /// Follows what is served, and no more what is not. With [`Options::keeps_last`] the objects of a kind outlast its definition: whoever
+    /// deletes that has its objects deleted before, one by one.
+    ///
+    /// Errors: the source has to be started again, or was stopped.
+    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Ended> {
         let kinds = &self.source.kinds;
         let mut synced = Batch::new();
         for kind in kinds {
@@ -209,10 +212,17 @@ impl Following<'_> {
             if followed == resource && followed.is_some() {
                 continue;
             }
+            if followed.is_some() && self.source.converter.keeps_last() {
+                match resource {
+                    // In another version: what it has takes the place of what there is in one step.
+                    Some(_) => return Err(Ended::Reset),
+                    None => continue,
+                }
+            }
             if let Some(old) = self.kinds.remove(kind.collection) {
                 old.tasks.iter().for_each(AbortHandle::abort);
                 let deletions = old.outbox.forget(kind.collection);
-                self.out.send(deletions).await?;
+                self.out.send(deletions).await.map_err(|Stopped| Ended::Stopped)?;
             }
             match resource {
                 Some(resource) => {
@@ -222,7 +232,7 @@ impl Following<'_> {
                 None => synced.push(Event::full_sync(kind.collection)),
             }
         }
-        self.out.send(synced).await
+        self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)
     }
 
     fn start(&mut self, kind: &'static Kind, resource: Resource) -> Followed {

@@ -313,6 +313,24 @@ async fn a_list_that_is_cut_off_is_not_taken() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_list_deletes_nothing() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let running = run(&api, Selection::of(PODS));
+    running.has(&["shop/a"]).await;
+    api.fail(Some(Fault::AnswersNothing));
+    let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
+    until("it is told", || why().is_some_and(|why| why.contains("a list without a version"))).await;
+    assert_eq!(running.keys(), ["shop/a"]);
+    let client = Client::new(Access::of_text(api.kubeconfig())).unwrap();
+    let error = crate::discover(&client, "config.istio.io").await.unwrap_err().to_string();
+    assert!(error.ends_with("/apis/config.istio.io: a group without versions"), "{error}");
+    api.fail(None);
+    api.put(pod("shop", "b"));
+    running.has(&["shop/a", "shop/b"]).await;
+}
+
+#[tokio::test]
 async fn an_api_server_that_ends_watches_is_not_asked_all_the_time() {
     let api = KubeApi::start();
     api.fail(Some(Fault::EndsWatches));

@@ -117,7 +117,8 @@ impl Session {
                 }
             }
         };
-        self.updater = Some(updater);
+        let updater = self.updater.insert(updater);
+        updater.begin();
         let sink = &self.service.sink;
         tracing::info!(source = self.peer, "New MCP sink stream created");
         let mut state = sink.state.lock();

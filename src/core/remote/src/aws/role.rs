@@ -106,7 +106,9 @@ impl Sts {
     /// The key of a role, for the token in a file. Errors: why there is none.
     pub(super) async fn assume_by_token(&mut self, role: &Role, file: &PathBuf) -> Result<Fetched, String> {
         // It is replaced from time to time.
-        let token = Credential::from_file(file).map_err(|error| error.to_string())?.secret();
+        let file = file.clone();
+        let read = tokio::task::spawn_blocking(move || Credential::from_file(file)).await;
+        let token = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?.last();
         let more = [("WebIdentityToken", token.expose().to_owned())];
         self.call("AssumeRoleWithWebIdentity", role, &more, None).await
     }

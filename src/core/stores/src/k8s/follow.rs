@@ -44,9 +44,16 @@ pub(super) struct Follower {
     connections: u64,
 }
 
+/// Whether every configuration has a kind: its definition does not end, whatever looks find. When somebody deletes it, the objects are deleted
+/// before, one by one.
+fn is_critical(kind: StoreKind) -> bool {
+    CRITICAL.contains(&kind.kind)
+}
+
 /// A kind that is followed.
 struct Followed {
     resource: Resource,
+    is_critical: bool,
     /// Since when looks do not find it.
     lost: Option<Instant>,
     parts: Vec<Part>,
@@ -141,7 +148,8 @@ impl Follower {
         }
         let mut gone = Vec::new();
         for (kind, followed) in self.followed.iter_mut().filter(|(kind, _)| !served.contains_key(kind)) {
-            if followed.lost.get_or_insert_with(Instant::now).elapsed() >= GONE_AFTER {
+            let lost = followed.lost.get_or_insert_with(Instant::now);
+            if !is_critical(*kind) && lost.elapsed() >= GONE_AFTER {
                 gone.push(*kind);
             }
         }
@@ -179,7 +187,10 @@ impl Follower {
             let task = self.tasks.spawn(async move { reflector.run().await });
             parts.push(Part { collection, progress, task });
         }
-        let before = self.followed.insert(kind, Followed { resource: resource.clone(), lost: None, parts });
+        let before = self.followed.insert(
+            kind,
+            Followed { resource: resource.clone(), is_critical: is_critical(kind), lost: None, parts },
+        );
         before.iter().flat_map(|before| &before.parts).for_each(|part| part.task.abort());
     }
 
@@ -200,11 +211,18 @@ impl Follower {
                 .values()
                 .flat_map(|followed| followed.parts.iter().map(move |part| (followed, part)))
         };
+        self.feed.change(|draft| {
+            for (_, part) in parts() {
+                let reached = part.progress.reached();
+                draft.unfollowed(&part.collection, reached.trouble.as_ref().map(|trouble| &*trouble.why));
+            }
+        });
         let trouble = parts().find_map(|(followed, part)| {
             let reached = part.progress.reached();
             let trouble = reached.trouble.as_ref()?;
             // It may be that the definition is gone, which discovery finds out.
-            followed.lost.is_none().then(|| format!("{} are not followed: {}", part.collection, trouble.why))
+            (followed.lost.is_none() || followed.is_critical)
+                .then(|| format!("{} are not followed: {}", part.collection, trouble.why))
         });
         let why = match (&self.discovery, self.missing.is_empty()) {
             (Some(why), _) => Some(why.clone()),

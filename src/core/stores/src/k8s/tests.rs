@@ -190,6 +190,50 @@ async fn an_outage_changes_nothing_and_is_told() {
 }
 
 #[tokio::test]
+async fn the_objects_of_a_kind_that_every_configuration_has_outlast_its_definition() {
+    let api = cluster();
+    api.define(["deniers"]);
+    api.put(rule("a", "true"));
+    api.put(json!({"kind": "denier", "metadata": {"namespace": "shop", "name": "no"}, "spec": {}}));
+    let scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    // As while an API server that was started serves its definitions one by one, longer than usual.
+    scene.api.undefine("rules");
+    scene.api.undefine("deniers");
+    scene.becomes("the other definition is gone", &["a.rule.shop"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(scene.names(), ["a.rule.shop"]);
+    let why = scene.why().unwrap();
+    assert!(why.contains("rules.config.istio.io are not followed: "), "{why}");
+    let unread: Vec<_> = scene.store.contents().unread().into_iter().map(|unread| unread.why).collect();
+    assert!(unread[0].contains("/rules.config.istio.io: "), "{unread:?}");
+    scene.api.define(["rules"]);
+    scene.api.put(rule("b", "true"));
+    scene.becomes("it is defined again", &["b.rule.shop"]).await;
+    scene.until("nothing is missed", |scene| scene.why().is_none()).await;
+    assert_eq!(scene.store.contents().unread(), []);
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_followed_is_unknown_while_others_change() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    let scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    scene.until("it is followed", |scene| scene.why().is_none()).await;
+    scene.api.fail(Some(Fault::Forbids("rules")));
+    scene.until("it is told", |scene| scene.why().is_some()).await;
+    let handler = json!({"kind": "handler", "metadata": {"namespace": "shop", "name": "h"}, "spec": {}});
+    scene.api.put(handler);
+    scene.becomes("another kind is followed", &["h.handler.shop", "a.rule.shop"]).await;
+    let broken = scene.store.contents().broken.clone();
+    assert!(broken[0].file.ends_with("/rules.config.istio.io") && broken[0].keeps_last, "{broken:?}");
+    scene.api.fail(None);
+    scene.until("nothing is unknown", |scene| scene.store.contents().broken.is_empty()).await;
+    assert_eq!(scene.names(), ["h.handler.shop", "a.rule.shop"]);
+}
+
+#[tokio::test]
 async fn one_kind_that_is_refused_holds_up_the_first_contents_alone() {
     let api = cluster();
     api.put(rule("a", "true"));

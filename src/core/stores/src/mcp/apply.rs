@@ -9,6 +9,9 @@ use mixer_mcp::{Change, Refusal, Resource, Updater};
 use mixer_schema::Kind;
 use parking_lot::Mutex;
 
+/// Characters of a refusal that are told.
+const MAX_TOLD: usize = 512;
+
 /// Writes changes into a feed. Clones write the same feed, one after the other.
 #[derive(Clone)]
 pub(super) struct Applier {
@@ -54,17 +57,22 @@ impl Applier {
         Ok(read_object(&origin, object))
     }
 
-    /// Errors: a body cannot be decoded, after which nothing is applied.
+    /// Errors: a body cannot be decoded, or a resource is there twice and differently, after which nothing is applied.
     fn apply_change(&mut self, change: &Change) -> Result<(), Refusal> {
         let Some(kind) = self.kinds.get(&*change.collection).copied() else {
             return Err(Refusal::from(format!("unsupported collection {}", change.collection)));
         };
         let mut applied = self.applied.lock();
         let applied = applied.entry(kind.collection).or_default();
-        let mut different = Vec::new();
+        let (mut different, mut sent) = (Vec::new(), HashMap::new());
         for resource in &change.resources {
             let Resource { name, type_url, body, labels, annotations, .. } = resource;
             let hash = self.hasher.hash_one((type_url, body, labels, annotations));
+            match sent.insert(&**name, hash) {
+                None => {}
+                Some(same) if same == hash => continue,
+                Some(_) => return Err(format!("{name} is there twice, and differently").into()),
+            }
             if applied.get(name) != Some(&hash) {
                 let read = self.read(kind, resource)?;
                 different.push(Different { name: name.clone(), hash, read });
@@ -73,9 +81,7 @@ impl Applier {
         if change.incremental {
             change.removed.iter().for_each(|name| _ = applied.remove(name.as_str()));
         } else {
-            let sent: std::collections::HashSet<&str> =
-                change.resources.iter().map(|resource| &*resource.name).collect();
-            applied.retain(|name, _| sent.contains(&**name));
+            applied.retain(|name, _| sent.contains_key(&**name));
         }
         applied.extend(different.iter().map(|different| (different.name.clone(), different.hash)));
         self.feed.change(|draft| {
@@ -90,6 +96,24 @@ impl Applier {
 }
 
 impl Updater for Applier {
+    fn begin(&mut self) {
+        self.feed.change(|draft| {
+            let again = Some("it is not received again yet since the source was connected");
+            for collection in self.kinds.keys() {
+                if draft.is_synced(collection) {
+                    draft.unfollowed(collection, again);
+                }
+            }
+        });
+    }
+
+    fn refused(&mut self, collection: &str, refusal: &Refusal) {
+        let end = refusal.message.char_indices().nth(MAX_TOLD).map_or(refusal.message.len(), |(at, _)| at);
+        let told = refusal.message.get(..end).unwrap_or_default();
+        let why = format!("its last change is refused: {told}");
+        self.feed.change(|draft| draft.refused(collection, &why));
+    }
+
     fn apply(&mut self, change: Change) -> Result<(), Refusal> {
         use tokio::runtime::{Handle, RuntimeFlavor};
         match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {

@@ -244,3 +244,49 @@ async fn a_source_can_connect_to_this_server() {
     let taken = crate::open(&options, &Arc::default()).err().unwrap().to_string();
     assert!(taken.starts_with("invalid configuration: unable to listen: "), "{taken}");
 }
+
+#[tokio::test]
+async fn a_resource_that_is_there_twice_and_differently_is_refused() {
+    let mut scene = Scene::new();
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "x")])).unwrap();
+    let twice = vec![rule("shop/a", "x"), rule("shop/a", "y")];
+    let refusal = scene.applier.apply(change(RULES, twice)).unwrap_err();
+    assert_eq!(refusal.message, "shop/a is there twice, and differently");
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "z"), rule("shop/a", "z")])).unwrap();
+    assert_eq!(scene.texts(), pairs(&[("a.rule.shop", "z")]));
+}
+
+#[tokio::test]
+async fn what_a_source_has_is_unknown_until_it_was_received_from_this_stream() {
+    let mut scene = Scene::new();
+    scene.applier.begin();
+    let unknown = |scene: &Scene| -> Vec<String> {
+        scene.store.contents().unread().into_iter().map(|unread| unread.why).collect()
+    };
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "x")])).unwrap();
+    assert_eq!((scene.texts(), unknown(&scene)), (pairs(&[("a.rule.shop", "x")]), Vec::new()));
+    // The source is connected again, and begins with another collection than it ends with.
+    scene.applier.begin();
+    assert_eq!(unknown(&scene), Vec::<String>::new(), "nothing has changed");
+    scene.applier.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(
+        unknown(&scene),
+        [
+            "mcp://h:1/istio/config/v1alpha2/legacy/deniers: it is not received again yet since the source was connected"
+        ]
+    );
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    assert_eq!(unknown(&scene), Vec::<String>::new());
+    // What is refused is unknown until something is accepted.
+    let refusal = Refusal::from("shop/a is bad".to_owned());
+    scene.applier.refused(RULES, &refusal);
+    scene.applier.refused("another", &refusal);
+    assert_eq!(
+        unknown(&scene),
+        ["mcp://h:1/istio/policy/v1beta1/rules: its last change is refused: shop/a is bad"]
+    );
+    scene.applier.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(unknown(&scene), Vec::<String>::new());
+}

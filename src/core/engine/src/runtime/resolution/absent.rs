@@ -11,7 +11,7 @@ use crate::runtime::faults::{DUPLICATE, ambiguity};
 use crate::runtime::kept::{CommonCause, Reason};
 use crate::runtime::last_good::OnConfigError;
 use crate::runtime::refill::{LIMIT, QUIET};
-use crate::runtime::withheld::{EMPTY, Withheld};
+use crate::runtime::withheld::{EMPTY, EMPTY_SERVER, Withheld};
 use crate::snapshot::SnapshotBuilder;
 use mixer_config::store::Unread;
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
@@ -158,7 +158,7 @@ impl Resolution<'_> {
             );
             return Some(Withheld { why, problem: None });
         }
-        let why = EMPTY.to_owned();
+        let why = if self.corrections.read.is_of_server { EMPTY_SERVER } else { EMPTY }.to_owned();
         self.empty.then_some(Withheld { why, problem: None })
     }
 

@@ -126,7 +126,9 @@ impl Objects {
             }
             Err(problems) => {
                 self.problems.push((key.clone(), named(problems)));
-                self.remove(&key);
+                if !self.converter.keeps_last() {
+                    self.remove(&key);
+                }
             }
         }
         key

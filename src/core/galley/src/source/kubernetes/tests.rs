@@ -160,3 +160,30 @@ async fn needed_kinds_are_checked() {
     api.define(["gateways"]);
     check(&all).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_api_server_does_not_serve_or_say_any_more_is_kept() {
+    let api = KubeApi::start();
+    api.define(["gateways", "rules"]);
+    let rule =
+        |spec: Value| json!({"kind": "rule", "metadata": {"name": "r", "namespace": "n"}, "spec": spec});
+    api.put(rule(json!({"match": "true"})));
+    let galley = galley(&api, &Options { keeps_last: true, ..Options::default() });
+    galley.synced().await;
+    let state = || galley.state().sources.into_iter().nth(1).unwrap();
+    // An object that does not decode, and one of which a part has no effect.
+    for spec in [json!({"match": 5}), json!({"macth": "true"})] {
+        api.put(rule(spec));
+        until("the error is told", || state().skipped == 1).await;
+        assert_eq!(held(&galley, RULES), ["n/r "]);
+        api.put(rule(json!({"match": "true"})));
+        until("it is mended", || state().skipped == 0).await;
+    }
+    api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": "rules.config.istio.io"}}));
+    api.undefine("rules");
+    api.delete("customresourcedefinitions", "", "rules.config.istio.io");
+    until("it is told", || !state().is_connected).await;
+    tokio::time::sleep(AFTER_DEFINITION * 2).await;
+    assert_eq!(held(&galley, RULES), ["n/r "]);
+    galley.stop().await;
+}
