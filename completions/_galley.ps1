@@ -96,6 +96,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--enableServiceDiscovery', '--enableServiceDiscovery', [CompletionResultType]::ParameterName, 'Make service entries from services, endpoints, pods and nodes')
             [CompletionResult]::new('--useOldProcessor', '--useOldProcessor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
             [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
+            [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid')
             [CompletionResult]::new('--enable-server', '--enable-server', [CompletionResultType]::ParameterName, 'Read configuration and serve it to sinks')
             [CompletionResult]::new('--server-address', '--server-address', [CompletionResultType]::ParameterName, 'Address of sinks: tcp://HOST:PORT or unix:///PATH')
             [CompletionResult]::new('--server-maxReceivedMessageSize', '--server-maxReceivedMessageSize', [CompletionResultType]::ParameterName, 'Most bytes of a message of a sink')

@@ -89,6 +89,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --enableServiceDiscovery 'Make service entries from services, endpoints, pods and nodes'
             cand --useOldProcessor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
             cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
+            cand --config-on-error 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid'
             cand --enable-server 'Read configuration and serve it to sinks'
             cand --server-address 'Address of sinks: tcp://HOST:PORT or unix:///PATH'
             cand --server-maxReceivedMessageSize 'Most bytes of a message of a sink'

@@ -79,6 +79,8 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l domain -d 'Doma
 complete -c galley -n "__fish_galley_using_subcommand server" -l enableServiceDiscovery -d 'Make service entries from services, endpoints, pods and nodes' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l useOldProcessor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
+serve-valid\t''"
 complete -c galley -n "__fish_galley_using_subcommand server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-maxReceivedMessageSize -d 'Most bytes of a message of a sink' -r

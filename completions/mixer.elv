@@ -652,6 +652,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --enable-service-discovery 'Make service entries from services, endpoints, pods and nodes'
             cand --use-old-processor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
             cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
+            cand --config-on-error 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid'
             cand --enable-server 'Read configuration and serve it to sinks'
             cand --server-address 'Address of sinks: tcp://HOST:PORT or unix:///PATH'
             cand --server-max-received-message-size 'Most bytes of a message of a sink'

@@ -623,6 +623,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-service-discovery -d 'Make service entries from services, endpoints, pods and nodes' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l use-old-processor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
+serve-valid\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-received-message-size -d 'Most bytes of a message of a sink' -r

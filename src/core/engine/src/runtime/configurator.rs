@@ -204,7 +204,10 @@ impl Configurator {
             tracing::info!("a newer configuration ends the build of the one before it");
             if self.options.store.has_changed() {
                 // Announced, so that it does not end its own build.
-                self.options.store.changed().await;
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = self.options.store.changed() => {}
+                }
             }
         }
     }
