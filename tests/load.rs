@@ -202,3 +202,33 @@ fn tails_are_measured_with_and_without_edits() {
     let (half, most) = (number(rows[0][2]), number(rows[1][2]));
     assert!((half / 0.5 - most / 0.8).abs() <= 4.0, "both are shares of one rate: {text}");
 }
+
+#[test]
+fn the_configuration_plane_is_measured_with_many_sinks() {
+    let sizes = ["--resources", "150,300", "--sinks", "1,7", "--edits", "3", "--settle", "0.05"];
+    let text = print(&[&["load", "galley"], &sizes[..]].concat()).unwrap();
+    let (starts, edits) = text.split_once("\n\n").unwrap();
+    let starts = table(starts, "resources");
+    assert_eq!(
+        starts.iter().map(|row| (row[0], row[1])).collect::<Vec<_>>(),
+        [("150", "mixer"), ("300", "mixer")]
+    );
+    for row in &starts {
+        let [start, cpu, private, resident] = [2, 3, 4, 5].map(|column| number(row[column]));
+        assert!(start > 0.0 && cpu > 0.0 && 0.0 < private && private < resident, "{row:?}");
+    }
+    let rows = table(edits, "resources");
+    let modes =
+        ["differences", "all begin at once", "whole state, 100 resources", "whole state, all resources"];
+    let expected: Vec<(&str, &str, &str)> = ["150", "300"]
+        .into_iter()
+        .flat_map(|resources| ["1", "7"].map(|sinks| (resources, sinks)))
+        .flat_map(|(resources, sinks)| modes.map(|mode| (resources, sinks, mode)))
+        .collect();
+    assert_eq!(rows.iter().map(|row| (row[0], row[1], row[2])).collect::<Vec<_>>(), expected, "{text}");
+    for row in rows.iter().filter(|row| row[2] != "all begin at once") {
+        let (median, longest) = row[5].split_once(", ").unwrap();
+        assert_ordered(&[number(median), number(longest)], &text);
+        assert!(number(row[6]) > 0.0 && number(row[7]) > 0.0, "{row:?}");
+    }
+}

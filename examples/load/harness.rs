@@ -19,6 +19,8 @@ mod configuration;
 mod curves;
 #[path = "harness/envoy.rs"]
 mod envoy;
+#[path = "harness/galley.rs"]
+mod galley;
 #[path = "harness/http1.rs"]
 mod http1;
 #[path = "harness/measure.rs"]
@@ -72,6 +74,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
         Work::Adapters => adapters::run(&runtime, options, &able(&programs, Work::Adapters), out),
         Work::Envoy => bridge::run(&runtime, options, &programs, out),
         Work::Curves => curves::run(&runtime, options, &able(&programs, Work::Curves), out),
+        Work::Galley => galley::run(&runtime, options, &able(&programs, Work::Galley), out),
         Work::Tails => tails::run(&runtime, options, &able(&programs, Work::Tails), out),
         work => {
             let programs = able(&programs, work);

@@ -6,19 +6,22 @@ pub(crate) mod compare;
 mod serving;
 #[path = "galley/sink.rs"]
 mod sink;
-#[path = "galley/steps.rs"]
+#[path = "galley/transcript.rs"]
 mod transcript;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mixer_mcp::message::google::protobuf::Any;
 use serde_json::Value;
 
 use super::case::{Case, in_parallel, jobs, selected};
 use compare::{Like, SeenCollection};
 use serving::Serving;
 use sink::{Heard, Sink};
+use transcript::{Acting, Action};
 
 /// How long a sink waits for an answer that must come.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -88,7 +91,7 @@ impl Work<'_> {
         let ran = match self.about["kind"].as_str() {
             Some("snapshot") => self.snapshot(&expected, &serving),
             Some("reload") => self.reload(&case, &expected, &serving),
-            _ => transcript::run(&case, &expected, &serving),
+            _ => protocol(&case, &expected, &serving),
         };
         ran.map_err(|why| format!("{why}{}", serving.log()))
     }
@@ -111,7 +114,7 @@ impl Work<'_> {
             if let Some(refused) = expected.get("refused") {
                 let sink = Sink::connect(serving.port())?;
                 sink.request(name);
-                transcript::expect_closed(&sink, refused).map_err(|why| format!("{name}: {why}"))?;
+                is_refused(&sink, refused).map_err(|why| format!("{name}: {why}"))?;
             } else if expected.get("unanswered").is_some() {
                 let sink = Sink::connect(serving.port())?;
                 sink.request(name);
@@ -153,6 +156,39 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Plays the transcript of a case.
+fn protocol(case: &Path, expected: &Value, serving: &Serving) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let steps = expected["transcript"].as_array().ok_or("no transcript")?;
+    let mut act = |action| -> Acting {
+        let acted = match action {
+            Action::Replace(step) => serving.replace(&case.join(step)),
+            other => Err(format!("{other:?}: only a source in the process can do that")),
+        };
+        Box::pin(std::future::ready(acted))
+    };
+    let bodies = |expected: &Value, found: &Any| {
+        let found =
+            mixer_schema::to_json(&found.type_url, &found.value).map_err(|error| error.to_string())?;
+        compare::body(expected, &found)
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], serving.port()));
+    runtime.block_on(transcript::play(address, steps, &bodies, &mut act))
+}
+
+/// The stream of a request ends with this status.
+fn is_refused(sink: &Sink, expected: &Value) -> Result<(), String> {
+    let Some(Heard::Closed(Some(status))) = sink.hear(ANSWER) else {
+        return Err("the stream does not end with a status".to_owned());
+    };
+    let code = crate::support::rpc::camel_code(status.code());
+    if expected["code"] == *code.as_str() && expected["message"] == *status.message() {
+        return Ok(());
+    }
+    Err(format!("expected the end {expected}, found {code}: {}", status.message()))
 }
 
 /// Collects the pushes of a step: those that are expected, and no others, each once but for service entries.

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Debug, Clone, Parser)]
 #[command(name = "load")]
 pub(crate) struct Options {
-    /// What to measure; `table`, `adapters`, `curves`, `tails` and `envoy` are those of docs/benchmarks.md.
+    /// What to measure; `table`, `adapters`, `curves`, `tails`, `envoy` and `galley` are those of docs/benchmarks.md.
     #[arg(value_enum)]
     pub(crate) work: Work,
     /// The server; by default the `mixer` of the same build.
@@ -59,6 +59,21 @@ pub(crate) struct Options {
     /// Times that each measurement is made; the medians are printed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) runs: usize,
+    /// Resources of `galley`, one run each.
+    #[arg(long, default_values_t = [10_000, 100_000], value_delimiter = ',', value_name = "N,…")]
+    pub(crate) resources: Vec<usize>,
+    /// Sinks of `galley`, one measurement each.
+    #[arg(long, default_values_t = [1, 100, 1_000], value_delimiter = ',', value_name = "N,…")]
+    pub(crate) sinks: Vec<usize>,
+    /// Resources in a file of `galley`.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) per_file: usize,
+    /// Edits of a measurement of `galley`.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) edits: usize,
+    /// Seconds of `galley` before and after edits, and after a start: what a process still does then counts for them.
+    #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
+    pub(crate) settle: f64,
     /// The only adapter that `adapters` measures, beside `noop`.
     #[arg(long, value_name = "NAME")]
     pub(crate) adapter: Option<String>,
@@ -80,6 +95,8 @@ pub(crate) enum Work {
     Adapters,
     /// Cost of the services for Envoy: directly, compared with other servers, and through Envoy.
     Envoy,
+    /// The configuration plane: from an edit of a file to the last ACK of many sinks, CPU time, and memory.
+    Galley,
     /// An empty report: the base cost of any call.
     NoOp,
     /// Checks of the sample configuration, answered from the cache.

@@ -166,6 +166,17 @@ impl Server {
         Ok(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
     }
 
+    /// CPU time used so far by the threads that run, to the nanosecond.
+    pub(crate) fn cpu_of_threads(&self) -> Result<Duration> {
+        let mut nanoseconds = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread may have ended since.
+            let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+            nanoseconds += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
     /// Resident bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
         self.memory().map(|(private, mapped)| private + mapped)
@@ -177,6 +188,13 @@ impl Server {
         let mut pages = text.split_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
         let (resident, mapped) = pages.next().zip(pages.next()).context("no resident memory")?;
         Ok((resident.saturating_sub(mapped) * PAGE, mapped * PAGE))
+    }
+
+    /// Asks it to look for changed files.
+    pub(crate) fn reload(&self) -> Result<()> {
+        let told = Command::new("kill").args(["-USR1", &self.child.id().to_string()]).status()?;
+        anyhow::ensure!(told.success(), "cannot send a signal");
+        Ok(())
     }
 
     /// Errors: the process has exited.

@@ -65,6 +65,7 @@ impl Stage {
             | Work::Adapters
             | Work::Curves
             | Work::Envoy
+            | Work::Galley
             | Work::CheckCached
             | Work::CheckUncached
             | Work::MemorySample => {

@@ -22,9 +22,13 @@ fn row(work: Work) -> Row {
     let seconds = |title, budget| Row { title, budget, unit: "s", digits: 3, pick: |f| f.seconds };
     let memory = |title, budget| Row { title, budget, unit: "MB", digits: 1, pick: |f| f.megabytes };
     match work {
-        Work::NoOp | Work::Table | Work::Adapters | Work::Curves | Work::Tails | Work::Envoy => {
-            cpu("empty Report: cost of any call", None)
-        }
+        Work::NoOp
+        | Work::Table
+        | Work::Adapters
+        | Work::Curves
+        | Work::Tails
+        | Work::Envoy
+        | Work::Galley => cpu("empty Report: cost of any call", None),
         Work::CheckCached => cpu("Check, served from cache, 31 attributes", Some(6.0)),
         Work::CheckUncached => cpu("Check, uncached, sample config", Some(8.0)),
         Work::CheckRules => cpu("Check, uncached, 10 000 rules", Some(15.0)),

@@ -119,8 +119,8 @@ impl GalleyServerArgs {
             sinks: serving.sink_address.iter().filter(|address| !address.is_empty()).cloned().collect(),
             sink_auth: serving.sink_auth_mode.clone(),
             sink_meta: serving.sink_meta.iter().filter(|pair| !pair.is_empty()).cloned().collect(),
-            stream_rate: rate("SOURCE_SERVER_STREAM"),
-            request_rate: rate("MCP_SOURCE_REQ"),
+            stream_rate: rate("SOURCE_SERVER_STREAM", streams_of(personality)),
+            request_rate: rate("MCP_SOURCE_REQ", OF_GALLEY),
         }
     }
 
@@ -148,14 +148,25 @@ impl GalleyServerArgs {
     }
 }
 
+/// The rates of streams and of requests of Istio Galley.
+const OF_GALLEY: Rate = Rate { every: Duration::from_secs(1), burst: 100 };
+
+/// How fast streams may begin. With the rate of Istio Galley, a thousand sinks that come back need 15 minutes.
+fn streams_of(personality: Personality) -> Rate {
+    match personality.is_legacy() {
+        true => OF_GALLEY,
+        false => Rate { every: Duration::from_millis(1), burst: 1_000 },
+    }
+}
+
 /// A rate from the environment, as Galley reads it: `NAME_FREQ` and `NAME_BURST_SIZE`.
-fn rate(name: &str) -> Rate {
+fn rate(name: &str, default: Rate) -> Rate {
     let read = |suffix: &str| std::env::var(format!("{name}_{suffix}")).ok();
     let every = read("FREQ").and_then(|text| mixer_attribute::SignedDuration::parse(&text).ok());
     let burst = read("BURST_SIZE").and_then(|text| text.parse().ok());
     Rate {
-        every: every.map_or(Duration::from_secs(1), |every| every.to_std_or_zero()),
-        burst: burst.unwrap_or(100),
+        every: every.map_or(default.every, |every| every.to_std_or_zero()),
+        burst: burst.unwrap_or(default.burst),
     }
 }
 

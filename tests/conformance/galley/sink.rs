@@ -1,7 +1,5 @@
 //! A sink of the Mesh Configuration Protocol: one stream, driven by a thread of its own.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -26,9 +24,8 @@ pub(super) enum Heard {
 
 /// One stream.
 pub(super) struct Sink {
-    requests: Mutex<Option<UnboundedSender<RequestResources>>>,
+    requests: UnboundedSender<RequestResources>,
     heard: Receiver<Heard>,
-    headers: Receiver<BTreeMap<String, Vec<String>>>,
     node: SinkNode,
 }
 
@@ -39,7 +36,6 @@ impl Sink {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
         let (requests, sent) = unbounded_channel::<RequestResources>();
         let (tell, heard) = channel();
-        let (tell_headers, headers) = channel();
         let endpoint =
             Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|e| e.to_string())?;
         std::thread::spawn(move || {
@@ -54,16 +50,7 @@ impl Sink {
                     let codec = ProstCodec::<RequestResources, Resources>::default();
                     let path = http::uri::PathAndQuery::from_static(STREAM);
                     let request = tonic::Request::new(UnboundedReceiverStream::new(sent));
-                    let response = grpc.streaming(request, path, codec).await?;
-                    let mut all = BTreeMap::<String, Vec<String>>::new();
-                    for item in response.metadata().iter() {
-                        if let tonic::metadata::KeyAndValueRef::Ascii(name, value) = item {
-                            let value = value.to_str().unwrap_or_default().to_owned();
-                            all.entry(name.to_string()).or_default().push(value);
-                        }
-                    }
-                    drop(tell_headers.send(all));
-                    let mut messages = response.into_inner();
+                    let mut messages = grpc.streaming(request, path, codec).await?.into_inner();
                     while let Some(message) = messages.message().await? {
                         if tell.send(Heard::Message(Box::new(message))).is_err() {
                             break;
@@ -76,13 +63,12 @@ impl Sink {
             });
         });
         let node = SinkNode { id: "probe-1".to_owned(), ..SinkNode::default() };
-        Ok(Self { requests: Mutex::new(Some(requests)), heard, headers, node })
+        Ok(Self { requests, heard, node })
     }
 
-    pub(super) fn send(&self, request: RequestResources) {
-        if let Ok(requests) = self.requests.lock() {
-            requests.iter().for_each(|requests| drop(requests.send(request.clone())));
-        }
+    fn send(&self, request: RequestResources) {
+        // Whoever listens learns of the end of the stream.
+        drop(self.requests.send(request));
     }
 
     /// Asks for a collection, for the first time.
@@ -104,13 +90,6 @@ impl Sink {
         });
     }
 
-    /// Sends nothing more.
-    pub(super) fn close(&self) {
-        if let Ok(mut requests) = self.requests.lock() {
-            requests.take();
-        }
-    }
-
     /// What comes next, if it comes within this time.
     pub(super) fn hear(&self, limit: Duration) -> Option<Heard> {
         match self.heard.recv_timeout(limit) {
@@ -119,15 +98,10 @@ impl Sink {
             Err(RecvTimeoutError::Disconnected) => Some(Heard::Closed(None)),
         }
     }
-
-    /// The headers of the response.
-    pub(super) fn headers(&self, limit: Duration) -> Option<BTreeMap<String, Vec<String>>> {
-        self.headers.recv_timeout(limit).ok()
-    }
 }
 
 /// The body of a resource as JSON.
-pub(super) fn body(resource: &mixer_mcp::message::Resource) -> Result<(String, serde_json::Value), String> {
+fn body(resource: &mixer_mcp::message::Resource) -> Result<(String, serde_json::Value), String> {
     let any = resource.body.clone().unwrap_or_default();
     let body = mixer_schema::to_json(&any.type_url, &any.value).map_err(|error| error.to_string())?;
     Ok((any.type_url, body))

@@ -42,8 +42,8 @@ pub(crate) type Act<'a> = &'a mut dyn FnMut(Action) -> Acting;
 /// An action that is under way. Errors: what could not be done.
 pub(crate) type Acting = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// The body of a resource as JSON.
-pub(crate) type Bodies<'b> = &'b dyn Fn(&Any) -> Result<Value, String>;
+/// Compares a body with the JSON that is expected of it. Errors: the difference, or what is no body.
+pub(crate) type Bodies<'b> = &'b dyn Fn(&Value, &Any) -> Result<(), String>;
 
 /// Plays a transcript against the source at `address`.
 ///
@@ -141,10 +141,16 @@ impl<'b> Player<'b> {
                 for resource in &message.resources {
                     let name = resource.metadata.clone().unwrap_or_default().name;
                     let body = resource.body.as_ref().ok_or_else(|| format!("`{name}` has no body"))?;
-                    found.insert(name, (self.bodies)(body)?);
+                    if found.insert(name.clone(), body).is_some() {
+                        return Err(format!("`{name}` is there twice"));
+                    }
                 }
-                let bodies = bodies.iter().map(|(name, body)| (name.clone(), body.clone())).collect();
-                equal("resources", &bodies, &found)?;
+                let names: BTreeSet<&String> = bodies.keys().collect();
+                equal("resources", &names, &found.keys().collect())?;
+                for (name, expected) in bodies {
+                    let body = found.get(name).ok_or("no body")?;
+                    (self.bodies)(expected, body).map_err(|why| format!("`{name}`{why}"))?;
+                }
                 self.compare_symbol(&text(&expected["version"]), &message.system_version_info)
             }
             list => {
@@ -223,8 +229,13 @@ fn pairs(resources: &Value) -> Vec<(String, String)> {
 
 /// A request from its proto3 JSON.
 fn request(value: &Value) -> RequestResources {
-    let versions = value["initialResourceVersions"].as_object().into_iter().flatten();
-    let node = value.get("sinkNode").map(|node| SinkNode { id: text(&node["id"]), ..SinkNode::default() });
+    let texts = |value: &Value| {
+        let all = value.as_object().into_iter().flatten();
+        all.map(|(name, value)| (name.clone(), text(value))).collect()
+    };
+    let node = value
+        .get("sinkNode")
+        .map(|node| SinkNode { id: text(&node["id"]), annotations: texts(&node["annotations"]) });
     let error = value.get("errorDetail").map(|error| rpc::Status {
         code: error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(0),
         message: text(&error["message"]),
@@ -233,7 +244,7 @@ fn request(value: &Value) -> RequestResources {
     RequestResources {
         sink_node: node,
         collection: text(&value["collection"]),
-        initial_resource_versions: versions.map(|(name, version)| (name.clone(), text(version))).collect(),
+        initial_resource_versions: texts(&value["initialResourceVersions"]),
         response_nonce: text(&value["responseNonce"]),
         error_detail: error,
         incremental: value["incremental"].as_bool().unwrap_or(false),

@@ -96,6 +96,9 @@ pub struct Reading {
     pub max_bytes: Option<u64>,
     /// Whether files are read on request alone, and not when they change.
     pub on_request: bool,
+    /// Whether the thread that reads has the weight of all others. A server answers calls first; in a process that distributes
+    /// configuration nothing is more urgent than to read it.
+    pub is_urgent: bool,
 }
 
 /// What divides a file into documents.

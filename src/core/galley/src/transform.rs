@@ -61,11 +61,12 @@ impl Products {
 pub fn transformers(options: &Options) -> Vec<Box<dyn Transformer>> {
     let direct = options.served_collections().into_iter().filter(|name| {
         let is_input = mixer_schema::by_collection(name).is_some_and(|kind| kind.input.is_some());
-        is_input || *name == MESH_CONFIG
+        // Which ingresses are served is a matter of the mesh configuration.
+        (is_input || *name == MESH_CONFIG) && *name != collection::INGRESSES
     });
     let mut all: Vec<Box<dyn Transformer>> = vec![Box::new(Direct::new(direct.collect()))];
     let serves = |name: &str| options.served_collections().contains(&name);
-    if serves(collection::GATEWAYS) || serves(collection::VIRTUAL_SERVICES) {
+    if [collection::GATEWAYS, collection::VIRTUAL_SERVICES, collection::INGRESSES].into_iter().any(serves) {
         all.push(Box::new(Ingresses::new(options)));
     }
     if options.service_discovery {

@@ -32,6 +32,8 @@ pub(crate) struct Head<'h> {
     pub(crate) collection: &'h str,
     pub(crate) nonce: &'h str,
     pub(crate) incremental: bool,
+    /// Names of removed resources that are not in what sinks share.
+    pub(crate) removed: &'h [&'h str],
 }
 
 impl Dialect {
@@ -56,6 +58,7 @@ impl Dialect {
         if head.incremental && self == Dialect::Resources {
             put_key(&mut out, INCREMENTAL, 0);
             out.put_u8(1);
+            put_removed(&mut out, head.removed.iter().copied());
         }
         out.freeze()
     }
@@ -198,7 +201,7 @@ mod tests {
     fn messages_are_those_of_the_generated_types() {
         let plain = Resource::new("two", "", "t", "");
         let all = [resource(), plain.clone()];
-        let head = Head { version: "7", collection: "c", nonce: "1", incremental: true };
+        let head = Head { version: "7", collection: "c", nonce: "1", incremental: true, removed: &["gone"] };
         let mut bytes = BytesMut::from(&*Dialect::Resources.head(&head));
         bytes.extend_from_slice(&Dialect::Resources.resources_of(all.iter()));
         put_removed(&mut bytes, ["x", ""].into_iter());
@@ -207,7 +210,7 @@ mod tests {
             system_version_info: "7".to_owned(),
             collection: "c".to_owned(),
             resources: all.iter().map(Resource::to_message).collect(),
-            removed_resources: vec!["x".to_owned(), String::new()],
+            removed_resources: vec!["gone".to_owned(), "x".to_owned(), String::new()],
             nonce: "1".to_owned(),
             incremental: true,
         };
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn messages_of_the_aggregated_service_have_other_numbers() {
-        let head = Head { version: "7", collection: "t", nonce: "1", incremental: false };
+        let head = Head { version: "7", collection: "t", nonce: "1", incremental: false, removed: &[] };
         let mut bytes = BytesMut::from(&*Dialect::Aggregated.head(&head));
         bytes.extend_from_slice(&Dialect::Aggregated.resources_of([resource()].iter()));
         let decoded = MeshConfigResponse::decode(bytes.freeze()).unwrap();

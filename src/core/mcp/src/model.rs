@@ -133,23 +133,22 @@ impl Collection {
         bytes.clone()
     }
 
-    /// As [`delta`](Self::delta), since a state of which only names and versions are known; `lasting`: as of the source. Cost: that of a look at every resource.
+    /// As [`delta`](Self::delta), since a state of which only names and versions are known: what is new and different. Cost: that of a look
+    /// at every resource.
     pub(crate) fn delta_from_versions(
         &self,
         before: &BTreeMap<String, String>,
-        lasting: bool,
         encodings: &Counter,
     ) -> Bytes {
         encodings.increment();
-        let is_new =
-            |new: &&Resource| !lasting || before.get(&*new.name).is_none_or(|old| **old != *new.version);
+        let is_new = |new: &&Resource| before.get(&*new.name).is_none_or(|old| **old != *new.version);
         let resources = self.content().iter().map(|resource| &**resource);
-        let mut bytes = Dialect::Resources.resources_of(resources.filter(is_new));
-        put_removed(
-            &mut bytes,
-            before.keys().map(String::as_str).filter(|name| !self.content().contains_key(name)),
-        );
-        bytes.freeze()
+        Dialect::Resources.resources_of(resources.filter(is_new)).freeze()
+    }
+
+    /// The names of a state that are gone.
+    pub(crate) fn gone<'b>(&self, before: &'b BTreeMap<String, String>) -> Vec<&'b str> {
+        before.keys().map(String::as_str).filter(|name| !self.content().contains_key(name)).collect()
     }
 }
 

@@ -98,6 +98,7 @@ impl World {
         let unlimited = Rate { every: Duration::ZERO, burst: 1 };
         let options = SourceOptions {
             incremental: random.bool(),
+            lasting_versions: random.bool(),
             streams: unlimited,
             requests: unlimited,
             ..SourceOptions::new(COLLECTIONS.map(Arc::from).to_vec())

@@ -133,8 +133,9 @@ async fn play(case: &Path) -> Result<(), String> {
     };
     let expected = json(&case.join("expected.json"));
     let steps = expected["transcript"].as_array().unwrap();
-    let bodies = |body: &mixer_mcp::message::google::protobuf::Any| {
-        serde_json::from_slice(&body.value).map_err(|error| error.to_string())
+    let bodies = |expected: &Value, body: &mixer_mcp::message::google::protobuf::Any| {
+        let found: Value = serde_json::from_slice(&body.value).map_err(|error| error.to_string())?;
+        if found == *expected { Ok(()) } else { Err(format!(": expected {expected}, found {found}")) }
     };
     let played = transcript::play(address, steps, &bodies, &mut act).await;
     stop.cancel();

@@ -152,6 +152,33 @@ async fn versions_that_begin_anew_with_a_process_are_not_trusted() {
     }
 }
 
+/// All sinks come back at once, with what they have: a source whose versions begin anew encodes everything once for all of them.
+#[tokio::test]
+async fn a_storm_of_sinks_that_come_back_is_encoded_once() {
+    let options = SourceOptions { lasting_versions: false, ..SourceOptions::new(vec![COLLECTION.into()]) };
+    let harness = Harness::start_at("127.0.0.1:0", options).await;
+    harness.publish("1", &[("ns/a", "1"), ("ns/c", "1")]);
+    for number in 0..20 {
+        let mut stream = RawStream::<Resources>::open(harness.address, support::SOURCE).await.unwrap();
+        let gone = format!("ns/b{number}");
+        let has = [("ns/a", "1"), (gone.as_str(), "1")]
+            .map(|(name, version)| (name.to_owned(), version.to_owned()));
+        let request = RequestResources {
+            incremental: number % 2 == 0,
+            initial_resource_versions: has.into(),
+            ..support::request(COLLECTION)
+        };
+        stream.send(&request).await;
+        let message = stream.next().await.unwrap().unwrap();
+        assert_eq!((message.resources.len(), message.incremental), (2, number % 2 == 0));
+        // A message that is not of differences replaces everything.
+        let removed = if message.incremental { vec![gone] } else { Vec::new() };
+        assert_eq!(message.removed_resources, removed);
+    }
+    assert_eq!(harness.source.encodings(), 1);
+    harness.stop().await;
+}
+
 #[tokio::test]
 async fn a_malformed_message_ends_its_stream_only() {
     let harness = Harness::start().await;

@@ -62,6 +62,8 @@ pub(super) struct FsStore {
     url: String,
     lost: WhenLost,
     root: PathBuf,
+    /// See [`Reading::is_urgent`].
+    is_urgent: bool,
     shared: Arc<Shared>,
     start: Mutex<Start>,
 }
@@ -146,7 +148,15 @@ impl FsStore {
             #[cfg(test)]
             failures_to_inject: 0,
         };
-        Self { url: url.to_owned(), lost, root, shared: Arc::new(shared), start: Mutex::new(start) }
+        let is_urgent = reading.is_urgent;
+        Self {
+            url: url.to_owned(),
+            lost,
+            root,
+            is_urgent,
+            shared: Arc::new(shared),
+            start: Mutex::new(start),
+        }
     }
 
     /// Starts the thread that reads, unless it runs. Returns the pause before the next attempt if it cannot be created.
@@ -184,8 +194,11 @@ impl FsStore {
         }
         let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
         let (offered, mut taken) = (Arc::clone(&start.scanner), None);
+        let is_urgent = self.is_urgent;
         let body = move |fault: &FaultPoint<'_>| {
-            mixer_base::scheduling::give_way();
+            if !is_urgent {
+                mixer_base::scheduling::give_way();
+            }
             if taken.is_none() {
                 taken = offered.lock().take();
             }

@@ -81,10 +81,11 @@ impl Files {
     /// How a face reads documents.
     pub fn reading(face: Face) -> Reading {
         match face {
-            Face::First => Reading { identity: IdentityRule::Kind, ..Reading::default() },
+            Face::First => Reading { identity: IdentityRule::Kind, is_urgent: true, ..Reading::default() },
             Face::Second => Reading {
                 identity: IdentityRule::GroupAndKind,
                 separator: Separator::Line,
+                is_urgent: true,
                 ..Reading::default()
             },
         }
@@ -337,6 +338,8 @@ impl Files {
     }
 
     async fn follow(self: &Arc<Self>, out: &Emitter) -> Result<Infallible, Ended> {
+        // Changes are followed from the first read on: who asks for them later has everything read again.
+        drop(self.store.changed());
         self.store.loaded().await;
         let mut is_first = true;
         loop {

@@ -164,17 +164,24 @@ impl Exchange {
         let collection = &answer.collection;
         let row = self.rows.entry(Arc::clone(collection.name())).or_default();
         let incremental = self.incremental && answer.incremental;
+        let mut removed = Vec::new();
         let body: Bytes = match (&row.acknowledged, incremental) {
             (Base::State(before), true) => collection.delta(before, encodings),
             (Base::Versions(before), true) => {
-                collection.delta_from_versions(before, self.lasting_versions, encodings)
+                removed = collection.gone(before);
+                match self.lasting_versions {
+                    true => collection.delta_from_versions(before, encodings),
+                    // Everything: all sinks that come back share it.
+                    false => collection.full(self.dialect, encodings),
+                }
             }
             (Base::Nothing, _) | (_, false) => collection.full(self.dialect, encodings),
         };
         self.nonce += 1;
         let nonce = self.nonce.to_string();
         let asked = if row.asked.is_empty() { collection.name() } else { &row.asked };
-        let head = Head { version: collection.version(), collection: asked, nonce: &nonce, incremental };
+        let version = collection.version();
+        let head = Head { version, collection: asked, nonce: &nonce, incremental, removed: &removed };
         let message = Message::new(self.dialect.head(&head), body)?;
         let state = Arc::clone(collection.state());
         row.pending = Some(Pending { nonce: nonce.clone(), state, publication: answer.publication });

@@ -44,6 +44,15 @@ pub(super) enum Scope {
     Everything,
 }
 
+/// What events that name plain files alone stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Files were changed that are known.
+    Edit,
+    /// A file is new: what it came with, such as a directory, may be new as well.
+    Addition,
+}
+
 /// Which changes cause events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Coverage {
@@ -70,6 +79,8 @@ pub(super) struct Scanner {
     lost: WhenLost,
     /// Files by path. The path of a file that vanished stays for a short time.
     files: BTreeMap<PathBuf, CachedFile>,
+    /// Their sizes together, in bytes.
+    size: u64,
     /// Files whose state on disk is not in effect yet.
     unsettled: BTreeMap<PathBuf, Unsettled>,
     /// What the last walk found in place of directories whose files stay in effect.
@@ -108,6 +119,7 @@ impl Scanner {
             root,
             lost,
             files: BTreeMap::new(),
+            size: 0,
             unsettled: BTreeMap::new(),
             replaced: Vec::new(),
             directories: replaced::Directories::default(),
@@ -244,15 +256,17 @@ impl Scanner {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
         let any = noted.everything || !noted.paths.is_empty();
-        self.settling = scope == Scope::Noted && (self.settling || any);
         let events = self.events(&noted);
         let covered = match (&events, scope) {
             (Some(events), Scope::Noted) if self.has_read && !noted.everything => {
-                self.scan_paths(events, now).is_some()
+                self.scan_paths(events, now)
             }
-            _ => false,
+            _ => None,
         };
-        if !covered {
+        // Where known files alone were written or replaced, nothing can have changed without an event.
+        let is_edit = covered == Some(Kind::Edit);
+        self.settling = scope == Scope::Noted && (self.settling || (any && !is_edit));
+        if covered.is_none() {
             self.scan_tree(&events.unwrap_or_default(), now);
         }
         self.await_writers(&before, now);
@@ -359,6 +373,7 @@ impl Scanner {
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
+        self.size = self.files.values().map(|file| file.stamp.length()).sum();
         let files = &self.files;
         let read = std::mem::take(&mut found.read);
         let root = (&*self.root, real);
@@ -498,10 +513,10 @@ impl Scanner {
     }
 
     /// Looks only at the files named by events. `None`, without changes, if that is not sufficient: the events name other things
-    /// than plain files, or the files depend on each other.
-    fn scan_paths(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) -> Option<()> {
+    /// than plain files, or the files depend on each other. Cost: that of these files.
+    fn scan_paths(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) -> Option<Kind> {
         if events.is_empty() {
-            return Some(());
+            return Some(Kind::Edit);
         }
         let independent = self.is_intact && !self.contents.has_duplicates() && self.links == 0;
         if !independent {
@@ -509,6 +524,7 @@ impl Scanner {
         }
         let mut read: Vec<(PathBuf, CachedFile)> = Vec::new();
         let mut waiting: Vec<(PathBuf, Unsettled)> = Vec::new();
+        let mut kind = Kind::Edit;
         for (path, event) in events {
             let inside = self.files.range(path.clone()..).find(|(other, _)| *other != path);
             if inside.is_some_and(|(other, _)| other.starts_with(path)) {
@@ -531,6 +547,9 @@ impl Scanner {
                     None => continue,
                 }
             };
+            if before.cached.is_none() {
+                kind = Kind::Addition;
+            }
             let found = Found { path: path.clone(), stamp: FileStamp::of(&metadata), link: false };
             match look(&found, before, now) {
                 Look::Read(file) => read.push((path.clone(), file)),
@@ -549,11 +568,13 @@ impl Scanner {
             relist |= old.into_iter().chain([new]).any(|file| !file.diagnostics.is_empty());
             contents.replace(old, Some(new))?;
         }
-        let size: u64 = self.files.values().map(|file| file.stamp.length()).sum();
         let more: u64 = read.iter().map(|(_, file)| file.stamp.length()).sum();
-        if size.saturating_add(more) > self.max_bytes() {
+        if self.size.saturating_add(more) > self.max_bytes() {
             return None;
         }
+        let replaced: u64 =
+            read.iter().filter_map(|(path, _)| Some(self.files.get(path)?.stamp.length())).sum();
+        self.size = self.size.saturating_add(more).saturating_sub(replaced);
         for path in events.keys() {
             self.unsettled.remove(path);
         }
@@ -563,7 +584,7 @@ impl Scanner {
             self.relist(&mut contents, now);
         }
         self.contents = Arc::new(contents);
-        Some(())
+        Some(kind)
     }
 
     /// Whether files at or below a path have contents that stay in effect when it cannot be read.

@@ -294,6 +294,76 @@ fn an_idle_tree_is_not_polled() {
     assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
 }
 
+#[tokio::test]
+async fn who_follows_from_the_start_has_everything_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "one"));
+    let store = store(directory.path());
+    let scans = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&scans);
+    let count = move || drop(counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+    *store.shared.gate.lock() = Some(Box::new(count));
+    drop(store.changed());
+    store.loaded().await;
+    assert_eq!(store.contents().resources.len(), 1);
+    assert!(
+        timeout(Duration::from_millis(300), async {
+            loop {
+                store.changed().await;
+                if scans.load(std::sync::atomic::Ordering::SeqCst) > 1 {
+                    return;
+                }
+            }
+        })
+        .await
+        .is_err()
+    );
+    assert_eq!(scans.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_edit_of_a_known_file_causes_no_walk() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "one"));
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), Instant::now());
+    let limit = Instant::now() + Duration::from_secs(20);
+    let follow = |scanner: &mut Scanner, text: &str| {
+        let has = |scanner: &Scanner| {
+            let contents = scanner.contents();
+            contents.resources.iter().any(|resource| resource.origin.text.contains(text))
+        };
+        while !has(scanner) {
+            assert_ne!(wake.wait(Some(limit)), Woken::TimedOut);
+            scanner.scan(Scope::Noted, wake.take(), Instant::now());
+        }
+    };
+    std::fs::write(directory.path().join(".next"), resource("a", "two")).unwrap();
+    std::fs::rename(directory.path().join(".next"), directory.path().join("a.yaml")).unwrap();
+    follow(&mut scanner, "two");
+    assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
+    std::fs::write(directory.path().join("a.yaml"), resource("a", "three")).unwrap();
+    follow(&mut scanner, "three");
+    assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
+
+    // The configuration may not become too large by edits, either.
+    let mut scanner = scanner.reading(crate::store::Reading { max_bytes: Some(400), ..Default::default() });
+    std::fs::write(
+        directory.path().join("a.yaml"),
+        format!("{}# {}\n", resource("a", "four"), "x".repeat(500)),
+    )
+    .unwrap();
+    let is_refused = |scanner: &Scanner| {
+        scanner.contents().diagnostics.iter().any(|problem| problem.code == "config-too-large")
+    };
+    while !is_refused(&scanner) {
+        assert_ne!(wake.wait(Some(limit)), Woken::TimedOut);
+        scanner.scan(Scope::Noted, wake.take(), Instant::now());
+    }
+}
+
 /// No event tells of a volume that is mounted on it.
 #[test]
 fn an_empty_directory_is_taken_for_a_mount_point() {
