@@ -7,6 +7,7 @@ mod output;
 mod receive;
 mod requests;
 mod send;
+mod waiting;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::task::Waker;
 use rustc_hash::FxBuildHasher;
 
 use self::head_cache::HeadCache;
+use self::waiting::Waiting;
 use super::flow_control::{FlowControl, MemoryAccount};
 use super::frame::{
     DEFAULT_WINDOW, ErrorCode, MAX_FRAME, frame_type, push_frame_header, push_number, setting,
@@ -119,11 +121,9 @@ pub struct Session {
     /// What the account counts of what the connection keeps between two events.
     kept: usize,
     /// Streams that wait for flow-control window or output space.
-    blocked: VecDeque<u32>,
-    /// Whether windows, output space or streams changed since the blocked streams were last tried.
-    may_unblock: bool,
-    /// How many of the blocked streams are to be tried since then.
-    untried: usize,
+    blocked: Waiting,
+    /// Streams of which [`watch_drained`](Self::watch_drained) was called, and that are drained or closed since.
+    drained: VecDeque<u32>,
     /// No open stream has a higher [`send_credit`](Stream::send_credit).
     max_send_credit: i64,
     ping_acked: bool,
@@ -177,9 +177,8 @@ impl Session {
             sent: 0,
             holds_output: false,
             kept: 0,
-            blocked: VecDeque::new(),
-            may_unblock: false,
-            untried: 0,
+            blocked: Waiting::default(),
+            drained: VecDeque::new(),
             max_send_credit: 0,
             ping_acked: false,
         }
@@ -188,6 +187,18 @@ impl Session {
     /// Whether all data queued on a stream has moved to the output; `None` if the stream is closed.
     pub fn is_drained(&self, stream: u32) -> Option<bool> {
         self.streams.get(&stream).map(|stream| stream.outgoing.is_empty())
+    }
+
+    /// As [`is_drained`](Self::is_drained). If not, [`next_drained`](Self::next_drained) tells once it is drained or closed.
+    pub fn watch_drained(&mut self, stream: u32) -> Option<bool> {
+        let found = self.streams.get_mut(&stream)?;
+        found.is_watched = !found.outgoing.is_empty();
+        Some(!found.is_watched)
+    }
+
+    /// The next of the watched streams that is drained or closed.
+    pub fn next_drained(&mut self) -> Option<u32> {
+        self.drained.pop_front()
     }
 
     /// Registers the waker for window updates caused by readers of request bodies.
@@ -266,9 +277,8 @@ impl Session {
     pub fn reset_stalled(&mut self) {
         let Self { blocked, streams, .. } = self;
         let stalled: Vec<u32> = blocked
-            .iter()
+            .all()
             .filter(|id| streams.get_mut(id).is_some_and(|stream| !std::mem::take(&mut stream.has_moved)))
-            .copied()
             .collect();
         for id in stalled {
             self.reset(id, ErrorCode::ENHANCE_YOUR_CALM);
@@ -287,12 +297,21 @@ impl Session {
 
     /// Forgets a stream and fails a body that is still being read. Returns whether it was open.
     fn close(&mut self, stream: u32, code: ErrorCode) -> bool {
-        let Some(mut gone) = self.streams.remove(&stream) else { return false };
+        let Some(gone) = self.forget(stream) else { return false };
         self.waiting_heads -= gone.head_memory;
-        gone.release_all(&self.flow_control);
         gone.fail_body(code);
-        self.may_unblock = true;
         true
+    }
+
+    /// Forgets a stream and what it counts.
+    fn forget(&mut self, id: u32) -> Option<Stream> {
+        let mut gone = self.streams.remove(&id)?;
+        self.blocked.remove(id, gone.wait);
+        if gone.is_watched {
+            self.drained.push_back(id);
+        }
+        gone.release_all(&self.flow_control);
+        Some(gone)
     }
 
     /// Frees what each stream keeps, one for each step of the iterator, in a session that is used no more: very many take as long as some calls.

@@ -31,6 +31,20 @@ pub(super) enum Outgoing {
     End,
 }
 
+/// What the answer of a stream waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Nothing waits.
+    #[default]
+    Nothing,
+    /// Room in the output, since so many others began to wait.
+    Output(u64),
+    /// Window of the connection, in the same order.
+    Connection(u64),
+    /// Window of its own.
+    Window,
+}
+
 /// A stream in state open or half-closed (remote).
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -61,6 +75,10 @@ pub(super) struct Stream {
     answer: usize,
     /// Whether DATA was queued on an idle stream, or encoded, since the last search for stalled streams.
     pub(super) has_moved: bool,
+    /// What `outgoing` waits for.
+    pub(super) wait: Wait,
+    /// Whether it is to be told when `outgoing` is empty.
+    pub(super) is_watched: bool,
     /// Dropped with the stream, which notifies the receiver.
     closed: Option<oneshot::Sender<()>>,
 }
@@ -82,6 +100,8 @@ impl Stream {
             waiting: 0,
             answer: 0,
             has_moved: false,
+            wait: Wait::Nothing,
+            is_watched: false,
             closed: None,
         }
     }

@@ -8,6 +8,7 @@ mod call;
 mod keep_alive;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +18,11 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::Response;
 use http_body::{Body as _, Frame};
+use rustc_hash::FxBuildHasher;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use self::call::{CallFuture, NextFrame, PendingCall, PendingFrame};
+use self::call::{CallFuture, NextFrame, PendingCall, PendingFrame, Polls};
 use self::keep_alive::KeepAlive;
 use crate::accepted::{Accepted, OpenError};
 use crate::peer::Peer;
@@ -187,8 +189,10 @@ struct Driver<'c, S: WorkerService> {
     calls: FuturesUnordered<PendingCall<S>>,
     /// Streamed bodies that wait for their next frame.
     bodies: FuturesUnordered<PendingFrame<S::Body>>,
-    /// Streamed bodies whose last frame is not sent yet.
-    draining: Vec<PendingFrame<S::Body>>,
+    /// Streamed bodies whose last frame is not sent yet, by stream.
+    draining: HashMap<u32, PendingFrame<S::Body>, FxBuildHasher>,
+    /// How many of the requests and bodies may be polled at once.
+    polls: Polls,
     keep_alive: KeepAlive,
     closing: bool,
     place: Place,
@@ -218,7 +222,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             partial: Vec::new(),
             calls: FuturesUnordered::new(),
             bodies: FuturesUnordered::new(),
-            draining: Vec::new(),
+            draining: HashMap::default(),
+            polls: Polls::default(),
             keep_alive: KeepAlive::new(limits.keep_alive_timeout),
             closing: false,
             place,
@@ -242,15 +247,18 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         std::future::poll_fn(|cx| self.place.poll_open(cx)).await;
         let calls = std::mem::take(&mut self.calls).into_iter().map(drop);
         let bodies = std::mem::take(&mut self.bodies).into_iter().map(drop);
-        let draining = std::mem::take(&mut self.draining).into_iter().map(drop);
+        let draining = std::mem::take(&mut self.draining).into_values().map(drop);
         let streams = self.session.close_all();
         for () in calls.chain(bodies).chain(draining).chain(streams) {
             self.place.count_call(0);
             self.place.count_request();
             if self.place.is_over() {
+                // Or the next one who needs memory sorts what all of these turns freed.
+                mixer_base::memory::sort_freed();
                 std::future::poll_fn(|cx| self.place.poll_open(cx)).await;
             }
         }
+        mixer_base::memory::sort_freed();
     }
 
     /// Ready when the connection is closed.
@@ -328,7 +336,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             }
             has_progress |= self.poll_pending(cx);
             self.session.send_window_updates();
-            self.session.send_blocked();
+            // Bodies whose last frame is sent go on.
+            has_progress |= self.session.send_blocked();
             let was_congested = self.session.is_congested();
             if self.poll_write(cx)?.is_ready() {
                 // Output space is available again for blocked streams and for reading.
@@ -444,7 +453,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             Poll::Ready(response) => self.answer(stream, response),
             Poll::Pending => {
                 if let Some(closed) = self.session.watch_closed(stream) {
-                    self.calls.push(PendingCall { stream, call, closed });
+                    self.calls.push(PendingCall { polls: self.polls.clone(), stream, call, closed });
                 }
             }
         }
@@ -454,34 +463,46 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         if !self.calls.is_empty() {
-            while !self.place.is_over()
-                && let Poll::Ready(Some((stream, response))) =
-                    self.counted(|driver| driver.calls.poll_next_unpin(cx))
-            {
+            while let Some(next) = self.poll_some(cx, |driver, cx| driver.calls.poll_next_unpin(cx)) {
                 any = true;
-                self.place.count_request();
-                if let Some(response) = response {
+                if let Some((stream, Some(response))) = next {
                     self.answer(stream, response);
                 }
             }
         }
-        let session = &self.session;
-        for body in self.draining.extract_if(.., |body| session.is_drained(body.stream) != Some(false)) {
+        while let Some(stream) = self.session.next_drained() {
             any = true;
-            self.bodies.push(body);
+            self.bodies.extend(self.draining.remove(&stream));
         }
         if !self.bodies.is_empty() {
-            while !self.place.is_over()
-                && let Poll::Ready(Some(next)) = self.counted(|driver| driver.bodies.poll_next_unpin(cx))
-            {
+            while let Some(next) = self.poll_some(cx, |driver, cx| driver.bodies.poll_next_unpin(cx)) {
                 any = true;
-                self.place.count_request();
-                if let Some((body, frame)) = next {
+                if let Some(Some((body, frame))) = next {
                     self.send_frame(body, frame);
                 }
             }
         }
         any
+    }
+
+    /// Polls some of the pending requests or bodies: `None` if the turn is over or none can go on, `Some(None)` if others are to be polled.
+    fn poll_some<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Self, &mut Context<'_>) -> Poll<Option<T>>,
+    ) -> Option<Option<T>> {
+        if self.place.is_over() {
+            return None;
+        }
+        self.polls.allow_some();
+        let polled = self.counted(|driver| poll(driver, cx));
+        let next = match polled {
+            Poll::Ready(next) => Some(next?),
+            Poll::Pending if self.polls.are_spent() => None,
+            Poll::Pending => return None,
+        };
+        self.place.count_request();
+        Some(next)
     }
 
     fn answer(&mut self, stream: u32, response: Response<Answer<S::Body>>) {
@@ -498,7 +519,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 }
                 self.session.send_headers(stream, head.status, &head.headers, false);
                 if let Some(closed) = self.session.watch_closed(stream) {
-                    self.bodies.push(PendingFrame { stream, body: Some(body), closed });
+                    let polls = self.polls.clone();
+                    self.bodies.push(PendingFrame { polls, stream, body: Some(body), closed });
                 }
             }
         }
@@ -510,14 +532,24 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(data))) => {
                 self.session.send_data(stream, data);
-                self.draining.push(body);
+                self.wait_until_drained(body);
             }
             Some(Ok(Err(other))) => match other.into_trailers() {
                 Ok(trailers) => self.session.send_end_stream(stream, Some(trailers)),
-                Err(_) => self.draining.push(body),
+                Err(_) => self.wait_until_drained(body),
             },
             Some(Err(_)) => self.session.send_reset(stream, ErrorCode::INTERNAL_ERROR),
             None => self.session.send_end_stream(stream, None),
+        }
+    }
+
+    /// Polls the next frame of a body once the last one has left the session.
+    fn wait_until_drained(&mut self, body: PendingFrame<S::Body>) {
+        match self.session.watch_drained(body.stream) {
+            Some(true) => self.bodies.push(body),
+            Some(false) => drop(self.draining.insert(body.stream, body)),
+            // The stream is closed.
+            None => {}
         }
     }
 }

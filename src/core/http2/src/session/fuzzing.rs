@@ -11,7 +11,7 @@ pub struct SessionSizes {
     pub new_requests: usize,
     /// Streams reset by the server on which frames may still be in flight.
     pub recently_reset: usize,
-    /// Streams blocked on flow control, possibly repeated.
+    /// Streams blocked on flow control, or drained and not told.
     pub blocked: usize,
     /// Bytes of an incomplete header block.
     pub block: usize,
@@ -29,7 +29,7 @@ impl Session {
             streams: self.streams.len(),
             new_requests: self.new_requests.len(),
             recently_reset: self.recently_reset.len(),
-            blocked: self.blocked.len(),
+            blocked: self.blocked.len() + self.drained.len(),
             block: self.partial_block.as_ref().map_or(0, |block| block.bytes.len()),
             held: self.flow_control.held(),
             output: self.output.capacity(),

@@ -48,7 +48,7 @@ impl Session {
         if let Some(room) = wanted(self.streams.len(), self.streams.capacity()) {
             self.streams.shrink_to(room);
         }
-        for queue in [&mut self.new_requests, &mut self.blocked] {
+        for queue in [&mut self.new_requests, &mut self.drained] {
             if let Some(room) = wanted(queue.len(), queue.capacity()) {
                 queue.shrink_to(room);
             }
@@ -59,7 +59,7 @@ impl Session {
     fn stream_tables(&self) -> usize {
         // An entry of the table has a byte of its hash besides, and one of eight is always free.
         let entry = size_of::<(u32, Stream)>() + 1;
-        let queued = self.new_requests.capacity() + self.blocked.capacity();
+        let queued = self.new_requests.capacity() + self.drained.capacity();
         self.streams.capacity() / 7 * 8 * entry + queued * size_of::<u32>()
     }
 

@@ -20,7 +20,6 @@ impl Session {
     /// Removes `count` written bytes from the output.
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
-        self.may_unblock = true;
         if self.sent >= self.output.len() {
             self.output.clear();
             self.sent = 0;

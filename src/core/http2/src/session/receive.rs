@@ -321,8 +321,10 @@ impl Session {
             setting::HEADER_TABLE_SIZE => self.encoder.set_table_size(value),
             setting::ENABLE_PUSH if value > 1 => return protocol_error("invalid SETTINGS_ENABLE_PUSH"),
             setting::INITIAL_WINDOW_SIZE => {
-                self.peer.initial_window = i64::from(value);
-                self.may_unblock = true;
+                let before = std::mem::replace(&mut self.peer.initial_window, i64::from(value));
+                if self.peer.initial_window > before {
+                    self.blocked.initial_window_grew();
+                }
                 if self.overflows_a_window() {
                     return connection_error(
                         ErrorCode::FLOW_CONTROL_ERROR,
@@ -331,10 +333,7 @@ impl Session {
                 }
             }
             setting::MAX_FRAME_SIZE => match value as usize {
-                max @ MAX_FRAME..0x100_0000 => {
-                    self.peer.max_frame = max;
-                    self.may_unblock = true;
-                }
+                max @ MAX_FRAME..0x100_0000 => self.peer.max_frame = max,
                 _ => return protocol_error("invalid SETTINGS_MAX_FRAME_SIZE"),
             },
             _ => {}
@@ -393,7 +392,6 @@ impl Session {
                 return protocol_error("WINDOW_UPDATE of 0");
             }
             self.send_window += increment;
-            self.may_unblock = true;
             if self.send_window > MAX_WINDOW {
                 return connection_error(
                     ErrorCode::FLOW_CONTROL_ERROR,
@@ -414,7 +412,7 @@ impl Session {
             return self.stream_error(head.stream, ErrorCode::FLOW_CONTROL_ERROR);
         }
         self.max_send_credit = self.max_send_credit.max(stream.send_credit);
-        self.may_unblock = true;
+        self.window_opened(head.stream);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::frame::{ErrorCode, FRAME_HEADER_LEN, flag, frame_type, push_frame_header};
 use super::super::hpack::Encoder;
-use super::super::stream::Outgoing;
+use super::super::stream::{Outgoing, Wait};
 use super::Session;
 
 /// Blocked streams that are tried at once: what a client makes of very many takes as long as some calls.
@@ -71,11 +71,8 @@ impl Session {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let is_waiting = !stream.outgoing.is_empty();
         stream.outgoing.push_back(outgoing);
-        if !is_waiting {
-            if self.send_waiting(id) {
-                return;
-            }
-            self.blocked.push_back(id);
+        if !is_waiting && self.send_waiting(id) {
+            return;
         }
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.has_moved |= !is_waiting;
@@ -90,24 +87,41 @@ impl Session {
         }
     }
 
-    /// Encodes queued parts of some blocked streams as the windows and the output limit permit. Returns whether anything was encoded, or more
-    /// of them are to be tried.
+    /// Encodes queued parts of some streams that can go on, as the windows and the output limit permit. Returns whether anything was encoded,
+    /// or more of them are to be tried.
     pub fn send_blocked(&mut self) -> bool {
-        if std::mem::take(&mut self.may_unblock) {
-            self.untried = self.blocked.len();
-        }
         let before = self.output.len();
-        for _ in 0..self.untried.min(TRIED_AT_ONCE) {
-            self.untried -= 1;
-            let Some(id) = self.blocked.pop_front() else { break };
-            if !self.send_waiting(id) {
-                self.blocked.push_back(id);
+        let mut tried = 0;
+        while tried < TRIED_AT_ONCE
+            && let Some(id) = self.blocked.next_without_window()
+        {
+            tried += 1;
+            self.window_opened(id);
+        }
+        while tried < TRIED_AT_ONCE
+            && !self.is_congested()
+            && let Some(id) = self.blocked.next(self.send_window > 0)
+        {
+            tried += 1;
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.wait = Wait::Nothing;
+                self.send_waiting(id);
             }
         }
-        self.untried > 0 || self.output.len() > before
+        let has_more = self.blocked.has_next(self.send_window > 0) && !self.is_congested();
+        has_more || self.output.len() > before
     }
 
-    /// Encodes the queued parts of a stream; false if some remain.
+    /// If the answer of a stream waits for window of its own and there is some, it is one of those that can go on.
+    pub(super) fn window_opened(&mut self, id: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.wait == Wait::Window && self.peer.initial_window + stream.send_credit > 0 {
+            self.blocked.remove(id, stream.wait);
+            stream.wait = self.blocked.for_connection(id);
+        }
+    }
+
+    /// Encodes the queued parts of a stream; false if some remain, which then wait. INVARIANT: it is not one of those that wait.
     fn send_waiting(&mut self, id: u32) -> bool {
         loop {
             let is_congested = self.is_congested();
@@ -115,13 +129,24 @@ impl Session {
             match stream.outgoing.front_mut() {
                 None => {
                     stream.all_sent(&self.flow_control);
+                    if std::mem::take(&mut stream.is_watched) {
+                        self.drained.push_back(id);
+                    }
                     return true;
                 }
-                Some(_) if is_congested => return false,
+                Some(_) if is_congested => {
+                    stream.wait = self.blocked.for_output(id);
+                    return false;
+                }
                 Some(Outgoing::Data(data)) => {
-                    let window = (self.peer.initial_window + stream.send_credit).min(self.send_window).max(0);
+                    let own = self.peer.initial_window + stream.send_credit;
+                    let window = own.min(self.send_window).max(0);
                     let count = data.len().min(self.peer.max_frame).min(usize::try_from(window).unwrap_or(0));
                     if count == 0 {
+                        stream.wait = match own {
+                            1.. => self.blocked.for_connection(id),
+                            _ => self.blocked.for_window(id),
+                        };
                         return false;
                     }
                     let piece = data.split_to(count);
@@ -154,9 +179,7 @@ impl Session {
     fn ended(&mut self, id: u32) {
         self.violations = self.violations.saturating_sub(1);
         if self.streams.get(&id).is_some_and(|stream| stream.is_half_closed) {
-            if let Some(mut answered) = self.streams.remove(&id) {
-                answered.release_all(&self.flow_control);
-            }
+            self.forget(id);
         } else {
             // The rest of the request is not needed. Spec: RFC 9113 section 8.1.
             self.reset(id, ErrorCode::NO_ERROR);

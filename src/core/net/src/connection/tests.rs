@@ -357,3 +357,176 @@ async fn a_port_serves_a_bounded_number_of_connections() {
     stop.cancel();
     accepting.await.unwrap();
 }
+
+/// A new connection of `client` with these bytes already sent.
+async fn connected(input: &[u8]) -> (tokio::net::TcpStream, Stream, std::net::SocketAddr) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (server, address) = listener.accept().await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut client, input).await.unwrap();
+    (client, Stream::Tcp(server), address)
+}
+
+/// The preface with a SETTINGS_INITIAL_WINDOW_SIZE of 0, and as many calls.
+fn calls_without_window(calls: u32) -> Vec<u8> {
+    let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0".to_vec();
+    for stream in (1..2 * calls).step_by(2) {
+        input.extend([&[0, 0, 3, 1, 5], &stream.to_be_bytes()[..], &[0x83, 0x86, 0x84]].concat());
+    }
+    input
+}
+
+fn many_calls(calls: u32) -> ConnectionLimits {
+    ConnectionLimits {
+        max_concurrent_streams: calls,
+        keep_alive_timeout: Duration::from_secs(60),
+        max_age: None,
+        max_request_bytes: 64 << 20,
+        memory: Arc::new(mixer_base::budget::Share::new(64 << 20)),
+    }
+}
+
+/// Calls that are woken again and again and never get further; each time is the work of a turn.
+struct Woken {
+    wakes: tokio::sync::watch::Receiver<u32>,
+    polls: Rc<std::cell::Cell<usize>>,
+}
+
+impl WorkerService for Woken {
+    type Body = PanickingBody;
+
+    fn fixed_response() -> &'static FixedResponse {
+        &FIXED
+    }
+
+    fn failed() -> Response<Answer<PanickingBody>> {
+        Panicking::failed()
+    }
+
+    async fn call(
+        self: Rc<Self>,
+        _: Rc<RequestHead>,
+        _: RequestBody,
+        _: Rc<Peer>,
+    ) -> Response<Answer<PanickingBody>> {
+        let mut wakes = self.wakes.clone();
+        while wakes.changed().await.is_ok() {
+            self.polls.set(self.polls.get() + 1);
+            WORK.set(WORK.get().wrapping_add(TURN_WORK));
+        }
+        Response::new(Answer::Empty)
+    }
+
+    fn work_done() -> usize {
+        WORK.get()
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_woken_together_are_polled_in_turns() {
+    const CALLS: u32 = 500;
+    let (client, stream, address) = connected(&calls_without_window(CALLS)).await;
+    let (wake, wakes) = tokio::sync::watch::channel(0);
+    let polls = Rc::new(std::cell::Cell::new(0));
+    let service = Rc::new(Woken { wakes, polls: Rc::clone(&polls) });
+    let limits = many_calls(CALLS);
+    let registry = Arc::new(ConnectionRegistry::default());
+    let registration = registry.register(address.to_string(), 0);
+    let (turns, mut ended) = Turns::new();
+    let info = (&*registration.connection, turns.open().await);
+    let peer = Rc::new(Peer::Tcp(address));
+    let mut driver = Driver::new(stream, service, peer, &limits, account(&limits), info);
+    let (mut is_woken, mut most) = (false, 0);
+    let serving = std::future::poll_fn(|cx| {
+        let before = polls.get();
+        assert!(driver.poll(cx).is_pending());
+        most = most.max(polls.get() - before);
+        if driver.calls.len() == CALLS as usize && !is_woken {
+            is_woken = true;
+            wake.send(1).unwrap();
+        }
+        if polls.get() == CALLS as usize { Poll::Ready(()) } else { Poll::Pending }
+    });
+    tokio::select! {
+        () = serving => {}
+        () = ended.run() => panic!("the connection is open"),
+    }
+    assert!(most <= call::POLLS_AT_ONCE, "{most} of {CALLS} at once");
+    drop(client);
+}
+
+/// Answers with a stream of one frame.
+struct Streaming;
+
+impl WorkerService for Streaming {
+    type Body = http_body_util::Full<Bytes>;
+
+    fn fixed_response() -> &'static FixedResponse {
+        &FIXED
+    }
+
+    fn failed() -> Response<Answer<Self::Body>> {
+        Response::new(Answer::Empty)
+    }
+
+    async fn call(
+        self: Rc<Self>,
+        _: Rc<RequestHead>,
+        _: RequestBody,
+        _: Rc<Peer>,
+    ) -> Response<Answer<Self::Body>> {
+        Response::new(Answer::Stream(http_body_util::Full::new(Bytes::from_static(b"answer"))))
+    }
+}
+
+#[tokio::test]
+async fn streams_without_window_wait_until_they_have_some() {
+    const CALLS: u32 = 300;
+    let (client, stream, address) = connected(&calls_without_window(CALLS)).await;
+    let (mut reader, mut writer) = client.into_split();
+    let reading = tokio::spawn(async move {
+        let (mut bytes, mut ended, mut at) = (Vec::new(), 0, 0);
+        while ended < CALLS && tokio::io::AsyncReadExt::read_buf(&mut reader, &mut bytes).await.unwrap() > 0 {
+            while let Some(&[a, b, c, kind, flags, ..]) = bytes.get(at..)
+                && let end = at + 9 + u32::from_be_bytes([0, a, b, c]) as usize
+                && end <= bytes.len()
+            {
+                ended += u32::from(kind < 2 && flags & 1 != 0);
+                at = end;
+            }
+        }
+        ended
+    });
+    let limits = many_calls(CALLS);
+    let registry = Arc::new(ConnectionRegistry::default());
+    let registration = registry.register(address.to_string(), 0);
+    let (turns, mut ended) = Turns::new();
+    let info = (&*registration.connection, turns.open().await);
+    let peer = Rc::new(Peer::Tcp(address));
+    let mut driver = Driver::new(stream, Rc::new(Streaming), peer, &limits, account(&limits), info);
+    let (opened, mut waits) = tokio::sync::oneshot::channel();
+    let mut opened = Some(opened);
+    let serving = std::future::poll_fn(|cx| {
+        assert!(driver.poll(cx).is_pending());
+        if driver.draining.len() == CALLS as usize
+            && let Some(opened) = opened.take()
+        {
+            assert!(driver.bodies.is_empty(), "none is polled before its last frame is sent");
+            opened.send(()).unwrap();
+        }
+        Poll::<()>::Pending
+    });
+    let answered = async {
+        (&mut waits).await.unwrap();
+        // SETTINGS_INITIAL_WINDOW_SIZE of 6.
+        let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 6];
+        tokio::io::AsyncWriteExt::write_all(&mut writer, &settings).await.unwrap();
+        reading.await.unwrap()
+    };
+    tokio::select! {
+        () = serving => {}
+        () = ended.run() => panic!("the connection is open"),
+        ended = answered => assert_eq!(ended, CALLS),
+    }
+    assert!(driver.draining.is_empty() && driver.bodies.is_empty());
+}

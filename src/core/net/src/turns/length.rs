@@ -14,6 +14,7 @@ pub(crate) const MAX_REQUESTS: usize = 256;
 /// clock is less than 1 % of the time of a short one.
 #[derive(Debug)]
 pub(super) struct Length {
+    begin: Instant,
     end: Instant,
     requests: usize,
     is_over: bool,
@@ -22,12 +23,12 @@ pub(super) struct Length {
 impl Length {
     /// A turn that begins at `now`.
     pub(super) fn begin(now: Instant) -> Self {
-        Self { end: now + LENGTH, requests: 0, is_over: false }
+        Self { begin: now, end: now + LENGTH, requests: 0, is_over: false }
     }
 
     /// A turn in which a connection is opened or closed. One in which another is served may be before the same look at the others.
     pub(super) fn begin_short(now: Instant) -> Self {
-        Self { end: now + LENGTH / 4, requests: 0, is_over: false }
+        Self { begin: now, end: now + LENGTH / 4, requests: 0, is_over: false }
     }
 
     /// Counts input.
@@ -39,6 +40,11 @@ impl Length {
     pub(super) fn count_request(&mut self, now: impl FnOnce() -> Instant) {
         self.requests += 1;
         self.is_over |= self.requests >= MAX_REQUESTS || now() >= self.end;
+    }
+
+    /// How long it was until `now`.
+    pub(super) fn until(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begin)
     }
 
     /// Whether others are to be served.

@@ -22,6 +22,8 @@ pub(crate) const TURN_WORK: usize = 512 << 10;
 
 /// The work of short turns after which the event loop looks for events: about 0.15 ms.
 const LOOK_WORK: usize = 16 << 10;
+/// The time of a unit of work.
+const WORK_NANOS: u128 = 10;
 
 /// The turns of one worker.
 #[derive(Debug)]
@@ -208,12 +210,19 @@ impl Place {
 
     /// Ends the turn: the connection waits for its client or for handlers.
     pub(crate) fn rest(&mut self) {
+        let took = self.permit.as_ref().map(|_| self.length.until(Instant::now()));
+        self.rest_after(took.unwrap_or_default());
+    }
+
+    /// Ends a turn that took so long. Short turns of calls that take longer than their work says are as long together as others.
+    fn rest_after(&mut self, took: Duration) {
         if self.done > 0 {
             self.without_turn = if self.done > LITTLE { 0 } else { LITTLE };
             self.done = 0;
         }
         self.left = self.without_turn;
-        let unseen = self.unseen.load(Ordering::Relaxed).saturating_add(self.in_turn);
+        let work = self.in_turn.max(usize::try_from(took.as_nanos() / WORK_NANOS).unwrap_or(usize::MAX));
+        let unseen = self.unseen.load(Ordering::Relaxed).saturating_add(work);
         if unseen < LOOK_WORK && self.permit.take().is_some() {
             self.unseen.store(unseen, Ordering::Relaxed);
         }
@@ -355,7 +364,7 @@ mod tests {
         while poll!(std::pin::pin!(next(&mut turn))).is_ready() {
             turns += 1;
             turn.count(LITTLE + 1);
-            turn.rest();
+            turn.rest_after(Duration::ZERO);
         }
         assert_eq!(turns, LOOK_WORK / (LITTLE + 1), "the event loop has not looked");
         let mut run = std::pin::pin!(ended.run());
@@ -366,6 +375,27 @@ mod tests {
         turn.count(LITTLE + 1);
         turn.rest();
         assert!(poll!(std::pin::pin!(next(&mut turn))).is_ready(), "it has looked");
+    }
+
+    #[tokio::test]
+    async fn short_turns_are_as_long_as_they_take() {
+        let (turns, mut ended) = Turns::new();
+        let mut turn = turns.open().await;
+        turn.count(OPEN_WORK);
+        turn.rest();
+        let mut run = std::pin::pin!(ended.run());
+        assert!(poll!(run.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+        assert!(poll!(run.as_mut()).is_pending());
+        let mut turns = 0;
+        while poll!(std::pin::pin!(next(&mut turn))).is_ready() {
+            turns += 1;
+            // One call, whose service does not count its work.
+            turn.count(CALL_WORK);
+            turn.done = LITTLE + 1;
+            turn.rest_after(Duration::from_micros(50));
+        }
+        assert_eq!(turns, 4, "0.15 ms");
     }
 
     #[tokio::test]

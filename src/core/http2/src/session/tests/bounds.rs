@@ -124,6 +124,11 @@ fn an_entry_of_settings_does_not_visit_the_streams() {
     assert_eq!(session.max_send_credit, 70);
 }
 
+/// The streams that wait.
+fn waiting(session: &Session) -> Vec<u32> {
+    session.blocked.all().collect()
+}
+
 #[test]
 fn blocked_streams_are_tried_when_something_changed() {
     let mut session = open();
@@ -131,16 +136,93 @@ fn blocked_streams_are_tried_when_something_changed() {
     session.send_fixed_response(1, Bytes::from_static(b"one"));
     session.send_fixed_response(3, Bytes::from_static(b"two"));
     sent(&mut session);
-    session.send_blocked();
-    assert!(!session.may_unblock && session.blocked.len() == 2);
+    assert!(!session.send_blocked());
+    assert_eq!(waiting(&session), [1, 3]);
     receive(&mut session, &[frame(frame_type::PING, 0, 0, b"12345678")]).unwrap();
-    assert!(!session.may_unblock, "a PING opens no window");
+    assert!(!session.blocked.has_next(true), "a PING opens no window");
     receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
     session.send_blocked();
-    assert_eq!(session.blocked, [1]);
+    assert_eq!(waiting(&session), [1]);
     receive(&mut session, &[window_update(1, 3)]).unwrap();
     assert!(session.send_blocked());
-    assert!(session.blocked.is_empty());
+    assert_eq!(session.blocked.len(), 0);
+}
+
+#[test]
+fn answers_without_window_are_not_visited_for_others() {
+    let mut session = open_with(Limits { max_streams: 1000, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(1000)).unwrap();
+    while let Some(request) = session.next_request() {
+        session.send_fixed_response(request.stream, Bytes::from_static(b"answer"));
+        // Nothing that was written, and no window of the connection, lets one go on.
+        sent(&mut session);
+        assert!(!session.blocked.has_next(true));
+    }
+    receive(&mut session, &[window_update(0, 1 << 20)]).unwrap();
+    assert!(!session.send_blocked());
+    // One that is closed leaves the others alone, and one that gets window is the only one that is visited.
+    receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4]), window_update(1001, 2)]).unwrap();
+    let began = session.blocked.began();
+    assert!(session.send_blocked());
+    assert_eq!(sent(&mut session), ["data 1001 2"]);
+    assert_eq!((session.blocked.len(), session.blocked.began()), (999, began), "it waits again");
+    assert!(!session.send_blocked());
+    // A larger initial window lets all go on, some at a time.
+    receive(&mut session, &[setting(4, 6), window_update(1001, 4)]).unwrap();
+    let mut ended = 0;
+    while session.send_blocked() {
+        let words = sent(&mut session);
+        assert!(words.len() <= 2 * 64 + 1, "{} frames at once", words.len());
+        ended += words.iter().filter(|word| word.starts_with("headers ")).count();
+    }
+    assert_eq!((ended, session.blocked.len(), session.streams.len()), (999, 0, 0));
+}
+
+#[test]
+fn answers_wait_for_the_connection_in_order() {
+    let mut session = open_with(Limits { max_streams: 1000, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &[setting(4, 1 << 20)]).unwrap();
+    receive(&mut session, &calls(5)).unwrap();
+    for id in [9, 7, 5, 3, 1] {
+        // The first one takes the window of the connection, and something is left of it.
+        session.send_fixed_response(id, Bytes::from(vec![0; if id == 9 { 65_635 } else { 100 }]));
+    }
+    sent(&mut session);
+    assert!(!session.send_blocked(), "nothing can go on");
+    for expected in [9, 7, 5, 3, 1] {
+        let began = session.blocked.began();
+        receive(&mut session, &[window_update(0, 100)]).unwrap();
+        session.send_blocked();
+        assert_eq!(sent(&mut session), [format!("data {expected} 100"), format!("headers {expected} end")]);
+        assert_eq!(session.blocked.began(), began, "no other one was visited");
+    }
+}
+
+#[test]
+fn a_watched_stream_is_told_once_it_is_drained_or_closed() {
+    let mut session = open_with(Limits { max_streams: 10, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(4)).unwrap();
+    for id in [1, 3, 5] {
+        session.send_headers(id, StatusCode::OK, &HeaderMap::new(), false);
+        session.send_data(id, Bytes::from_static(b"abc"));
+        assert_eq!(session.watch_drained(id), Some(false));
+    }
+    assert_eq!((session.watch_drained(7), session.watch_drained(9)), (Some(true), None));
+    receive(&mut session, &[window_update(1, 2)]).unwrap();
+    session.send_blocked();
+    assert_eq!(session.next_drained(), None);
+    receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 5, &[0; 4]), window_update(1, 1)]).unwrap();
+    session.send_blocked();
+    let told: Vec<u32> = std::iter::from_fn(|| session.next_drained()).collect();
+    assert_eq!(told, [5, 1]);
+    assert_eq!((session.is_drained(1), session.is_drained(3)), (Some(true), Some(false)));
+    // What follows is watched anew.
+    session.send_data(1, Bytes::from_static(b"more"));
+    receive(&mut session, &[window_update(1, 4)]).unwrap();
+    session.send_blocked();
+    assert_eq!((session.is_drained(1), session.next_drained()), (Some(true), None));
 }
 
 #[test]
