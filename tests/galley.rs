@@ -8,6 +8,8 @@ mod admission;
 mod operators;
 #[path = "galley/process.rs"]
 mod process;
+#[path = "galley/registries.rs"]
+mod registries;
 #[path = "galley/sinks.rs"]
 mod sinks;
 #[path = "support/support.rs"]
