@@ -10,6 +10,8 @@ mod operators;
 mod policy;
 #[path = "galley/process.rs"]
 mod process;
+#[path = "galley/registries.rs"]
+mod registries;
 #[path = "galley/sinks.rs"]
 mod sinks;
 #[path = "support/support.rs"]

@@ -30,6 +30,7 @@ pub(crate) mod sending;
 mod server;
 mod wait;
 pub(crate) mod wire;
+pub(crate) mod zookeeper;
 
 pub(crate) use self::collector::Collector;
 pub(crate) use self::http::{HttpAnswer, http, http_with};

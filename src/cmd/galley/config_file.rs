@@ -40,8 +40,27 @@ const KEYS: &[(&str, &str)] = &[
     ("processing.server.enable", "enable-server"),
     ("processing.server.maxConcurrentStreams", "server-max-concurrent-streams"),
     ("processing.server.maxReceivedMessageSize", "server-max-received-message-size"),
+    ("processing.source.eureka.address", "eureka-address"),
+    ("processing.source.eureka.caCertificates", "eureka-ca-cert-file"),
+    ("processing.source.eureka.clientCertificate", "eureka-cert-file"),
+    ("processing.source.eureka.namespace", "eureka-namespace"),
+    ("processing.source.eureka.passwordFile", "eureka-password-file"),
+    ("processing.source.eureka.privateKey", "eureka-key-file"),
+    ("processing.source.eureka.refresh", "eureka-refresh"),
+    ("processing.source.eureka.servicePort", "eureka-service-port"),
+    ("processing.source.eureka.timeout", "eureka-timeout"),
+    ("processing.source.eureka.user", "eureka-user"),
     ("processing.source.filesystem.path", "config-path"),
     ("processing.source.kubernetes.resyncPeriod", "resync-period"),
+    ("processing.source.zookeeper.address", "zookeeper-address"),
+    ("processing.source.zookeeper.caCertificates", "zookeeper-ca-cert-file"),
+    ("processing.source.zookeeper.clientCertificate", "zookeeper-cert-file"),
+    ("processing.source.zookeeper.namespace", "zookeeper-namespace"),
+    ("processing.source.zookeeper.passwordFile", "zookeeper-password-file"),
+    ("processing.source.zookeeper.privateKey", "zookeeper-key-file"),
+    ("processing.source.zookeeper.root", "zookeeper-root"),
+    ("processing.source.zookeeper.sessionTimeout", "zookeeper-session-timeout"),
+    ("processing.source.zookeeper.user", "zookeeper-user"),
     ("validation.deploymentName", "deployment-name"),
     ("validation.deploymentNamespace", "deployment-namespace"),
     ("validation.enable", "enable-validation"),
@@ -162,7 +181,7 @@ mod tests {
         let path = directory.path().join("galley.yaml");
         std::fs::write(
             &path,
-            "general: {monitoringPort: 7, liveness: {path: /x}}\nprocessing: {domainSuffix: d}\n",
+            "general: {monitoringPort: 7, liveness: {path: /x}}\nprocessing: {domainSuffix: d, source: {zookeeper: {address: 'a:1,b:2'}}}\n",
         )
         .unwrap();
         let root = tree::legacy(Personality::Galley);
@@ -172,6 +191,7 @@ mod tests {
         let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
         assert!(args.contains(&"--domain=d".into()), "{args:?}");
         assert!(args.contains(&"--liveness-probe-path=/x".into()));
+        assert!(args.contains(&"--zookeeper-address=a:1,b:2".into()));
         assert!(!args.iter().any(|arg| arg.starts_with("--monitoring-port")));
         let missing = ["galley", "server", "--config=/nosuch"].map(OsString::from).to_vec();
         let failure = with_file(missing, server).unwrap_err();

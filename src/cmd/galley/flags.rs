@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::cmd::value;
 use mixer_attribute::SignedDuration;
+use mixer_galley::source::eureka::EurekaOptions;
+use mixer_galley::source::zookeeper::ZookeeperOptions;
+use mixer_net::tls::ClientTlsOptions;
 
 /// Where configuration comes from.
 #[derive(Debug, Clone, clap::Args)]
@@ -51,6 +54,139 @@ pub(super) struct SourceFlags {
 /// Policies of `--config-on-error`.
 pub(super) const KEEP_LAST: &str = "keep-last";
 const SERVE_VALID: &str = "serve-valid";
+/// Registries of services.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Registries of services")]
+pub(super) struct RegistryFlags {
+    /// ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT[,HOST:PORT...][/CHROOT].
+    #[arg(long = "zookeeper-address", alias = "zookeeperAddress", action = clap::ArgAction::Append, value_delimiter = ',', value_name = "SERVERS")]
+    pub(super) zookeeper_address: Vec<String>,
+    /// Node below which services are.
+    #[arg(long = "zookeeper-root", alias = "zookeeperRoot", default_value = "/dubbo", value_name = "PATH")]
+    pub(super) zookeeper_root: String,
+    /// Time after which a session without a sign of life ends.
+    #[arg(long = "zookeeper-session-timeout", alias = "zookeeperSessionTimeout", default_value = "10s", value_parser = value::duration, value_name = "DURATION")]
+    pub(super) zookeeper_session_timeout: SignedDuration,
+    /// Namespace of these service entries.
+    #[arg(
+        long = "zookeeper-namespace",
+        alias = "zookeeperNamespace",
+        default_value = "dubbo",
+        value_name = "NAMESPACE"
+    )]
+    pub(super) zookeeper_namespace: String,
+    /// User of the scheme digest.
+    #[arg(
+        long = "zookeeper-user",
+        alias = "zookeeperUser",
+        default_value = "",
+        value_name = "NAME",
+        hide_default_value = true
+    )]
+    pub(super) zookeeper_user: String,
+    /// File with his password, which is read for each connection.
+    #[arg(long = "zookeeper-password-file", alias = "zookeeperPasswordFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) zookeeper_password_file: PathBuf,
+    /// Connect to ZooKeeper with TLS, and verify it with the roots in this file, PEM.
+    #[arg(long = "zookeeper-ca-cert-file", alias = "zookeeperCaCertFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) zookeeper_ca_cert_file: PathBuf,
+    /// Client certificate chain for ZooKeeper, PEM.
+    #[arg(long = "zookeeper-cert-file", alias = "zookeeperCertFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) zookeeper_cert_file: PathBuf,
+    /// Its private key, PEM.
+    #[arg(long = "zookeeper-key-file", alias = "zookeeperKeyFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) zookeeper_key_file: PathBuf,
+    /// Eureka servers whose applications become service entries: http://HOST:PORT/eureka, separated by commas.
+    #[arg(long = "eureka-address", alias = "eurekaAddress", action = clap::ArgAction::Append, value_delimiter = ',', value_name = "URLS")]
+    pub(super) eureka_address: Vec<String>,
+    /// How often Eureka is asked for changes.
+    #[arg(long = "eureka-refresh", alias = "eurekaRefresh", default_value = "15s", value_parser = value::duration, value_name = "DURATION")]
+    pub(super) eureka_refresh: SignedDuration,
+    /// Time limit of a request to Eureka.
+    #[arg(long = "eureka-timeout", alias = "eurekaTimeout", default_value = "30s", value_parser = value::duration, value_name = "DURATION")]
+    pub(super) eureka_timeout: SignedDuration,
+    /// Namespace of these service entries.
+    #[arg(
+        long = "eureka-namespace",
+        alias = "eurekaNamespace",
+        default_value = "eureka",
+        value_name = "NAMESPACE"
+    )]
+    pub(super) eureka_namespace: String,
+    /// Port of their services; 0: that of the first instance.
+    #[arg(long = "eureka-service-port", alias = "eurekaServicePort", default_value = "0", value_parser = value::port, value_name = "PORT")]
+    pub(super) eureka_service_port: u16,
+    /// User of Eureka, with HTTP basic authentication.
+    #[arg(
+        long = "eureka-user",
+        alias = "eurekaUser",
+        default_value = "",
+        value_name = "NAME",
+        hide_default_value = true
+    )]
+    pub(super) eureka_user: String,
+    /// File with his password, which is read again when it changes.
+    #[arg(long = "eureka-password-file", alias = "eurekaPasswordFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) eureka_password_file: PathBuf,
+    /// Roots of the certificates of Eureka, PEM; empty: those of the system.
+    #[arg(long = "eureka-ca-cert-file", alias = "eurekaCaCertFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) eureka_ca_cert_file: PathBuf,
+    /// Client certificate chain for Eureka, PEM.
+    #[arg(long = "eureka-cert-file", alias = "eurekaCertFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) eureka_cert_file: PathBuf,
+    /// Its private key, PEM.
+    #[arg(long = "eureka-key-file", alias = "eurekaKeyFile", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
+    pub(super) eureka_key_file: PathBuf,
+}
+
+impl RegistryFlags {
+    /// The settings of ZooKeeper, if there is one.
+    pub(super) fn zookeeper(&self) -> Option<ZookeeperOptions> {
+        let address = joined(&self.zookeeper_address)?;
+        let tls = ClientTlsOptions {
+            ca_file: self.zookeeper_ca_cert_file.clone(),
+            cert_file: self.zookeeper_cert_file.clone(),
+            key_file: self.zookeeper_key_file.clone(),
+            ..ClientTlsOptions::default()
+        };
+        Some(ZookeeperOptions {
+            address,
+            root: self.zookeeper_root.clone(),
+            session_timeout: self.zookeeper_session_timeout.to_std_or_zero(),
+            namespace: self.zookeeper_namespace.clone(),
+            user: self.zookeeper_user.clone(),
+            password_file: self.zookeeper_password_file.clone(),
+            tls: (tls != ClientTlsOptions::default()).then_some(tls),
+        })
+    }
+
+    /// The settings of Eureka, if there is one.
+    pub(super) fn eureka(&self) -> Option<EurekaOptions> {
+        joined(&self.eureka_address)?;
+        Some(EurekaOptions {
+            addresses: self.eureka_address.clone(),
+            refresh: self.eureka_refresh.to_std_or_zero(),
+            timeout: self.eureka_timeout.to_std_or_zero(),
+            namespace: self.eureka_namespace.clone(),
+            service_port: Some(self.eureka_service_port).filter(|port| *port > 0),
+            user: self.eureka_user.clone(),
+            password_file: self.eureka_password_file.clone(),
+            tls: ClientTlsOptions {
+                ca_file: self.eureka_ca_cert_file.clone(),
+                cert_file: self.eureka_cert_file.clone(),
+                key_file: self.eureka_key_file.clone(),
+                ..ClientTlsOptions::default()
+            },
+        })
+    }
+}
+
+/// The addresses with commas; `None` if there are none.
+fn joined(addresses: &[String]) -> Option<String> {
+    let addresses: Vec<&str> =
+        addresses.iter().map(|address| address.trim()).filter(|a| !a.is_empty()).collect();
+    (!addresses.is_empty()).then(|| addresses.join(","))
+}
 
 /// Sinks.
 #[derive(Debug, Clone, clap::Args)]

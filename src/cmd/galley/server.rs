@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::flags::{KEEP_LAST, OldFlags, OperationFlags, ServingFlags, SourceFlags, ValidationFlags};
+use super::flags::{
+    KEEP_LAST, OldFlags, OperationFlags, RegistryFlags, ServingFlags, SourceFlags, ValidationFlags,
+};
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::flags::LogFlags;
 use crate::cmd::io::Io;
@@ -32,6 +34,8 @@ pub(crate) struct GalleyServerArgs {
     config: PathBuf,
     #[command(flatten)]
     source: SourceFlags,
+    #[command(flatten)]
+    registries: RegistryFlags,
     #[command(flatten)]
     serving: ServingFlags,
     #[command(flatten)]
@@ -73,6 +77,8 @@ impl GalleyServerArgs {
             config_path: source.config_path.clone(),
             watches_files: source.watch_config_files,
             mesh_file: source.mesh_config_file.clone(),
+            zookeeper: self.registries.zookeeper(),
+            eureka: self.registries.eureka(),
             kubeconfig: old.kube_config.clone().unwrap_or_else(|| source.kubeconfig.clone()),
             resync: source.resync_period.to_std_or_zero(),
             skips_ready_check: source.disable_resource_ready_check,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mixer_base::log::LogOptions;
+use mixer_galley::source::eureka::EurekaOptions;
+use mixer_galley::source::zookeeper::ZookeeperOptions;
 use mixer_introspect::IntrospectionOptions;
 use mixer_mcp::Rate;
 use mixer_net::address::ListenAddress;
@@ -17,12 +19,16 @@ pub struct HostOptions {
     pub serves: bool,
     /// Of the pipeline.
     pub processing: mixer_galley::Options,
-    /// A directory or file of resources; empty: a cluster.
+    /// A directory or file of resources; empty: a cluster, or with a registry outside a cluster, nothing.
     pub config_path: PathBuf,
     /// Whether changes of files are noticed.
     pub watches_files: bool,
     /// The mesh configuration; empty: the defaults.
     pub mesh_file: PathBuf,
+    /// A registry of services in ZooKeeper.
+    pub zookeeper: Option<ZookeeperOptions>,
+    /// A registry of services in Eureka.
+    pub eureka: Option<EurekaOptions>,
     /// The cluster; empty: the one in which this process runs.
     pub kubeconfig: PathBuf,
     /// How often the objects of a cluster are all delivered again; zero: never.
@@ -144,6 +150,8 @@ impl Default for HostOptions {
             config_path: PathBuf::new(),
             watches_files: true,
             mesh_file: "/etc/mesh-config/mesh".into(),
+            zookeeper: None,
+            eureka: None,
             kubeconfig: PathBuf::new(),
             resync: Duration::ZERO,
             skips_ready_check: false,

@@ -109,6 +109,7 @@ impl Galley {
                 last_error: health.last_error,
                 skipped: health.skipped,
                 problems: health.problems,
+                outages: health.outages,
             }
         };
         state.sources = self.shared.sources.iter().map(source).collect();
@@ -245,6 +246,7 @@ impl Shared {
             last_error: None,
             skipped: 0,
             problems: Vec::new(),
+            outages: 0,
         });
         let state = State {
             sources: missing.collect(),

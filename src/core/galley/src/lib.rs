@@ -2,7 +2,7 @@
 //!
 //! | module | subject |
 //! | --- | --- |
-//! | [`source`] | what delivers resources: the contract, files, the mesh configuration file, Kubernetes |
+//! | [`source`] | what delivers resources: the contract, files, the mesh configuration file, Kubernetes, ZooKeeper, Eureka |
 //! | [`convert`] | from a document to a resource of the wire, decoded once |
 //! | [`pipeline`] | what becomes of events: merged sources, transformers, collections, groups, strategies. No I/O, no clock |
 //! | [`transform`] | what makes collections of collections: direct, service entries, ingresses |

@@ -29,6 +29,8 @@ pub mod collection {
     pub const GATEWAYS: &str = "istio/networking/v1alpha3/gateways";
     /// Virtual services.
     pub const VIRTUAL_SERVICES: &str = "istio/networking/v1alpha3/virtualservices";
+    /// Service entries.
+    pub const SERVICE_ENTRIES: &str = "istio/networking/v1alpha3/serviceentries";
 }
 
 /// Which of Istio Galley's two processors sinks believe to see.

@@ -24,9 +24,12 @@
 //! }
 //! ```
 
+pub mod eureka;
 pub mod files;
 pub mod kubernetes;
 pub mod mesh;
+mod registered;
+pub mod zookeeper;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +44,10 @@ use tokio_util::sync::CancellationToken;
 use mixer_base::task::Task;
 use mixer_config::Diagnostic;
 
-use crate::event::Batch;
+use crate::event::{Batch, Event};
 
+/// Resources that are delivered together, while everything is delivered.
+const PART: usize = 256;
 /// Most problems that are kept of a source.
 const MAX_PROBLEMS: usize = 1000;
 /// The pause after the first failure of a source in a row; it doubles.
@@ -98,12 +103,17 @@ pub struct HealthState {
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
     pub problems: Vec<Diagnostic>,
+    /// How often it lost what it reads.
+    pub outages: u64,
 }
 
 impl Health {
     /// Whether what it reads can be reached.
     pub fn connected(&self, is_connected: bool) {
-        self.0.lock().is_connected = is_connected;
+        let mut state = self.0.lock();
+        if std::mem::replace(&mut state.is_connected, is_connected) && !is_connected {
+            state.outages += 1;
+        }
     }
 
     /// Something went wrong.
@@ -158,6 +168,19 @@ impl Emitter {
         let delivery = Delivery::Events { source: self.source, generation: self.generation, batch };
         self.queue.send(delivery).await.map_err(|_| Stopped)?;
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Delivers everything that there is of collections, in parts, and then their sync. Errors: as [`send`](Self::send).
+    pub async fn send_everything(&self, all: Batch, collections: &[&'static str]) -> Result<(), Stopped> {
+        let mut all = all.into_iter();
+        loop {
+            let part: Batch = all.by_ref().take(PART).collect();
+            if part.is_empty() {
+                break;
+            }
+            self.send(part).await?;
+        }
+        self.send(collections.iter().map(|collection| Event::full_sync(collection)).collect()).await
     }
 
     /// Whether the source was stopped, or started again.

@@ -37,6 +37,8 @@ pub struct SourceState {
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
     pub problems: Vec<Diagnostic>,
+    /// How often it lost what it reads, since the process started.
+    pub outages: u64,
 }
 
 impl SourceState {

@@ -8,7 +8,7 @@ mod direct;
 mod ingress;
 mod product;
 mod service_entry;
-mod tree;
+pub(crate) mod tree;
 
 use mixer_schema::MESH_CONFIG;
 

@@ -22,7 +22,7 @@ use crate::answer::Answer;
 use crate::credential::{Credential, Secret};
 use crate::tls::ReloadedTls;
 
-/// Most bytes of an answer that are read.
+/// Most bytes of an answer that are read, unless settings say otherwise.
 const MAX_REPLY: usize = 64 << 10;
 
 /// Most bytes of the headers, or of the trailers, of an answer of gRPC.
@@ -49,6 +49,8 @@ pub struct HttpOptions {
     pub http2_only: bool,
     /// Whether bodies of requests are compressed with gzip.
     pub gzip: bool,
+    /// Most bytes of an answer that are read; the rest is cut off.
+    pub max_reply: usize,
     /// The Unix socket of the backend, which gets all requests, whatever the host of the URL is, without a proxy.
     pub unix_socket: Option<PathBuf>,
 }
@@ -73,6 +75,7 @@ impl HttpOptions {
             headers: HeaderMap::new(),
             http2_only: false,
             gzip: false,
+            max_reply: MAX_REPLY,
             unix_socket: None,
         }
     }
@@ -165,14 +168,25 @@ pub struct Reply {
     pub status: Option<StatusCode>,
     /// The headers, and after them the trailers.
     pub headers: HeaderMap,
-    /// The first 64 KiB of the body; empty without an answer.
+    /// The first bytes of the body, at most [`HttpOptions::max_reply`]; empty without an answer.
     pub body: Bytes,
+    /// Why the body is not whole.
+    pub cut: Option<Cut>,
+}
+
+/// Why a body is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It is larger than what is read.
+    TooLarge,
+    /// The connection was lost, or the time was up.
+    Lost,
 }
 
 impl Reply {
     /// No answer.
     fn none(answer: Answer) -> Self {
-        Self { answer, status: None, headers: HeaderMap::new(), body: Bytes::new() }
+        Self { answer, status: None, headers: HeaderMap::new(), body: Bytes::new(), cut: None }
     }
 }
 
@@ -183,6 +197,7 @@ pub struct HttpTarget {
     authentication: Authentication,
     timeout: Duration,
     gzip: bool,
+    max_reply: usize,
 }
 
 /// An HTTP client, and what it is made of.
@@ -292,8 +307,8 @@ impl HttpTarget {
         };
         let current = recipe.build(tls.as_ref())?;
         let client = Mutex::new(Client { current, tls, recipe });
-        let HttpOptions { authentication, timeout, gzip, .. } = options;
-        let target = Self { client, url, authentication, timeout, gzip };
+        let HttpOptions { authentication, timeout, gzip, max_reply, .. } = options;
+        let target = Self { client, url, authentication, timeout, gzip, max_reply };
         if let Some(credential) = target.authentication.credential() {
             target.authentication.header_with(&credential.last())?;
         }
@@ -349,19 +364,23 @@ impl HttpTarget {
         let (head, mut content) = http::Response::<reqwest::Body>::from(response).into_parts();
         let answer = Answer::of_status(head.status, &head.headers, has_credential);
         let (mut headers, mut body) = (head.headers, BytesMut::new());
-        while body.len() < MAX_REPLY {
+        let cut = loop {
             let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut content).poll_frame(context));
             match frame.await.map(|frame| frame.map(http_body::Frame::into_data)) {
                 Some(Ok(Ok(chunk))) => {
-                    let room = MAX_REPLY - body.len();
+                    let room = self.max_reply - body.len();
                     body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+                    if chunk.len() > room {
+                        break Some(Cut::TooLarge);
+                    }
                 }
                 Some(Ok(Err(frame))) => headers.extend(frame.into_trailers().unwrap_or_default()),
                 // The status is an answer. Sending it again because of its text might deliver it twice.
-                None | Some(Err(_)) => break,
+                None => break None,
+                Some(Err(_)) => break Some(Cut::Lost),
             }
-        }
-        Reply { answer, status: Some(head.status), headers, body: body.freeze() }
+        };
+        Reply { answer, status: Some(head.status), headers, body: body.freeze(), cut }
     }
 
     fn of_error(&self, error: &reqwest::Error) -> Answer {

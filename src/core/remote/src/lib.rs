@@ -49,7 +49,7 @@ pub use credential::{Credential, CredentialError, Secret};
 pub use datagram::DatagramTarget;
 pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};
 pub use grpc::{GrpcDetail, GrpcFailure, GrpcTarget};
-pub use http::{Authentication, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
+pub use http::{Authentication, Cut, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
 pub use mixer_net::tls::{ClientTlsOptions, ServerIdentity, TlsError};
 pub use oauth::{OAuthOptions, OAuthTokens};
 pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget};

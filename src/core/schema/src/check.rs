@@ -18,6 +18,8 @@ mod sidecar;
 mod text;
 mod virtual_service;
 
+pub use text::is_workload_label;
+
 use mixer_config::{Diagnostic, FieldPath, Node};
 use prost::Message;
 

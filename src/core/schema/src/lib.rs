@@ -14,7 +14,7 @@ pub mod kinds;
 pub mod messages;
 mod place;
 
-pub use check::{Findings, Subject, check};
+pub use check::{Findings, Subject, check, is_workload_label};
 pub use encode::{Encoded, encode, encode_message};
 pub use groups::{DEFAULT_GROUP, SYNTHETIC_GROUP, SnapshotGroup, Strategy, group_of, groups};
 pub use json::{JsonError, to_json};

@@ -175,6 +175,8 @@ families! {
     GalleyStrategyQuiesce: Counter "galley_runtime_strategy_timer_quiesce_reached_total"
         "Publications because no more changes came." [&[]];
     GalleySnapshotAge: Gauge "galley_snapshot_age_seconds" "Time since a snapshot group was published." [&["group"]];
+    GalleySourceConnected: Gauge "galley_source_connected" "1 while a source reaches what it reads." [&["source"]];
+    GalleySourceOutages: Counter "galley_source_outages_total" "How often a source lost what it reads." [&["source"]];
     GalleySourceRestarts: Counter "galley_source_restarts_total" "Starts of sources after their first." [&[]];
     GalleySourceSkipped: Gauge "galley_source_skipped_resources"
         "Resources of a source that cannot be decoded." [&["source"]];

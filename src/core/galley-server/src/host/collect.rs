@@ -57,8 +57,10 @@ impl Collect for PipelineCollector {
             }
         }
         for source in &state.sources {
-            let is_synced = if source.is_synced() { 1.0 } else { 0.0 };
-            out.add(Family::GalleySourceSynced, &[&source.name], is_synced);
+            let truth = |is: bool| f64::from(u8::from(is));
+            out.add(Family::GalleySourceConnected, &[&source.name], truth(source.is_connected));
+            out.add(Family::GalleySourceOutages, &[&source.name], source.outages as f64);
+            out.add(Family::GalleySourceSynced, &[&source.name], truth(source.is_synced()));
             out.add(Family::GalleySourceSkipped, &[&source.name], source.skipped as f64);
         }
         if self.per_resource {

@@ -7,11 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::Task;
 use mixer_galley::Galley;
+use mixer_galley::state::SourceState;
 use mixer_mcp::{CallOut, ClientAuth, ClientOptions, Server, ServerOptions, Services, SourceOptions};
 use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 
 use super::{Start, collect, sources};
 use crate::options::{ServingOptions, SinkAuth};
+
+/// How often the state of sources is looked at.
+const SOURCES_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Start<'_> {
     /// Spec: galley.md, 2.
@@ -49,7 +53,7 @@ impl Start<'_> {
             self.call_out(CallOut::new(Arc::clone(&source), sink));
         }
         served.iter().for_each(|emitter| emitter.set(Ok(())));
-        self.watch_sync(&galley, synced);
+        self.watch_sources(&galley, synced);
         Ok(galley)
     }
 
@@ -78,31 +82,59 @@ impl Start<'_> {
         });
     }
 
-    /// Becomes ready with the first complete publication.
-    fn watch_sync(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
+    /// Becomes ready with the first complete publication, and until then tells for which sources it waits. Later on a source that is lost
+    /// is a degradation: what it delivered before is served.
+    fn watch_sources(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
         let (stop, galley) = (CancellationToken::new(), Arc::clone(galley));
-        let until = stop.clone();
+        let (until, degradations) = (stop.clone(), self.degradations.clone());
+        self.components.collects((), "degradations", &self.metrics, self.degradations.clone());
         let watch = move || {
             let (galley, until, synced) = (Arc::clone(&galley), until.clone(), synced.clone());
+            let degradations = degradations.clone();
             async move {
-                let sync = async {
-                    galley.synced().await;
+                let follow = async {
+                    while !galley.is_synced() {
+                        let state = galley.state();
+                        let missing = state.sources.iter().filter(|source| !source.is_synced());
+                        synced.set(Err(format!("not everything was published yet{}", told(missing))));
+                        drop(tokio::time::timeout(SOURCES_INTERVAL, galley.synced()).await);
+                    }
                     synced.set(Ok(()));
                     tracing::info!("every collection was published");
-                    std::future::pending::<()>().await;
+                    loop {
+                        let state = galley.state();
+                        let lost: Vec<_> =
+                            state.sources.iter().filter(|source| !source.is_connected).collect();
+                        let status = match lost.is_empty() {
+                            true => Ok(()),
+                            false => Err(format!("what was read before is served{}", told(lost.into_iter()))),
+                        };
+                        degradations.set("sources", status);
+                        tokio::time::sleep(SOURCES_INTERVAL).await;
+                    }
                 };
                 tokio::select! {
                     () = until.cancelled() => {}
-                    () = sync => {}
+                    () = follow => {}
                 }
             }
         };
-        let task = Task::restarted("first sync").spawn(stop.clone(), watch);
-        self.components.started((), "first sync", async move |_: Duration| {
+        let task = Task::restarted("sources").spawn(stop.clone(), watch);
+        self.components.started((), "sources", async move |_: Duration| {
             stop.cancel();
             task.await.is_ok()
         });
     }
+}
+
+/// Sources with what went wrong last, if there are any.
+fn told<'s>(sources: impl Iterator<Item = &'s SourceState>) -> String {
+    let one = |source: &SourceState| match &source.last_error {
+        Some((why, _)) => format!("{}: {why}", source.name),
+        None => source.name.clone(),
+    };
+    let all: Vec<String> = sources.map(one).collect();
+    if all.is_empty() { String::new() } else { format!(": {}", all.join("; ")) }
 }
 
 fn source_options(serving: &ServingOptions, collections: Vec<Arc<str>>) -> Result<SourceOptions, String> {

@@ -252,7 +252,7 @@ pub(super) fn sources(pages: &Pages) -> Response {
                     p {
                         @if source.is_synced { span.pill.good { "synced" } } @else { span.pill.warn { "not synced" } } " "
                         @if source.is_connected { span.pill.good { "connected" } } @else { span.pill.bad { "not connected" } } " "
-                        span.dim { "starts: " (source.starts) }
+                        span.dim { "starts: " (source.starts) ", outages: " (source.outages) }
                     }
                     @if !source.missing.is_empty() {
                         p.notice.warn { "Not complete yet: " (source.missing.join(", ")) }

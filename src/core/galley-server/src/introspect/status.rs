@@ -54,6 +54,8 @@ pub(super) struct Source {
     /// Collections of which not everything was delivered since its last start.
     pub(super) missing: Vec<&'static str>,
     pub(super) skipped: usize,
+    /// How often it lost what it reads.
+    pub(super) outages: u64,
     pub(super) last_error: Option<String>,
     pub(super) last_error_at: Option<String>,
     pub(super) problems: Vec<String>,
@@ -219,6 +221,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             starts: source.generation,
             missing: source.missing,
             skipped: source.skipped,
+            outages: source.outages,
             last_error,
             last_error_at: at.map(instant),
             problems: source.problems.iter().map(mixer_config::Diagnostic::brief).collect(),

@@ -23,8 +23,6 @@ use crate::convert::{Converter, POLICY_GROUPS, decides};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
 
-/// Resources that are converted before they are delivered, while everything is delivered.
-const CHUNK: usize = 256;
 /// Maximum size of all files, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 /// The code of a document of which the kind is unknown.
@@ -331,10 +329,7 @@ impl Files {
             let entries = state.converted.values();
             entries.map(|(collection, entry)| Event::put(collection, entry.clone())).collect()
         };
-        for chunk in all.chunks(CHUNK) {
-            out.send(chunk.to_vec()).await?;
-        }
-        out.send(self.collections.iter().map(|collection| Event::full_sync(collection)).collect()).await
+        out.send_everything(all, &self.collections).await
     }
 
     async fn follow(self: &Arc<Self>, out: &Emitter) -> Result<Infallible, Ended> {

@@ -7,33 +7,33 @@ use mixer_mcp::Resource;
 use mixer_schema::Kind;
 
 /// A text.
-pub(super) fn text(text: impl Into<Box<str>>) -> Node {
+pub(crate) fn text(text: impl Into<Box<str>>) -> Node {
     Node::synthetic(NodeKind::String(text.into()))
 }
 
 /// A number.
-pub(super) fn number(number: i64) -> Node {
+pub(crate) fn number(number: i64) -> Node {
     Node::synthetic(NodeKind::Int(number))
 }
 
 /// A list.
-pub(super) fn list(items: impl IntoIterator<Item = Node>) -> Node {
+pub(crate) fn list(items: impl IntoIterator<Item = Node>) -> Node {
     Node::synthetic(NodeKind::Sequence(items.into_iter().collect()))
 }
 
 /// A list of texts.
-pub(super) fn texts<T: Into<Box<str>>>(items: impl IntoIterator<Item = T>) -> Node {
+pub(crate) fn texts<T: Into<Box<str>>>(items: impl IntoIterator<Item = T>) -> Node {
     list(items.into_iter().map(text))
 }
 
 /// A mapping.
-pub(super) fn map<K: Into<Box<str>>>(entries: impl IntoIterator<Item = (K, Node)>) -> Node {
+pub(crate) fn map<K: Into<Box<str>>>(entries: impl IntoIterator<Item = (K, Node)>) -> Node {
     let entry = |(key, value): (K, Node)| MappingEntry { key: key.into(), key_span: Span::default(), value };
     Node::synthetic(NodeKind::Mapping(entries.into_iter().map(entry).collect()))
 }
 
 /// A resource whose body is a message of a kind; `None`, which is logged, if it is none.
-pub(super) fn resource(kind: &'static Kind, name: String, version: &str, message: &Node) -> Option<Resource> {
+pub(crate) fn resource(kind: &'static Kind, name: String, version: &str, message: &Node) -> Option<Resource> {
     match mixer_schema::encode(kind, message) {
         Ok(encoded) => {
             let type_url: Arc<str> = encoded.type_url.into();

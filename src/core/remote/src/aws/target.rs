@@ -153,6 +153,7 @@ mod tests {
             status: Some(status),
             headers: HeaderMap::new(),
             body: Bytes::from_static(body.as_bytes()),
+            cut: None,
         })
     }
 

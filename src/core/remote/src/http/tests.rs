@@ -64,7 +64,22 @@ async fn a_long_answer_is_cut() {
     let server = TestServer::start(&[&long], None).await;
     let reply = post(options(server.port), "x").await;
     assert!(matches!(reply.answer, Answer::Retry { .. }));
-    assert_eq!(reply.body.len(), MAX_REPLY);
+    assert_eq!((reply.body.len(), reply.cut), (MAX_REPLY, Some(Cut::TooLarge)));
+    let ten = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789";
+    for (max_reply, cut) in [(10, None), (9, Some(Cut::TooLarge))] {
+        let server = TestServer::start(&[ten], None).await;
+        let reply = post(HttpOptions { max_reply, ..options(server.port) }, "x").await;
+        assert_eq!((reply.answer, reply.body.len(), reply.cut), (Answer::Delivered, max_reply, cut));
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let ends_early = async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 1024]).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &ten.as_bytes()[..ten.len() - 3]).await.unwrap();
+    };
+    let (reply, ()) = tokio::join!(post(options(port), "x"), ends_early);
+    assert_eq!((reply.answer, reply.cut), (Answer::Delivered, Some(Cut::Lost)));
 }
 
 #[tokio::test]

@@ -137,6 +137,11 @@ pub(super) fn port(number: i64) -> Result<(), String> {
     }
 }
 
+/// Whether a label, with its value, may be on a workload.
+pub fn is_workload_label(key: &str, value: &str) -> bool {
+    label_key(key).is_ok() && label_value(value).is_ok() && value.len() <= MAX_LABEL
+}
+
 /// Whether a text is the key of a label.
 pub(super) fn label_key(key: &str) -> Result<(), String> {
     let invalid = |why: &str| Err(format!("invalid tag key: {}{why}", quoted(key)));
