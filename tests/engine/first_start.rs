@@ -107,6 +107,61 @@ fn a_cache_of_another_language_is_ignored() {
     assert_eq!(stage.check("bob"), Answer::Denied, "the same language");
 }
 
+/// Rules of the mesh are off if the flag names another namespace, also one in which something is: the cache knows the right one.
+#[test]
+fn a_cache_of_another_default_namespace_withholds() {
+    let mut files = good();
+    files.put("/conf/beside.yaml", MANIFEST.replace("istio-system", "shop"));
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let mut stage = Stage::new(policy, true);
+        stage.start(&files);
+        stage.stop();
+        let written = stage.cache.bytes.lock().clone();
+        stage.named_namespace = Some("shop".to_owned());
+        stage.start(&files);
+        assert_eq!(stage.check("bob"), Answer::Unavailable, "{policy:?}");
+        let why = "the configuration cache cache is not used: it is of the default namespace istio-system, and this server has \
+                   shop; it is not replaced (correct --config-default-namespace; or, if this server has another one now, choose \
+                   another --config-cache, or delete the file, and start it again)";
+        assert_eq!(stage.published().withheld.as_deref(), Some(why), "{policy:?}");
+        let mut changed = files.clone();
+        changed.put("/conf/more.yaml", "# A change does not open it either.\n");
+        stage.change(&changed);
+        assert_eq!(stage.check("bob"), Answer::Unavailable, "{policy:?}");
+        assert_eq!(*stage.cache.bytes.lock(), written, "{policy:?}: it is kept");
+        stage.named_namespace = None;
+        stage.start(&Files { lost: true, ..Files::default() });
+        assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed), "{policy:?}");
+    }
+}
+
+/// What serves stays an edit away from a namespace without resources: only a first configuration is withheld, and with `refuse` any.
+#[test]
+fn a_default_namespace_without_resources_withholds_a_first_configuration() {
+    let namespaced = Files {
+        texts: good().texts.into_iter().map(|(file, text)| (file, text.replace("istio-system", "shop"))).collect(),
+        ..Files::default()
+    };
+    for (named, policy, is_withheld) in [
+        ("mesh", OnConfigError::KeepLast, true),
+        ("mesh", OnConfigError::Refuse, true),
+        ("mesh", OnConfigError::ServeValid, false),
+        // Nobody named it: the rules may be meant for their own namespaces.
+        ("istio-system", OnConfigError::KeepLast, false),
+        ("shop", OnConfigError::KeepLast, false),
+    ] {
+        let mut stage = Stage::new(policy, false);
+        stage.named_namespace = Some(named.to_owned());
+        stage.start(&namespaced);
+        let published = stage.published();
+        let why = published.withheld.as_deref().unwrap_or_default();
+        assert_eq!(!why.is_empty(), is_withheld, "{named}, {policy:?}: {why}");
+        let told = "nothing is in the default namespace `mesh`: no rule applies to the calls of every namespace";
+        assert_eq!(why.starts_with(told), is_withheld, "{why}");
+        assert_eq!(stage.check("bob") == Answer::Unavailable, is_withheld, "{named}, {policy:?}");
+    }
+}
+
 #[test]
 fn a_start_whose_store_hangs_serves_the_cache() {
     for (policy, uses_cache) in [(OnConfigError::KeepLast, true), (OnConfigError::Refuse, true)] {

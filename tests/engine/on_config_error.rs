@@ -665,6 +665,7 @@ const STARTS: &[Row] = &[
     }),
     ("there is no resource", |files| *files = Files::default()),
     ("there is no resource, with `--allow-empty-config`", |files| *files = Files::default()),
+    ("`--config-default-namespace` names a namespace in which nothing is", |_| {}),
 ];
 
 /// The rows of the table of docs/configuration.md below a marker.
@@ -760,6 +761,8 @@ fn compare_starts(namespace: &str) {
             stage.stop();
         }
         stage.allow_empty = name.contains("--allow-empty-config");
+        let is_misnamed = name.contains("--config-default-namespace");
+        stage.named_namespace = is_misnamed.then(|| "istio-sytem".to_owned());
         let mut files = good();
         edit(&mut files);
         stage.start(&files);
@@ -778,7 +781,10 @@ fn compare_starts(namespace: &str) {
         };
         assert_eq!(withheld, found == "UNAVAILABLE", "{name}");
         // It serves as soon as the configuration is valid, or when a directory that was empty has been filled.
-        stage.change(&before);
+        match stage.named_namespace.take() {
+            Some(_) => stage.start(&before),
+            None => stage.change(&before),
+        }
         if found == "UNAVAILABLE"
             && !stage.allow_empty
             && (files.lost || files.failed || files.texts.is_empty())

@@ -301,6 +301,8 @@ pub(crate) struct Stage {
     pub(crate) allow_empty: bool,
     /// The default namespace, also written in place of `istio-system` in the files.
     pub(crate) namespace: String,
+    /// The value of `--config-default-namespace`, if it is another one than the files have.
+    pub(crate) named_namespace: Option<String>,
     /// The language of all expressions, if it is set.
     pub(crate) language: Option<Language>,
     /// The adapters and kinds.
@@ -324,6 +326,7 @@ impl Stage {
             uses_cache,
             allow_empty: false,
             namespace: "istio-system".to_owned(),
+            named_namespace: None,
             language: None,
             registry: mixer_server::REGISTRY,
             ran: Duration::ZERO,
@@ -371,7 +374,7 @@ impl Stage {
         self.process = None;
         let metrics = Arc::new(Metrics::new());
         let builder = SnapshotBuilder::new(SnapshotOptions {
-            default_namespace: self.namespace.as_str().into(),
+            default_namespace: self.named_namespace.as_ref().unwrap_or(&self.namespace).as_str().into(),
             language: self.language,
             ..SnapshotOptions::new(self.registry)
         });

@@ -304,12 +304,12 @@ fn a_default_namespace_without_resources_is_told() {
     server.wait_for_log(told);
     let place = directory.path().display().to_string();
     let validated = mixer(&[&["validate", "-o", "json", &place], &namespace[..]].concat());
-    assert!(validated.status == 0 && validated.stdout.contains(told), "{validated:?}");
+    assert!(validated.status == 1 && validated.stdout.contains(told), "{validated:?}");
     assert!(validated.stdout.contains("did you mean `istio-system`?"), "{validated:?}");
     let store = format!("fs://{place}");
     let (_, findings) = diagnosed(&[&["--config-store-url", &store][..], &namespace[..]].concat());
     let configuration = of(&findings, "configuration")[0];
-    assert_eq!(configuration["verdict"], "warn", "{configuration}");
+    assert_eq!(configuration["verdict"], "fail", "{configuration}");
     let right = mixer(&["validate", &place]);
     assert!(!right.stdout.contains("namespace"), "{right:?}");
 }

@@ -597,7 +597,8 @@ fn mixs_does_not_log_what_istio_mixer_accepts() {
     }
 }
 
-/// The cache of one store is not replaced by another, which may be a mistake: the sample in the place of a variable that is not set.
+/// The cache of one store is not replaced by another, which may be a mistake: the sample in the place of a variable that is not set. Nor does
+/// that serve, which would open what the store closes.
 #[test]
 fn the_cache_of_another_store_stays() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -609,15 +610,31 @@ fn the_cache_of_another_store_stays() {
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let file = cache.join("last-good.cache");
     let before = std::fs::read(&file).expect("the cache is there");
-    let mut server = Server::on_store("embedded://sample").native().with(&flags).start();
-    server.wait_for_log(&format!("is ignored: it is of the store fs://{}", root.display()));
+    let differs = format!(
+        "is not used: it is of the store fs://{}, and this server has embedded://sample; it is not replaced",
+        root.display()
+    );
+    let mut server = Server::on_store("embedded://sample").native().with(&flags).spawn().expect("it starts");
+    server.wait_for_log(&differs);
     server.wait_for_log("choose another --config-cache, or delete the file");
-    assert_eq!(verbose(&server)["configuration"]["store"], "embedded://sample");
+    assert!(check(&server).contains("UNAVAILABLE"), "{}", check(&server));
+    let state = verbose(&server);
+    assert_eq!((&state["ready"], &state["configuration"]["store"]), (&false.into(), &"embedded://sample".into()));
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let policy = ["--config-on-error", "serve-valid"];
+    let mut server = Server::on_store("embedded://sample").native().with(&flags).with(&policy).start();
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    // Of the same store, but the rules of the mesh would be others.
+    let namespace = ["--config-default-namespace", "istio-sytem"];
+    let mut server = Server::on(&root).native().with(&flags).with(&namespace).spawn().expect("it starts");
+    server.wait_for_log("it is of the default namespace istio-system, and this server has istio-sytem");
+    server.wait_for_log("correct --config-default-namespace; or");
+    assert!(check(&server).contains("UNAVAILABLE"), "{}", check(&server));
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     assert_eq!(std::fs::read(&file).expect("the cache is there"), before);
     let url = ["--config-store-url", "embedded://sample"];
     let examined = mixer(&[&["doctor", "--config-cache", &flags[1]], &url[..]].concat());
-    assert!(examined.stdout.contains("and is not replaced"), "{examined:?}");
+    assert!(examined.stdout.contains("it is not replaced"), "{examined:?}");
     std::fs::remove_file(&file).expect("it is ours");
     let mut server = Server::on_store("embedded://sample").native().with(&flags).start();
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());

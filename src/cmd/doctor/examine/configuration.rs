@@ -121,9 +121,12 @@ fn examine_cache(directory: &Path, identity: &CacheIdentity) -> (Option<CachedCo
     let cached = match read_cache(&medium, identity) {
         Ok(cached) => cached,
         Err(why) => {
-            let of_another = matches!(why, CacheError::OfAnotherStore { .. });
-            let finding = if of_another { fail } else { warn };
-            return (None, finding(CACHE, format!("`{name}` is ignored: {why}"), why.hint()));
+            let of_another = matches!(why, CacheError::OfAnother { .. });
+            let finding = match of_another {
+                true => fail(CACHE, format!("nothing would serve: `{name}` is not used: {why}"), why.hint()),
+                false => warn(CACHE, format!("`{name}` is ignored: {why}"), why.hint()),
+            };
+            return (None, finding);
         }
     };
     if let Err(error) = try_to_write(existing(directory)) {

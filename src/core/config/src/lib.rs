@@ -9,6 +9,7 @@ pub mod annotation;
 mod diagnostic;
 mod field_name;
 mod field_path;
+pub mod mark;
 pub mod message;
 mod node;
 mod resource;

@@ -64,7 +64,8 @@ pub use model::{
 };
 pub(crate) use model::{HandlerBinding, OutputSource};
 pub(crate) use names::candidates;
-pub use options::SnapshotOptions;
+pub(crate) use namespaces::UNUSED_DEFAULT as UNUSED_DEFAULT_NAMESPACE;
+pub use options::{DEFAULT_NAMESPACE, SnapshotOptions};
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;
 pub use structure::structure;

@@ -89,6 +89,21 @@ pub enum SuspiciousCall {
     },
     /// `|` behind what is never absent: a constant, a test, or what has a default.
     UnusedDefault,
+    /// A comparison of a part of a time with a constant, whose result does not depend on the time.
+    OutOfRange {
+        /// The function that yields the part.
+        function: &'static str,
+        /// The least value of the part.
+        least: i64,
+        /// The greatest one.
+        most: i64,
+        /// The constant.
+        constant: i64,
+        /// How the part is counted.
+        note: &'static str,
+        /// The result.
+        decided: Decided,
+    },
 }
 
 /// What an expression yields, as far as it is known.

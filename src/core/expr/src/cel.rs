@@ -22,6 +22,7 @@ mod ops;
 mod overloads;
 mod parser;
 mod plan;
+mod ranges;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -120,6 +121,7 @@ impl CelProgram {
     /// Suspicious calls.
     pub(super) fn suspicious_calls(&self) -> Vec<SuspiciousCall> {
         let mut calls = analysis::suspicious_calls(&self.plan);
+        calls.extend(ranges::decided(&self.plan));
         calls.extend(self.has_unused_default.then_some(SuspiciousCall::UnusedDefault));
         calls
     }

@@ -6,9 +6,7 @@ use serde::de::IgnoredAny;
 use super::EntryType;
 use super::document::{is_comment, is_item, is_yaml_list};
 use super::error_text::is_error_text;
-
-/// What some editors write first.
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+use mixer_config::mark::{BYTE_ORDER_MARK, Mark};
 
 /// The kind of page or document that the content type of a response names; `None` if it may be a list with entries of this type.
 pub(super) fn typed(headers: &HeaderMap, entry_type: EntryType) -> Option<(&'static str, &[u8])> {
@@ -93,66 +91,96 @@ fn is_json(text: &[u8], entry_type: EntryType) -> bool {
 }
 
 /// Lines of a list that are probably no entries as they stand.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SuspiciousLines {
     pub(super) count: usize,
     /// The number of the first, from 1.
     pub(super) first: usize,
     /// What is wrong with it.
-    pub(super) why: &'static str,
+    pub(super) why: Suspicion,
 }
 
 impl SuspiciousLines {
     /// Those of a body; `None` if there are none.
     pub(super) fn of(body: &[u8], entry_type: EntryType) -> Option<Self> {
-        let mut found = Self::default();
-        for (at, line) in body.split(|byte| *byte == b'\n').enumerate() {
+        let lines = || body.split(|byte| *byte == b'\n').enumerate();
+        let mut found: Option<Self> = None;
+        for (at, line) in lines() {
             let Some(why) = suspicion(line, entry_type) else { continue };
-            if found.count == 0 {
-                (found.first, found.why) = (at + 1, why);
-            }
-            found.count += 1;
+            let first = *found.get_or_insert(Self { count: 0, first: at + 1, why });
+            found = Some(Self { count: first.count + 1, ..first });
         }
-        (found.count > 0).then_some(found)
+        let mut entries = lines().filter(|(_, line)| !is_comment(line));
+        match (entries.next(), entries.next()) {
+            (Some((at, only)), None) if found.is_none() && is_row(only, entry_type) => {
+                let why = Suspicion::Other("it has blanks, and is the only entry: every entry needs a line of its own");
+                Some(Self { count: 1, first: at + 1, why })
+            }
+            _ => found,
+        }
+    }
+}
+
+/// Whether a line has plain texts between blanks.
+fn is_row(line: &[u8], entry_type: EntryType) -> bool {
+    let with_bars: Vec<u8> = line.iter().map(|byte| if *byte == b' ' { b'|' } else { *byte }).collect();
+    matches!(entry_type, EntryType::Strings | EntryType::CaseInsensitiveStrings)
+        && line.len() <= MAX_ROW
+        && Mark::several(&with_bars) == Some(Mark::Bars)
+        && !line.contains(&b'|')
+}
+
+/// Longest line that is examined as a row, in bytes.
+const MAX_ROW: usize = 64 << 10;
+
+/// What is probably wrong with an entry that is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Suspicion {
+    Mark(Mark),
+    Other(&'static str),
+}
+
+impl std::fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mark(mark) => f.write_str(&mark.text("entry")),
+            Self::Other(why) => f.write_str(why),
+        }
     }
 }
 
 /// What is probably wrong with an entry that is valid.
-pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<&'static str> {
+pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<Suspicion> {
     if entry_type == EntryType::IpAddresses {
         return None;
     }
-    let has = |tag: &[u8; 2]| entry.windows(2).any(|window| window == tag);
-    if entry.starts_with(BYTE_ORDER_MARK) {
-        return Some("it begins with a byte order mark, which is part of the entry");
+    // In a pattern, these are characters as others.
+    let is_pattern = entry_type == EntryType::Regex;
+    let template = || match Mark::template(entry) {
+        Some(_) if is_pattern && !entry.windows(2).any(|tag| tag == b"{{") => None,
+        template => template,
+    };
+    let mark = || {
+        let quoted = entry.strip_suffix(b",").unwrap_or(entry);
+        let quotes = Mark::quotes(quoted).filter(|_| quoted.len() > 2);
+        quotes.or_else(|| Mark::several(entry).filter(|_| !is_pattern)).or_else(template)
+    };
+    if let Some(mark) = Mark::unseen(entry) {
+        return Some(Suspicion::Mark(mark));
     }
-    if entry.trim_ascii().len() != entry.len() && !entry.trim_ascii().is_empty() {
-        return Some("it begins or ends with blanks, or a carriage return, which are part of the entry");
-    }
-    if let Some(why) = other_format(entry, entry_type) {
-        return Some(why);
-    }
-    if has(b"{{") || (has(b"${") && entry_type != EntryType::Regex) {
-        return Some("a template was not filled in");
-    }
-    (entry_type != EntryType::Regex && is_network(entry)).then_some(
-        "as a string it is equal to itself only: a network, or an address in another form than its shortest, needs `entryType: IP_ADDRESSES`",
-    )
+    let other = other_format(entry, is_pattern).map(Suspicion::Other);
+    other.or_else(|| mark().map(Suspicion::Mark)).or_else(|| {
+        (!is_pattern && is_network(entry)).then_some(Suspicion::Other(
+            "as a string it is equal to itself only: a network, or an address in another form than its shortest, needs `entryType: IP_ADDRESSES`",
+        ))
+    })
 }
 
 /// Why an entry is probably written for another format than lines.
-fn other_format(entry: &[u8], entry_type: EntryType) -> Option<&'static str> {
+fn other_format(entry: &[u8], is_pattern: bool) -> Option<&'static str> {
     if is_item(entry) {
         return Some("it begins with `- `, as an item in YAML");
     }
-    if let [quote @ (b'"' | b'\''), inner @ .., end] = entry.strip_suffix(b",").unwrap_or(entry)
-        && quote == end
-        && !inner.contains(quote)
-    {
-        return Some("it is in quotes, which are part of the entry");
-    }
-    // In a pattern, `#` and a comma are characters as others.
-    let is_pattern = entry_type == EntryType::Regex;
     let begins_comment = |part: &[u8]| match part {
         [b' ' | b'\t', b'#', next] => !is_pattern || *next == b' ',
         _ => false,
@@ -160,11 +188,33 @@ fn other_format(entry: &[u8], entry_type: EntryType) -> Option<&'static str> {
     if !is_comment(entry) && entry.windows(3).any(begins_comment) {
         return Some("` #` begins no comment: what follows is part of the entry");
     }
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.@/:*".contains(byte);
-    let is_entry = |part: &[u8]| !part.is_empty() && part.iter().all(is_plain);
-    let mut parts = entry.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    (!is_pattern && entry.contains(&b',') && parts.all(is_entry))
-        .then_some("it has commas: every entry needs a line of its own")
+    if is_pattern {
+        return None;
+    }
+    if is_section(entry) {
+        return Some("it is in brackets, as a section of an INI file");
+    }
+    is_setting(entry).then_some("it is a name with a value: an entry is the value alone")
+}
+
+/// Whether an entry is `[name]`, and no address in brackets.
+fn is_section(entry: &[u8]) -> bool {
+    let Some(inner) = entry.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) else { return false };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(byte);
+    !inner.is_empty() && inner.iter().all(is_name)
+}
+
+/// Whether an entry is `name=value`. Names in capitals are those of distinguished names: `CN=eve`.
+fn is_setting(entry: &[u8]) -> bool {
+    let mut parts = entry.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+    let (Some(name), Some(value)) = (parts.next(), parts.next()) else { return false };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let is_value = |byte: &u8| is_name(byte) || b"@/:*\"'".contains(byte);
+    name.first().is_some_and(u8::is_ascii_alphabetic)
+        && name.iter().all(is_name)
+        && name.iter().any(u8::is_ascii_lowercase)
+        && !value.is_empty()
+        && value.iter().all(is_value)
 }
 
 /// Whether a text is a network, or an address that is written otherwise than the text of the same address in a request.
@@ -238,6 +288,18 @@ mod tests {
             ("::ffff:10.1.2.3", true),
             ("10.0.0/8", false),
             ("/admin", false),
+            ("eve\u{a0}", true),
+            ("e\u{200b}ve", true),
+            ("eve;mallory", true),
+            ("eve|mallory", true),
+            ("eve\tmallory", true),
+            ("user=eve", true),
+            ("user = \"eve\"", true),
+            ("CN=eve", false),
+            ("ZXZl==", false),
+            ("[users]", true),
+            ("[2001:db8::1]:80", false),
+            ("[::1]", false),
         ] {
             assert_eq!(suspicion(entry.as_bytes(), EntryType::Strings).is_some(), suspicious, "{entry}");
         }
@@ -247,5 +309,10 @@ mod tests {
         let of_windows = SuspiciousLines::of(b"a\r\nb\r\n", EntryType::Strings).unwrap();
         assert_eq!((of_windows.count, of_windows.first), (2, 1));
         assert_eq!(SuspiciousLines::of(b"a\nb\n", EntryType::Strings), None);
+        let row = SuspiciousLines::of(b"# Banned.\neve mallory bob\n", EntryType::Strings).unwrap();
+        assert_eq!((row.count, row.first), (1, 2));
+        assert_eq!(SuspiciousLines::of(b"eve mallory\nanna smith\n", EntryType::Strings), None);
+        assert_eq!(SuspiciousLines::of(b"two words\n", EntryType::Regex), None);
+        assert_eq!(SuspiciousLines::of(b"[users]\nuser=eve\n", EntryType::Regex), None);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
-use super::content::{self, BYTE_ORDER_MARK};
+use super::content;
 use super::{EntryType, Params};
 use crate::causes::with_causes;
 use crate::files::{SettledFile, Unread};

@@ -38,6 +38,8 @@ pub(super) const PROBLEM: &str = "config-cache";
 const MAGIC: &str = "mixer-config-cache";
 /// What replaces the beginning of the first word in a cache that is no longer to be used and cannot be removed.
 const SUPERSEDED: &str = "superseded";
+/// What a cache is of, beside its default namespace.
+const STORE: &str = "store";
 /// The version of the format.
 const VERSION: u32 = 2;
 /// Largest file in bytes; a larger configuration is not cached.
@@ -220,13 +222,16 @@ impl CachedConfiguration {
 /// Why a cache is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CacheError {
-    /// It is the last good configuration of another store, which is never replaced: the URL of this server may be the mistake.
-    #[error("it is of the store {store} with default namespace {default_namespace}, and is not replaced")]
-    OfAnotherStore {
-        /// The URL of that store.
-        store: String,
-        /// Its namespace of mesh-wide rules.
-        default_namespace: String,
+    /// It is the last good configuration of another store or default namespace, which is never replaced: a flag of this server may be the
+    /// mistake.
+    #[error("it is of the {what} {written}, and this server has {now}; it is not replaced")]
+    OfAnother {
+        /// What differs: `store` or `default namespace`.
+        what: &'static str,
+        /// The value with which it was written.
+        written: String,
+        /// The value of this server.
+        now: String,
     },
     /// It cannot be used, and is replaced by the next configuration that serves.
     #[error("{0}")]
@@ -237,9 +242,13 @@ impl CacheError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::OfAnotherStore { .. } => {
-                "correct --config-store-url or --config-default-namespace; or, if this server has another store now, choose another \
-                 --config-cache, or delete the file"
+            Self::OfAnother { what: STORE, .. } => {
+                "correct --config-store-url; or, if this server has another store now, choose another --config-cache, or delete the file, \
+                 and start it again"
+            }
+            Self::OfAnother { .. } => {
+                "correct --config-default-namespace; or, if this server has another one now, choose another --config-cache, or delete the \
+                 file, and start it again"
             }
             Self::Unusable(_) => {
                 "delete it, or mend owner and permissions: nobody else may write it or its directory"
@@ -367,9 +376,13 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
     }
     let document: Document =
         serde_json::from_slice(body).map_err(|error| format!("it is damaged: {error}"))?;
-    if document.store != identity.store || document.default_namespace != identity.default_namespace {
-        let Document { store, default_namespace, .. } = document;
-        return Err(CacheError::OfAnotherStore { store, default_namespace });
+    for (what, written, now) in [
+        (STORE, &document.store, &identity.store),
+        ("default namespace", &document.default_namespace, &identity.default_namespace),
+    ] {
+        if written != now {
+            return Err(CacheError::OfAnother { what, written: written.clone(), now: now.clone() });
+        }
     }
     let language = |name: Option<&str>| {
         name.map_or_else(|| "without ISTIO_LANG".to_owned(), |name| format!("with ISTIO_LANG={name}"))

@@ -353,8 +353,10 @@ impl Configurator {
     async fn restore_cached(&mut self) {
         if !std::mem::replace(&mut self.has_read_cache, true)
             && let Some(cache) = &self.cache
-            && let Some(cached) = cache.load(PATIENCE).await
         {
+            let cached = cache.load(PATIENCE).await;
+            cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
+            let Some(cached) = cached else { return };
             if self.last_good.policy != OnConfigError::ServeValid {
                 self.options.store.expect(&cached.files());
             }

@@ -9,7 +9,7 @@ use super::kept::{KeptResource, Place, Reason, SinceByKey};
 use crate::snapshot::SnapshotBuilder;
 use mixer_attribute::Timestamp;
 use mixer_base::shared_map::SharedMap;
-use mixer_config::{RawResource, ResourceKey};
+use mixer_config::{Diagnostic, RawResource, ResourceKey};
 
 /// What serves when the configuration has errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +60,8 @@ pub(super) struct LastGood {
     kept: Vec<KeptResource>,
     /// What is known of a configuration from a cache, until the next publication.
     restored: Option<Restored>,
+    /// That the cache is of another store or default namespace, so that nothing serves before that is mended.
+    mismatch: Option<Arc<Diagnostic>>,
 }
 
 /// What is known of a configuration from a cache.
@@ -78,6 +80,17 @@ impl LastGood {
     /// Its resources; `None` if there is none yet.
     pub(super) fn resources(&self) -> Option<&Resources> {
         self.good.as_ref()
+    }
+
+    /// Serves nothing, unless the policy is [`OnConfigError::ServeValid`], because the cache is of another store or default namespace: a
+    /// flag may be mistaken, and what serves then may be nothing of what is to refuse.
+    pub(super) fn mistrust(&mut self, mismatch: Diagnostic) {
+        self.mismatch = Some(Arc::new(mismatch));
+    }
+
+    /// Why nothing serves whatever the store has.
+    pub(super) fn mismatch(&self) -> Option<&Arc<Diagnostic>> {
+        self.mismatch.as_ref().filter(|_| self.good.is_none())
     }
 
     /// Starts with a configuration that an earlier process published.

@@ -5,6 +5,7 @@
 //! warnings: they may be meant.
 
 pub(super) mod lists;
+mod marks;
 mod values;
 mod wildcard;
 
@@ -193,7 +194,7 @@ impl<'c> Comparison<'c> {
 
     /// The first finding: the others are often its consequences.
     fn examine(&self, without: Option<WithoutRule>) -> Option<Finding> {
-        self.star().or_else(|| self.never()).or_else(|| self.query(without?))
+        self.star().or_else(|| self.never()).or_else(|| self.mark()).or_else(|| self.query(without?))
     }
 
     /// A star that stands for itself.

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use foldhash::HashSet;
 
 use super::model::{RuleConfig, Rules};
+use super::options::DEFAULT_NAMESPACE;
 use crate::template::Variety;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::{misspelling, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
 
+/// The code of a default namespace in which nothing is.
+pub(crate) const UNUSED_DEFAULT: &str = "namespace-default-unused";
 /// Most namespaces that are compared with each other; of more, each is compared with the default namespace only.
 const MAX_COMPARED: usize = 64;
 /// Names and their parts up to this length, in bytes, differ on purpose: `dev` and `dec`, `shop-eu` and `shop-us`.
@@ -82,7 +85,8 @@ impl<'r> Uses<'r> {
     }
 }
 
-/// Warns about a default namespace without resources if rules of other namespaces decide: mesh-wide rules may be among them.
+/// The problem of a default namespace without resources if rules of other namespaces decide: mesh-wide rules may be among them. It is an
+/// error of a namespace that somebody named: who wants rules for their own namespaces only has no reason to name another one.
 fn unused_default(rules: &Rules, uses: &Uses<'_>, default_namespace: &str) -> Option<Diagnostic> {
     if uses.0.contains_key(default_namespace) || !rules.iter().any(|rule| decides(rule)) {
         return None;
@@ -91,10 +95,15 @@ fn unused_default(rules: &Rules, uses: &Uses<'_>, default_namespace: &str) -> Op
         "nothing is in the default namespace `{default_namespace}`: no rule applies to the calls of every namespace"
     );
     let hint = suggestion(default_namespace, uses.names()).unwrap_or_else(|| {
-        "--config-default-namespace names the namespace of mesh-wide rules; what is in another one applies to its own calls"
+        "--config-default-namespace names the namespace of mesh-wide rules; what is in another one applies to its own calls. If that \
+         is meant for every rule, leave the flag out"
             .to_owned()
     });
-    let problem = Diagnostic::warning("namespace-default-unused", FieldPath::root(), text);
+    let new = match default_namespace {
+        DEFAULT_NAMESPACE => Diagnostic::warning,
+        _ => Diagnostic::error,
+    };
+    let problem = new(UNUSED_DEFAULT, FieldPath::root(), text);
     Some(problem.with_hint(hint).accepted_by_istio())
 }
 

@@ -7,6 +7,9 @@ use super::extension::Registry;
 use mixer_config::RawResource;
 use mixer_expr::Language;
 
+/// The namespace of mesh-wide rules, unless a flag names another one.
+pub const DEFAULT_NAMESPACE: &str = "istio-system";
+
 /// Settings of snapshot builds.
 #[derive(Debug, Clone)]
 pub struct SnapshotOptions {
@@ -30,7 +33,7 @@ impl SnapshotOptions {
     pub fn new(registry: Registry) -> Self {
         Self {
             registry,
-            default_namespace: "istio-system".into(),
+            default_namespace: DEFAULT_NAMESPACE.into(),
             language: None,
             adapter_kinds: true,
             template_kinds: true,

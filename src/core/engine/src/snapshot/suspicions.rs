@@ -238,11 +238,39 @@ pub(super) fn expression(
                      directly behind it",
                 )
             }
+            SuspiciousCall::OutOfRange { function, least, most, constant, note, decided } => {
+                let (code, is) = match decided {
+                    Decided::Never => ("match-never", "is never true"),
+                    Decided::Always => ("match-always", "is always true"),
+                };
+                let message = format!(
+                    "the comparison of `{function}` with {constant} {is}: it is from {least} to {most}"
+                );
+                Diagnostic::warning(code, field(), message).with_hint(note)
+            }
         };
         problem.expression = placed(program, position);
         problems.push(problem);
     }
+    if let Some(name) = quoted_attribute(program, vocabulary) {
+        let message = format!("the value is the constant text `{name}`, which is the name of an attribute");
+        let problem = Diagnostic::warning("value-constant", field(), message);
+        problems.push(problem.with_hint(format!("attributes are written without quotes: `{name}`")));
+    }
     comparisons::expression(program, field, prevents, vocabulary, problems);
+}
+
+/// The text that an expression is, if it is that of an attribute, or of an entry of one: `"source.user"`. Names without a dot are words.
+fn quoted_attribute(program: &Program, vocabulary: &Vocabulary) -> Option<String> {
+    if program.value_type() != ValueType::String || !program.attributes().is_empty() {
+        return None;
+    }
+    let text = program.text().trim();
+    let quote = text.chars().next().filter(|first| matches!(first, '"' | '\'' | '`'))?;
+    let inner = text.strip_prefix(quote)?.strip_suffix(quote)?.replace("\\\"", "\"");
+    let name = inner.split('[').next().filter(|name| name.contains('.'))?;
+    vocabulary.value_type(vocabulary.slot(name.as_bytes())?)?;
+    Some(inner)
 }
 
 /// An attribute or an entry of a map, as in an expression.

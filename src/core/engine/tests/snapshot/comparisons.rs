@@ -66,7 +66,7 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
         );
         let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
         let snapshot = SnapshotBuilder::new(options()).build(&contents);
-        let ours = ["value-never", "match-star", "path-query", "method-case", "header-key-case"];
+        let ours = ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
         snapshot.diagnostics.iter().filter(|d| ours.contains(&d.code)).cloned().collect()
     }
 
@@ -363,4 +363,49 @@ fn findings_are_bounded() {
     let texts: Vec<String> = (0..500).map(|i| format!("\"page{i}\"")).collect();
     let condition = format!("request.url_path in [{}]", texts.join(", "));
     assert_eq!(CEL.found(&condition).len(), 16);
+}
+
+/// The marks of a text that was pasted, or is written for another format: the same as those of entries of lists.
+#[test]
+fn constants_that_are_not_what_is_meant_are_told() {
+    let told = |hint: &str| vec![("constant-text", hint.to_owned())];
+    let template = "write the value; templates are filled in before the server reads the file";
+    for (condition, hint) in [
+        (r#"source.user == "eve ""#, "write `\"eve\"`"),
+        (r#"(source.user | "") != "eve ""#, "write `\"eve\"`"),
+        ("source.user == \"eve\u{a0}\"", "write `\"eve\"`"),
+        ("source.user == \"e\u{200b}ve\"", "write `\"eve\"`"),
+        (r#"source.user == "{{ .Values.user }}""#, template),
+        (r#"source.user.startsWith("${USER}")"#, template),
+        (r#"request.headers["x-user"] == "{{ .Values.user }}""#, template),
+        (r#"source.user == "\"eve\"""#, "write `\"eve\"`"),
+        (r#"source.user == "eve,mallory""#, r#"write `source.user == "eve" || source.user == "mallory"`"#),
+        (
+            r#"(source.user | "") != "eve|mallory""#,
+            r#"write `source.user | "" != "eve" && source.user | "" != "mallory"`"#,
+        ),
+        (r#"match(source.user, "eve *")"#, ""),
+        (r#"match(source.user, " eve*")"#, "write `\"eve*\"`"),
+        (r#"request.headers["authorization"].startsWith("Bearer ")"#, ""),
+        (r#"request.headers["accept"] == "text/html,text/plain""#, ""),
+        (r#"request.headers["if-none-match"] == "\"abc\"""#, ""),
+        (r#"request.url_path == "/a,b""#, ""),
+        (r#"(source.user | "eve ") == "eve ""#, ""),
+    ] {
+        let found: Vec<_> = DENIES.found(condition);
+        match hint {
+            "" => assert_eq!(found, Vec::new(), "{condition}"),
+            hint => {
+                let codes: Vec<_> = found.iter().map(|(code, _)| *code).collect();
+                assert_eq!(codes, ["constant-text"], "{condition}: {found:?}");
+                if !hint.contains(" && ") {
+                    assert_eq!(found, told(hint), "{condition}");
+                }
+            }
+        }
+    }
+    let found = CEL.found(r#"source.user in ["eve", "mallory "]"#);
+    assert_eq!(found, told("write `\"mallory\"`"));
+    let clause = clause("source.user", ClauseTest::Exact("eve "), FieldPath::root());
+    assert_eq!(clause.map(|problem| problem.code), Some("constant-text"));
 }

@@ -400,6 +400,9 @@ fn suspicious_calls_are_found() {
                 SuspiciousCall::ReversedMatches { meant } => meant,
                 SuspiciousCall::ReversedArguments { function, meant } => format!("{function}: {meant}"),
                 SuspiciousCall::UnusedDefault => "unused".to_owned(),
+                SuspiciousCall::OutOfRange { function, least, most, constant, decided, .. } => {
+                    format!("{constant} {decided:?} {function} {least}..{most}")
+                }
             })
             .collect::<Vec<_>>()
     };
@@ -431,6 +434,19 @@ fn suspicious_calls_are_found() {
         (Language::Compat, r#"(headers["a"] | "") == "eve" || user == "mallory""#, vec![]),
         (Language::Cel, r#"pick(user, "") == pick("eve", "mallory")"#, vec!["unused"]),
         (Language::Cel, r#"pick(headers["a"], headers["b"], "") == "eve""#, vec![]),
+        (Language::Cel, "at.getDayOfWeek() == 7", vec!["7 Never getDayOfWeek 0..6"]),
+        (Language::Cel, r#"at.getHours("Europe/Berlin") >= 24"#, vec!["24 Never getHours 0..23"]),
+        (Language::Cel, "12 == at.getMonth()", vec!["12 Never getMonth 0..11"]),
+        (Language::Cel, "at.getMonth() != 12", vec!["12 Always getMonth 0..11"]),
+        (Language::Cel, "at.getDayOfWeek() in [5, 6, 7]", vec!["7 Never getDayOfWeek 0..6"]),
+        (Language::Cel, "at.getDate() < 1", vec!["1 Never getDate 1..31"]),
+        (Language::Cel, "60 > at.getMinutes()", vec!["60 Always getMinutes 0..59"]),
+        (Language::Cel, "at.getSeconds() > 59", vec!["59 Never getSeconds 0..59"]),
+        (Language::Cel, "at.getMilliseconds() <= -1", vec!["-1 Never getMilliseconds 0..999"]),
+        (Language::Cel, "at.getDayOfMonth() == 31", vec!["31 Never getDayOfMonth 0..30"]),
+        (Language::Cel, "at.getDayOfYear() == 367", vec!["367 Never getDayOfYear 1..366"]),
+        (Language::Cel, "at.getDayOfWeek() == 6 && at.getHours() >= 8 && at.getHours() < 17", vec![]),
+        (Language::Cel, "at.getFullYear() > 2020 && age.getHours() >= 24", vec![]),
     ] {
         // The classic parser needs parentheses around an index before a method.
         let text = text.replace(r#"headers["pattern"].m"#, r#"(headers["pattern"]).m"#);

@@ -73,7 +73,13 @@ fn a_foreign_or_newer_cache_is_not_used() {
     let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
     let foreign = decode(&bytes, &other).unwrap_err();
     assert!(foreign.to_string().contains("of the store fs:///etc/mixer"));
-    assert!(matches!(foreign, CacheError::OfAnotherStore { .. }));
+    assert!(matches!(foreign, CacheError::OfAnother { .. }));
+    let other = CacheIdentity { default_namespace: "mesh".to_owned(), ..identity() };
+    let foreign = decode(&bytes, &other).unwrap_err();
+    assert_eq!(
+        foreign.to_string(),
+        "it is of the default namespace istio-system, and this server has mesh; it is not replaced"
+    );
     for (other, why) in [
         (
             CacheIdentity { language: Some(Language::Cel), ..identity() },

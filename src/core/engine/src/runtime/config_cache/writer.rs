@@ -84,9 +84,9 @@ const OLD_CACHE: &str = "delete the file: a restart while the configuration is b
 impl CacheTrouble {
     /// That of a cache that is not used.
     fn ignored(name: &str, why: &CacheError) -> Self {
-        let is_final = matches!(why, CacheError::OfAnotherStore { .. });
-        let hint = if is_final { why.hint() } else { NO_CACHE };
-        Self { text: format!("the configuration cache {name} is ignored: {why}"), hint, is_final }
+        let is_final = matches!(why, CacheError::OfAnother { .. });
+        let (hint, what) = if is_final { (why.hint(), "is not used") } else { (NO_CACHE, "is ignored") };
+        Self { text: format!("the configuration cache {name} {what}: {why}"), hint, is_final }
     }
 
     /// That of a cache that cannot be written. `left`: what became of the older one that was there.
@@ -232,6 +232,13 @@ impl ConfigCache {
         ignored.into_iter().chain(trouble).map(|trouble| trouble.diagnostic(&name)).collect()
     }
 
+    /// That it is of another store or default namespace, if it is.
+    pub(in crate::runtime) fn mismatch(&self) -> Option<Diagnostic> {
+        let state = self.shared.state.lock();
+        let mismatch = state.trouble.as_ref().filter(|trouble| trouble.is_final);
+        mismatch.map(|trouble| trouble.diagnostic(&self.shared.medium.name()))
+    }
+
     /// Waits until the [trouble](Self::trouble) changes in the background. Cancel safe.
     pub(in crate::runtime) fn news(&self) -> watch::Receiver<()> {
         self.shared.news.subscribe()
@@ -341,7 +348,7 @@ fn write(
     kept: Option<&Served>,
 ) -> Written {
     // It was not read in time: whose it is must be known before it is replaced.
-    if !is_read && let Err(why @ CacheError::OfAnotherStore { .. }) = read_cache(medium, identity) {
+    if !is_read && let Err(why @ CacheError::OfAnother { .. }) = read_cache(medium, identity) {
         return Written::Refused(why);
     }
     let Err(error) = encode(&job.served, identity, job.now).and_then(|bytes| medium.write(&bytes)) else {

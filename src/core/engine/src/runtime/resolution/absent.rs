@@ -12,9 +12,9 @@ use crate::runtime::kept::{CommonCause, Reason};
 use crate::runtime::last_good::OnConfigError;
 use crate::runtime::refill::{LIMIT, QUIET};
 use crate::runtime::withheld::{EMPTY, EMPTY_SERVER, Withheld};
-use crate::snapshot::SnapshotBuilder;
+use crate::snapshot::{SnapshotBuilder, UNUSED_DEFAULT_NAMESPACE};
 use mixer_config::store::Unread;
-use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a directory on which a volume may be missing.
 pub(super) const UNMOUNTED: &str = "store-unmounted";
@@ -140,6 +140,9 @@ impl Resolution<'_> {
 
     /// What is wrong with the store as a whole.
     pub(super) fn flaw(&self) -> Option<Withheld> {
+        if let Some(mismatch) = self.corrections.last.mismatch() {
+            return Some(Withheld::by(mismatch));
+        }
         if let Some(unread) = self.unread.first() {
             return Some(Withheld::by(&Arc::new(unread.problem.clone())));
         }
@@ -158,8 +161,14 @@ impl Resolution<'_> {
             );
             return Some(Withheld { why, problem: None });
         }
-        let why = if self.corrections.read.is_of_server { EMPTY_SERVER } else { EMPTY }.to_owned();
-        self.empty.then_some(Withheld { why, problem: None })
+        if self.empty {
+            let why = if self.corrections.read.is_of_server { EMPTY_SERVER } else { EMPTY }.to_owned();
+            return Some(Withheld { why, problem: None });
+        }
+        let mut found = self.found.diagnostics.iter();
+        let unused = found
+            .find(|problem| problem.code == UNUSED_DEFAULT_NAMESPACE && problem.severity == Severity::Error);
+        unused.map(|problem| Withheld::by(&Arc::new(problem.clone())))
     }
 
     /// Keeps what is missing from files with an error, if there are more than `known` of them.
