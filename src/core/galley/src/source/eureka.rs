@@ -190,7 +190,7 @@ impl Eureka {
                 Err(failed) => {
                     progress.lost(out.health(), &failed.why);
                     progress.next(self.servers.len());
-                    if progress.failures % self.servers.len() != 0 {
+                    if !progress.failures.is_multiple_of(self.servers.len()) {
                         continue;
                     }
                     let pause = progress.pause.min(self.refresh);

@@ -179,7 +179,7 @@ impl Files {
             if state.held.as_ref().is_none_or(|held| held.why != why) {
                 tracing::warn!(source = self.name(), "{}: {why}", self.consequence(state));
             }
-            let mut problems: Vec<Diagnostic> = next.diagnostics.iter().cloned().collect();
+            let mut problems: Vec<Diagnostic> = next.diagnostics.to_vec();
             if !problems.contains(&flaw) {
                 problems.insert(0, flaw);
             }

@@ -200,7 +200,7 @@ impl Zookeeper {
             }
             link.failures += 1;
             // The other servers may be better; each is tried once.
-            if link.failures % self.servers.len() != 0 {
+            if !link.failures.is_multiple_of(self.servers.len()) {
                 continue;
             }
             let pause = link.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -226,7 +226,10 @@ impl Zookeeper {
         if at.elapsed() >= self.session_timeout {
             link.seen.0 = 0;
         }
-        let password = self.credentials.as_ref().map(|(user, password)| (user, password.secret()));
+        let password = match &self.credentials {
+            Some((user, password)) => Some((user, password.secret().await)),
+            None => None,
+        };
         let opening = Opening {
             timeout: self.session_timeout,
             resume: link.resume.as_ref(),

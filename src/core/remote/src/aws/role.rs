@@ -1,6 +1,6 @@
 //! Roles: temporary access keys that the Security Token Service gives for another key, or for the token of an identity provider.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -104,9 +104,9 @@ impl Sts {
     }
 
     /// The key of a role, for the token in a file. Errors: why there is none.
-    pub(super) async fn assume_by_token(&mut self, role: &Role, file: &PathBuf) -> Result<Fetched, String> {
+    pub(super) async fn assume_by_token(&mut self, role: &Role, file: &Path) -> Result<Fetched, String> {
         // It is replaced from time to time.
-        let file = file.clone();
+        let file = file.to_path_buf();
         let read = tokio::task::spawn_blocking(move || Credential::from_file(file)).await;
         let token = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?.last();
         let more = [("WebIdentityToken", token.expose().to_owned())];
