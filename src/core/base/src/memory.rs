@@ -161,7 +161,8 @@ mod tests {
     #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
     impl Report {
         fn open() -> Self {
-            let (mut text, mut buffer): (Box<[u8]>, Box<[u8]>) = (vec![0; 1 << 20].into(), vec![0; 1 << 16].into());
+            let (mut text, mut buffer): (Box<[u8]>, Box<[u8]>) =
+                (vec![0; 1 << 20].into(), vec![0; 1 << 16].into());
             // SAFETY: the memory of both is as long as told, and outlives the stream, which `unsorted` closes.
             let stream = unsafe {
                 let stream = libc::fmemopen(text.as_mut_ptr().cast(), text.len(), c"w".as_ptr());

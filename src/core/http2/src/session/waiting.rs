@@ -82,7 +82,9 @@ impl Waiting {
 
     /// Whether [`next`](Self::next) or [`next_without_window`](Self::next_without_window) has a stream.
     pub(super) fn has_next(&self, has_window: bool) -> bool {
-        self.unvisited.is_some() || !self.for_output.is_empty() || has_window && !self.for_connection.is_empty()
+        self.unvisited.is_some()
+            || !self.for_output.is_empty()
+            || has_window && !self.for_connection.is_empty()
     }
 
     /// Every waiting stream.
