@@ -90,6 +90,9 @@ impl Session {
     /// Encodes queued parts of some streams that can go on, as the windows and the output limit permit. Returns whether anything was encoded,
     /// or more of them are to be tried.
     pub fn send_blocked(&mut self) -> bool {
+        if !self.blocked.has_next(self.send_window > 0) {
+            return false;
+        }
         let before = self.output.len();
         let mut tried = 0;
         while tried < TRIED_AT_ONCE
