@@ -116,7 +116,7 @@ async fn measure(
     };
     let settle = Duration::from_secs_f64(options.settle);
     let first = Sinks::connect(&asked(false), 1, false).await?;
-    let (started, cpu) = (server.started.elapsed(), server.cpu_of_threads()?);
+    let (started, cpu) = (server.started.elapsed(), server.cpu_of_threads()?.total());
     drop(first);
     // What the start has left behind.
     tokio::time::sleep(settle).await;
@@ -154,7 +154,7 @@ async fn measure(
                 sinks.idle(BETWEEN).await;
             }
             sinks.idle(settle).await;
-            let cpu = (server.cpu_of_threads()? - before) / u32::try_from(options.edits.max(1))?;
+            let cpu = server.cpu_of_threads()?.since(&before) / u32::try_from(options.edits.max(1))?;
             let (private, _) = server.memory()?;
             times.sort();
             let median = times.get(times.len() / 2).copied().unwrap_or_default();
@@ -190,7 +190,7 @@ async fn measure(
 async fn storm(server: &Server, asked: &Asked, resources: usize, count: usize, name: &str) -> Result<String> {
     let before = server.cpu_of_threads()?;
     let (_sinks, took) = Sinks::connect(asked, count, true).await?;
-    let cpu = server.cpu_of_threads()? - before;
+    let cpu = server.cpu_of_threads()?.since(&before);
     let (private, _) = server.memory()?;
     Ok(format!(
         "| {resources} | {count} | all begin at once | {name} | {:.2} s | | {:.0} ms | {:.1} MB |",

@@ -1,5 +1,7 @@
 //! A server process.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -102,6 +104,23 @@ impl Program {
     }
 }
 
+/// CPU time of threads, by id, in nanoseconds. What a thread that has ended used since the last look is lost.
+pub(crate) struct ThreadTimes(BTreeMap<OsString, u64>);
+
+impl ThreadTimes {
+    /// That of all threads together.
+    pub(crate) fn total(&self) -> Duration {
+        Duration::from_nanos(self.0.values().sum())
+    }
+
+    /// What was used since an earlier look.
+    pub(crate) fn since(&self, before: &Self) -> Duration {
+        let used =
+            |(thread, now): (&OsString, &u64)| now.saturating_sub(before.0.get(thread).copied().unwrap_or(0));
+        Duration::from_nanos(self.0.iter().map(used).sum())
+    }
+}
+
 /// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -166,15 +185,17 @@ impl Server {
         Ok(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
     }
 
-    /// CPU time used so far by the threads that run, to the nanosecond.
-    pub(crate) fn cpu_of_threads(&self) -> Result<Duration> {
-        let mut nanoseconds = 0;
+    /// CPU time used so far by each thread, to the nanosecond.
+    pub(crate) fn cpu_of_threads(&self) -> Result<ThreadTimes> {
+        let mut times = BTreeMap::new();
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            // A thread may have ended since.
-            let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-            nanoseconds += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+            let thread = thread?;
+            // It may have ended since.
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let nanoseconds = text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0);
+            times.insert(thread.file_name(), nanoseconds);
         }
-        Ok(Duration::from_nanos(nanoseconds))
+        Ok(ThreadTimes(times))
     }
 
     /// Resident bytes.
