@@ -71,7 +71,8 @@ impl Adapter for Denier {
         } else if !(1..=LAST_CODE).contains(&params.status.code) {
             let code = params.status.code;
             let path = FieldPath::root().field("status").field("code");
-            let text = format!("status.code: {code} is no code of google.rpc.Code, which are 0 to {LAST_CODE}");
+            let text =
+                format!("status.code: {code} is no code of google.rpc.Code, which are 0 to {LAST_CODE}");
             let meant = OF_HTTP.iter().find(|(status, ..)| *status == code);
             let (meant, name) = meant.map_or((7, "PERMISSION_DENIED"), |(_, code, name)| (*code, *name));
             let hint = format!("{meant} is {name}");

@@ -177,10 +177,11 @@ impl Adapter for ListChecker {
         }
         if let Some(text) = unsupported_scheme(params) {
             let text = format!("the handler will not be built: {text}");
-            let hint = match params.provider_url.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("file:")) {
-                true => "for a list in a file write `providerFile: /path`",
-                false => "write `http://` or `https://`",
-            };
+            let hint =
+                match params.provider_url.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("file:")) {
+                    true => "for a list in a file write `providerFile: /path`",
+                    false => "write `http://` or `https://`",
+                };
             let problem = Diagnostic::error(NOT_BUILT, FieldPath::root().field("providerUrl"), text);
             problems.push(problem.with_hint(hint).accepted_by_istio());
         }

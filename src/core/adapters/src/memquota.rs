@@ -130,8 +130,7 @@ impl Adapter for Memquota {
                 })
             })
             .collect::<Result<_, _>>()?;
-        if !env.commons.get::<AdapterOptions>().as_istio_mixer
-        {
+        if !env.commons.get::<AdapterOptions>().as_istio_mixer {
             if let Some(flaw) = overrides::flaws(&configured(&params), &instances).next() {
                 return Err(BuildError::Refused(flaw.text));
             }

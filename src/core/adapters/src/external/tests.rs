@@ -149,7 +149,10 @@ fn connections_that_can_never_answer_are_errors() {
         let found = check(&at(address)).map_err(|(field, text)| (field.to_string(), text));
         match why {
             "" => assert_eq!(found, Ok(()), "{address}"),
-            why => assert!(found.is_err_and(|(field, text)| field == "address" && text.contains(why)), "{address}"),
+            why => assert!(
+                found.is_err_and(|(field, text)| field == "address" && text.contains(why)),
+                "{address}"
+            ),
         }
     }
     assert_eq!(default_port(&at("gate.example")), Some(80));

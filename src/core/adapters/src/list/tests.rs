@@ -581,11 +581,16 @@ async fn a_failed_first_fetch_fails_checks() {
 /// The last version of the list stays instead.
 #[tokio::test]
 async fn a_provider_of_another_scheme_is_an_error() {
-    for (url, scheme) in [("htp://lists/l", "htp"), ("HTPS://lists/l", "htps"), ("file://localhost/l", "file")] {
+    for (url, scheme) in
+        [("htp://lists/l", "htp"), ("HTPS://lists/l", "htps"), ("file://localhost/l", "file")]
+    {
         let error = ListChecker::build(params(url.into()), Vec::new(), test_env("h")).await.err().unwrap();
         let why = format!("providerUrl: the scheme `{scheme}` is not supported");
         assert_eq!(error.to_string(), why);
-        assert_eq!(problems::<ListChecker>(&params(url.into())), [format!("the handler will not be built: {why}")]);
+        assert_eq!(
+            problems::<ListChecker>(&params(url.into())),
+            [format!("the handler will not be built: {why}")]
+        );
     }
     assert_eq!(problems::<ListChecker>(&params("HTTPS://lists/l".into())), [""; 0]);
 }

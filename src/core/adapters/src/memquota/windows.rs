@@ -14,8 +14,7 @@ fn places(index: usize, quota: &Quota) -> impl Iterator<Item = Place> {
     let of_override = path.field("overrides");
     let own = (path, quota.max_amount, quota.valid_duration);
     std::iter::once(own).chain(
-        overrides
-            .map(move |(index, over)| (of_override.index(index), over.max_amount, over.valid_duration)),
+        overrides.map(move |(index, over)| (of_override.index(index), over.max_amount, over.valid_duration)),
     )
 }
 
@@ -41,7 +40,8 @@ pub(super) fn check(params: &Params, problems: &mut Diagnostics) {
             let text = format!(
                 "{path}: without `validDuration` an amount is not given back until the client releases it, which proxies do not do"
             );
-            let hint = "write the length of the window, for example `validDuration: 1s`; overrides have their own";
+            let hint =
+                "write the length of the window, for example `validDuration: 1s`; overrides have their own";
             problems.push(Diagnostic::warning("quota-held", path, text).with_hint(hint).accepted_by_istio());
         }
         for (path, amount, _) in places(index, quota).filter(|(_, amount, _)| *amount < 0) {

@@ -273,7 +273,8 @@ impl ExtensionConfig for Policy {
             let is_set = known.contains(&**key);
             let hint = || {
                 let meant = suggestion(key, known.iter().copied());
-                meant.unwrap_or_else(|| format!("set it in `{}` of the instance of authorization", of.field()))
+                meant
+                    .unwrap_or_else(|| format!("set it in `{}` of the instance of authorization", of.field()))
             };
             (!is_set).then(|| warning.clone().with_hint(hint()))
         });

@@ -435,7 +435,9 @@ impl Warnings {
                         let key = &constraint.key;
                         policy.compares(Of::Action, key, || {
                             let field = spec.field("rules").index(index).field("constraints").index(at);
-                            let text = format!("no instance sets the property `{key}`, so that the rule permits nothing");
+                            let text = format!(
+                                "no instance sets the property `{key}`, so that the rule permits nothing"
+                            );
                             warning(field.field("key"), text)
                         });
                     }
@@ -446,7 +448,9 @@ impl Warnings {
                     for key in subject.properties.keys() {
                         policy.compares(Of::Subject, key, || {
                             let field = spec.field("subjects").index(index).field("properties").key(key);
-                            let text = format!("no instance sets the property `{key}`, so that the subject is nobody");
+                            let text = format!(
+                                "no instance sets the property `{key}`, so that the subject is nobody"
+                            );
                             warning(field, text)
                         });
                     }

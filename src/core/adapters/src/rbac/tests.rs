@@ -658,12 +658,24 @@ fn restrictions_that_nobody_meets_are_told() {
     let with = |part: &str, other: &str| ROLE.replace(rule, &rule.replace(part, other));
     for (role, told) in [
         (ROLE.to_owned(), ""),
-        (with("[GET]", "[GET, head]"), "spec.rules[0].methods[1]: `head` is no method of a request: methods are in upper case"),
+        (
+            with("[GET]", "[GET, head]"),
+            "spec.rules[0].methods[1]: `head` is no method of a request: methods are in upper case",
+        ),
         (with("[GET]", "[my-method]"), ""),
-        (with("/books/*", "/books/.*"), "spec.rules[0].paths[0]: `/books/.*` is no regular expression: only `*` at an end is special"),
+        (
+            with("/books/*", "/books/.*"),
+            "spec.rules[0].paths[0]: `/books/.*` is no regular expression: only `*` at an end is special",
+        ),
         (with("/books/*", "/books.*"), ""),
-        (with("/books/*", "^/books"), "spec.rules[0].paths[0]: `^/books` is no regular expression: only `*` at an end is special"),
-        (with(", values: [gold]", ""), "spec.rules[0].constraints[0]: a constraint on `tier` without `values` permits nothing"),
+        (
+            with("/books/*", "^/books"),
+            "spec.rules[0].paths[0]: `^/books` is no regular expression: only `*` at an end is special",
+        ),
+        (
+            with(", values: [gold]", ""),
+            "spec.rules[0].constraints[0]: a constraint on `tier` without `values` permits nothing",
+        ),
     ] {
         let (_, warnings) = assembled(&[&role, BINDING]);
         let told: Vec<&str> = Some(told).into_iter().filter(|told| !told.is_empty()).collect();
@@ -678,7 +690,8 @@ fn restrictions_that_nobody_meets_are_told() {
         let (config, _) = RbacKinds.assemble(&all, &Vocabulary::builder().build(), "istio-system");
         assert_eq!(config.deciding_adapter(), Some("rbac"));
         let found = config.unset(&[&bound()]);
-        let place = |d: Diagnostic| format!("{} {}: {}; {}", d.code, d.field, d.message, d.hint.unwrap_or_default());
+        let place =
+            |d: Diagnostic| format!("{} {}: {}; {}", d.code, d.field, d.message, d.hint.unwrap_or_default());
         found.into_iter().map(place).collect::<Vec<_>>()
     };
     assert_eq!(unset(&[ROLE, BINDING]), [""; 0]);

@@ -66,7 +66,8 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
         );
         let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
         let snapshot = SnapshotBuilder::new(options()).build(&contents);
-        let ours = ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
+        let ours =
+            ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
         snapshot.diagnostics.iter().filter(|d| ours.contains(&d.code)).cloned().collect()
     }
 
