@@ -99,7 +99,7 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
         other => other,
     })?;
     let snapshot = source::build(&contents, &args.namespace);
-    if let Some(note) = source::left_out(url, &snapshot.diagnostics) {
+    if let Some(note) = source::left_out(url, &args.namespace, &snapshot.diagnostics) {
         writeln!(io.err, "{note}")?;
     }
     Ok(snapshot)

@@ -11,5 +11,5 @@ pub(crate) use attributes::AttributeFlags;
 pub(crate) use client_tls::ClientTlsFlags;
 pub(crate) use empty_config::EmptyConfigFlags;
 pub(crate) use log::LogFlags;
-pub(crate) use namespace::NamespaceFlags;
+pub(crate) use namespace::{NamespaceFlags, validate_command};
 pub(crate) use tracing::TracingFlags;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Stop};
-use super::flags::NamespaceFlags;
+use super::flags::{NamespaceFlags, validate_command};
 use super::io::Io;
 use super::output::{counted, escaped};
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
@@ -35,7 +35,7 @@ impl ConfigSource {
         let source = self.config.clone().unwrap_or_else(|| EMBEDDED_SAMPLE.to_owned());
         let contents = read(std::slice::from_ref(&source), io)?;
         let snapshot = build(&contents, &self.namespace);
-        if let Some(note) = left_out(&source, &snapshot.diagnostics) {
+        if let Some(note) = left_out(&source, &self.namespace, &snapshot.diagnostics) {
             writeln!(io.err, "{note}")?;
         }
         Ok(snapshot)
@@ -77,7 +77,7 @@ pub(crate) fn innermost_cause(error: &dyn std::error::Error) -> String {
 const MAX_NAMED: usize = 10;
 
 /// Names the resources with an error, which offline commands leave out, and says what a server does instead; `None` without any.
-pub(crate) fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
+pub(crate) fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) -> Option<String> {
     let errors: Vec<_> = diagnostics.iter().filter(|problem| problem.severity == Severity::Error).collect();
     if errors.is_empty() {
         return None;
@@ -92,7 +92,8 @@ pub(crate) fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
     let without = if names.is_empty() { String::new() } else { format!(" without {names}") };
     let note = format!(
         "warning: `{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
-         does not serve, unless --config-on-error is serve-valid; see `mixer validate {url}`"
+         does not serve, unless --config-on-error is serve-valid; see `{}`",
+        validate_command(url, &namespace.default_namespace)
     );
     Some(escaped(&note).into_owned())
 }

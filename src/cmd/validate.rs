@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Plain => {
-            for diagnostic in &diagnostics {
+            for diagnostic in causes_first(&diagnostics) {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
@@ -175,7 +175,7 @@ fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
         .collect()
 }
 
-/// `file:line:column: severity[code]: resource: message`, a format that programs read.
+/// `file:line:column: severity[code]: resource: message (hint)`, a format that programs read.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -187,7 +187,10 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(&diagnostic.resource);
         line.push_str(": ");
     }
-    line.push_str(&diagnostic.message.replace('\n', " "));
+    line.push_str(&diagnostic.one_line());
+    if let Some(hint) = &diagnostic.hint {
+        line.push_str(&format!(" ({})", hint.replace('\n', " ")));
+    }
     escaped(&line).into_owned()
 }
 

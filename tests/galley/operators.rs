@@ -25,6 +25,9 @@ fn what_is_published_is_shown_dumped_and_compared() {
     std::fs::write(galley.path("before.json"), &dump.stdout).expect("a file");
     let before = galley.path("before.json").display().to_string();
     assert_eq!(galley.ask(&["snapshot", "diff", &before]).status, 0);
+    let missing = galley.ask(&["snapshot", "diff", "befroe.json"]);
+    let told = "there is no file `befroe.json`, and no galley at this address";
+    assert!(missing.status != 0 && missing.stderr.contains(told), "{missing:?}");
     galley.write("gateway.yaml", GATEWAY);
     let changed = wait_for(DEADLINE, || {
         let diff = galley.ask(&["snapshot", "diff", &before]);

@@ -246,6 +246,8 @@ fn the_examples_that_send_and_write_do_what_they_say() {
     });
     let line = line.unwrap_or_else(|| panic!("{}", server.log()));
     assert_eq!((&line["path"], &line["user"], &line["level"]), (&"/a".into(), &"ann".into(), &"info".into()));
+    // Not the year 1, which an instance without `timestamp` gives.
+    assert_eq!(line["time"], "1970-01-01T00:00:01.000000Z");
     let spill = file("spill");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
     let address = listener.local_addr().expect("an address").to_string();

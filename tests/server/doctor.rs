@@ -310,6 +310,8 @@ fn a_default_namespace_without_resources_is_told() {
     let (_, findings) = diagnosed(&[&["--config-store-url", &store][..], &namespace[..]].concat());
     let configuration = of(&findings, "configuration")[0];
     assert_eq!(configuration["verdict"], "fail", "{configuration}");
+    let command = format!("`mixer validate {store} --default-namespace istio-sytem` lists them");
+    assert!(configuration["hint"].as_str().is_some_and(|hint| hint.contains(&command)), "{configuration}");
     let right = mixer(&["validate", &place]);
     assert!(!right.stdout.contains("namespace"), "{right:?}");
 }

@@ -287,6 +287,7 @@ fn a_start_waits_for_every_collection() {
     assert_eq!(server.exit_code().unwrap(), Some(3));
     let log = server.log();
     assert!(log.contains("exceeded timeout 2s: not yet ready: [istio/config/v1alpha2/adapters, "), "{log}");
+    assert!(!log.contains("did not stop in time"), "{log}");
 }
 
 #[test]

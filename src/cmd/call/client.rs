@@ -222,7 +222,7 @@ impl InProcess {
         let options = ConfiguratorOptions { store, environment, metrics: Arc::clone(&metrics), policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
-        if let Some(note) = source::left_out(&url, &runtime.load().diagnostics)
+        if let Some(note) = source::left_out(&url, &flags.namespace, &runtime.load().diagnostics)
             && !flags.result.quiet
         {
             writeln!(io.err, "{note}")?;

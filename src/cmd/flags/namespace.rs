@@ -1,6 +1,6 @@
 //! The flag of the default namespace.
 
-use mixer_engine::snapshot::SnapshotOptions;
+use mixer_engine::snapshot::{DEFAULT_NAMESPACE, SnapshotOptions};
 
 /// The default namespace.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,5 +22,13 @@ impl NamespaceFlags {
             default_namespace: self.default_namespace.as_str().into(),
             ..SnapshotOptions::new(mixer_server::REGISTRY)
         }
+    }
+}
+
+/// The command that lists the problems of a configuration, with the flag that it needs.
+pub(crate) fn validate_command(url: &str, default_namespace: &str) -> String {
+    match default_namespace {
+        DEFAULT_NAMESPACE => format!("mixer validate {url}"),
+        other => format!("mixer validate {url} --default-namespace {other}"),
     }
 }

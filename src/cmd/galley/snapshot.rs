@@ -152,7 +152,15 @@ fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
 fn other(place: &str, path: &str) -> Result<Value, Stop> {
     let file = std::path::Path::new(place);
     if !file.exists() {
-        return document::get(place, path);
+        return document::get(place, path).map_err(|stop| match stop {
+            Stop::Failure(failure) if !place.contains(':') => {
+                let what = format!("there is no file `{place}`, and no galley at this address");
+                let hint =
+                    "name a dump of `galley snapshot dump`, or the ControlZ endpoint of a galley, HOST:PORT";
+                Failure { what, ..*failure }.hint(hint).into()
+            }
+            stop => stop,
+        });
     }
     let failed = |cause: String| Stop::from(Failure::local(format!("cannot read `{place}`")).cause(cause));
     let text = regular_file::read_text(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;

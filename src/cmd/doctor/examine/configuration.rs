@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{fail, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
+use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
 use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
@@ -75,7 +76,7 @@ fn served(
     let rules = counted(snapshot.rules.len(), "rule");
     let problems = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
     let found = format!("{url}: {rules}, {problems}");
-    let validate = format!("`mixer validate {url}` lists them");
+    let validate = format!("`{}` lists them", validate_command(url, &options.config_default_namespace));
     let is_kept = !forecast.kept.is_empty();
     let kept = match is_kept {
         false => String::new(),

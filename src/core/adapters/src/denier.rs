@@ -33,6 +33,20 @@ mixer_config::message! {
     }
 }
 
+/// The last code of `google.rpc.Code`, UNAUTHENTICATED.
+const LAST_CODE: i32 = 16;
+
+/// Statuses of HTTP that are taken for codes, with the codes that they stand for.
+const OF_HTTP: [(i32, i32, &str); 7] = [
+    (400, 3, "INVALID_ARGUMENT"),
+    (401, 16, "UNAUTHENTICATED"),
+    (404, 5, "NOT_FOUND"),
+    (429, 8, "RESOURCE_EXHAUSTED"),
+    (500, 13, "INTERNAL"),
+    (501, 12, "UNIMPLEMENTED"),
+    (503, 14, "UNAVAILABLE"),
+];
+
 /// The adapter, which is also its handler.
 #[derive(Debug)]
 pub struct Denier {
@@ -54,6 +68,24 @@ impl Adapter for Denier {
             let hint =
                 "write the code of a refusal, for example 7 (PERMISSION_DENIED); without status it is 9";
             problems.push(Diagnostic::warning("denier-allows", path, text).with_hint(hint));
+        } else if !(1..=LAST_CODE).contains(&params.status.code) {
+            let code = params.status.code;
+            let path = FieldPath::root().field("status").field("code");
+            let text =
+                format!("status.code: {code} is no code of google.rpc.Code, which are 0 to {LAST_CODE}");
+            let meant = OF_HTTP.iter().find(|(status, ..)| *status == code);
+            let (meant, name) = meant.map_or((7, "PERMISSION_DENIED"), |(_, code, name)| (*code, *name));
+            let hint = format!("{meant} is {name}");
+            problems.push(Diagnostic::warning("denier-code", path, text).with_hint(hint).accepted_by_istio());
+        }
+        let negative = [
+            ("validDuration", params.valid_duration < SignedDuration::ZERO),
+            ("validUseCount", params.valid_use_count < 0),
+        ];
+        for (name, _) in negative.into_iter().filter(|(_, is_negative)| *is_negative) {
+            let text = format!("{name}: it is negative, so that no client reuses the answer, as with 0");
+            let problem = Diagnostic::warning("denier-validity", FieldPath::root().field(name), text);
+            problems.push(problem.with_hint("write 0, or leave it out for the default").accepted_by_istio());
         }
     }
 

@@ -72,6 +72,18 @@ impl BuildHandler for External {
             let field = FieldPath::root().field("connection").join(&field);
             // Building says the same.
             problems.push(Diagnostic::error(NOT_BUILT, field, text));
+            return;
+        }
+        let field = |name: &str| FieldPath::root().field("connection").field(name);
+        if let Some(text) = connection::no_time(&handler.connection) {
+            let problem = Diagnostic::error(NOT_BUILT, field("timeout"), text);
+            let hint = "leave it out for the default, or write for example `timeout: 1s`";
+            problems.push(problem.with_hint(hint).accepted_by_istio());
+        }
+        if let Some(port) = connection::default_port(&handler.connection) {
+            let text = format!("the address `{}` has no port: {port} is used", handler.connection.address);
+            let problem = Diagnostic::warning("connection-port", field("address"), text);
+            problems.push(problem.with_hint("write HOST:PORT").accepted_by_istio());
         }
     }
 

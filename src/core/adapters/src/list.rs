@@ -175,6 +175,16 @@ impl Adapter for ListChecker {
                 problem(field("overrides").index(index), text);
             }
         }
+        if let Some(text) = unsupported_scheme(params) {
+            let text = format!("the handler will not be built: {text}");
+            let hint =
+                match params.provider_url.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("file:")) {
+                    true => "for a list in a file write `providerFile: /path`",
+                    false => "write `http://` or `https://`",
+                };
+            let problem = Diagnostic::error(NOT_BUILT, FieldPath::root().field("providerUrl"), text);
+            problems.push(problem.with_hint(hint).accepted_by_istio());
+        }
         problems.extend(suspicious_entries(params));
         problems.extend(refused_entries(params).map(|(index, text)| {
             let field = FieldPath::root().field("overrides").index(index);
@@ -195,6 +205,9 @@ impl Adapter for ListChecker {
             return Err(BuildError::Refused(text.to_owned()));
         }
         if let Some((_, text)) = refused_entries(&params).next().filter(|_| !as_istio_mixer) {
+            return Err(BuildError::Refused(text));
+        }
+        if let Some(text) = unsupported_scheme(&params).filter(|_| !as_istio_mixer) {
             return Err(BuildError::Refused(text));
         }
         let accepts_empty = params.allow_empty_list || as_istio_mixer;
@@ -306,6 +319,13 @@ fn denies_nobody(params: &Params) -> Option<(Severity, &'static str)> {
             "overrides: every entry of the blacklist is empty: it refuses the empty value only",
         )),
     }
+}
+
+/// The error of a provider that can never be asked; compat(1.3): Istio Mixer builds the handler, and each fetch fails.
+fn unsupported_scheme(params: &Params) -> Option<String> {
+    let (scheme, host) = crate::go_url::scheme_and_host(&params.provider_url).ok()?;
+    let is_other = !scheme.is_empty() && !host.is_empty() && scheme != "http" && scheme != "https";
+    is_other.then(|| format!("providerUrl: the scheme `{scheme}` is not supported"))
 }
 
 /// Checks the fields of the provider.

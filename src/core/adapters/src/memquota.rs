@@ -5,6 +5,7 @@
 
 mod limit;
 mod status;
+mod windows;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -112,6 +113,7 @@ impl Adapter for Memquota {
             problems.push(Diagnostic::error(NOT_BUILT, path, text).with_hint(hint));
         }
         overrides::check(&configured(params), instances, problems);
+        windows::check(params, problems);
     }
 
     async fn build(
@@ -128,10 +130,13 @@ impl Adapter for Memquota {
                 })
             })
             .collect::<Result<_, _>>()?;
-        if !env.commons.get::<AdapterOptions>().as_istio_mixer
-            && let Some(flaw) = overrides::flaws(&configured(&params), &instances).next()
-        {
-            return Err(BuildError::Refused(flaw.text));
+        if !env.commons.get::<AdapterOptions>().as_istio_mixer {
+            if let Some(flaw) = overrides::flaws(&configured(&params), &instances).next() {
+                return Err(BuildError::Refused(flaw.text));
+            }
+            if let Some((_, text)) = windows::negative(&params).next() {
+                return Err(BuildError::Refused(text));
+            }
         }
         let start = nanos(&*env.clock);
         let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();
@@ -269,7 +274,9 @@ impl Memquota {
             if lost > 0 {
                 self.report_lost(lost);
             }
-            let valid_duration = if valid { limit.valid_duration } else { SignedDuration::ZERO };
+            // compat(1.3): a handler like that of Istio Mixer is built with a negative window, which clients cannot use.
+            let window = limit.valid_duration.max(SignedDuration::ZERO);
+            let valid_duration = if valid { window } else { SignedDuration::ZERO };
             QuotaResult { granted, valid_duration }
         } else {
             let granted = cells.release(hash, key, call.amount.saturating_neg(), now);

@@ -46,6 +46,47 @@ impl fmt::Debug for Connector {
     }
 }
 
+/// Checks an address as [`Connector::new`] does. Returns the port that is used because the address has none.
+///
+/// Errors: an invalid address.
+pub fn check_address(address: &str, has_tls: bool) -> Result<Option<u16>, RemoteError> {
+    Ok(match parse(address, has_tls)? {
+        (authority, Target::Tcp { port, .. }) if authority.port().is_none() => Some(port),
+        _ => None,
+    })
+}
+
+fn parse(address: &str, has_tls: bool) -> Result<(Authority, Target), RemoteError> {
+    let address = address
+        .strip_prefix("dns:///")
+        .or_else(|| address.strip_prefix("passthrough:///"))
+        .unwrap_or(address);
+    let invalid =
+        |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{address}`: {why}"));
+    if address.is_empty() {
+        return Err(invalid(&"it is empty"));
+    }
+    if let Some(path) = address.strip_prefix("unix:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if has_tls {
+            return Err(invalid(&"a socket of this machine has no TLS"));
+        }
+        return Ok((Authority::from_static("localhost"), Target::Unix(path.into())));
+    }
+    if address.contains("://") {
+        return Err(invalid(&"an address is HOST:PORT, without a scheme"));
+    }
+    let full = if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() };
+    let authority = Authority::try_from(full).map_err(|error| invalid(&error))?;
+    let default = if has_tls { 443 } else { 80 };
+    let port = match authority.port_u16() {
+        None if authority.as_str() != authority.host() => return Err(invalid(&"invalid port")),
+        port => port.unwrap_or(default),
+    };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((authority, Target::Tcp { host, port }))
+}
+
 impl Connector {
     /// Checks the address and loads the certificates. Errors: an invalid address, or a certificate that cannot be used.
     pub fn new(
@@ -53,38 +94,14 @@ impl Connector {
         tls: Option<&ClientTlsOptions>,
         connect_timeout: Duration,
     ) -> Result<Self, RemoteError> {
-        let address = address
-            .strip_prefix("dns:///")
-            .or_else(|| address.strip_prefix("passthrough:///"))
-            .unwrap_or(address);
-        let invalid =
-            |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{address}`: {why}"));
-        if address.is_empty() {
-            return Err(invalid(&"it is empty"));
-        }
+        let (authority, target) = parse(address, tls.is_some())?;
         let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
-        if let Some(path) = address.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if tls.is_some() {
-                return Err(invalid(&"a socket of this machine has no TLS"));
+        let tls = match (tls, &target) {
+            (Some(tls), Target::Tcp { host, .. }) => {
+                Some(Arc::new(Mutex::new(ReloadedTls::load(tls, host, &[b"h2"])?)))
             }
-            let authority = Authority::from_static("localhost");
-            let target = Target::Unix(path.into());
-            return Ok(Self { scheme, authority, target, tls: None, connect_timeout });
-        }
-        let full = if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() };
-        let authority = Authority::try_from(full).map_err(|error| invalid(&error))?;
-        let default = if tls.is_some() { 443 } else { 80 };
-        let port = match authority.port_u16() {
-            None if authority.as_str() != authority.host() => return Err(invalid(&"invalid port")),
-            port => port.unwrap_or(default),
+            _ => None,
         };
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = match tls {
-            None => None,
-            Some(tls) => Some(Arc::new(Mutex::new(ReloadedTls::load(tls, &host, &[b"h2"])?))),
-        };
-        let target = Target::Tcp { host, port };
         Ok(Self { scheme, authority, target, tls, connect_timeout })
     }
 

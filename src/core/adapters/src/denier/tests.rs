@@ -57,7 +57,8 @@ async fn params_table() {
         let mut params = Params::default();
         let errors = decode_over(&mut params, &node(&json), FieldPath::root());
         assert!(errors.is_empty(), "{name}: {errors:?}");
-        assert!(problems::<Denier>(&params).is_empty(), "{name}");
+        let warned = ["code outside the enum", "negative count"].contains(&name);
+        assert_eq!(problems::<Denier>(&params).len(), usize::from(warned), "{name}");
         let got = check(params).await;
         let shown = (
             got.status.code,

@@ -9,13 +9,14 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 
 use crate::files::PENDING_READS;
+use mixer_attribute::SignedDuration;
 use mixer_config::FieldPath;
 use mixer_engine::snapshot::decode::{
     AuthHeader, Authentication, Connection as Settings, Mutual, OAuth, Tls,
 };
 use mixer_remote::{
     ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, GrpcCode, OAuthOptions, OAuthTokens, Secret,
-    ServerIdentity, grpc_error_text,
+    ServerIdentity, check_address, grpc_error_text,
 };
 
 /// The roots that Istio Mixer trusts beside those of `caCertificates`.
@@ -57,13 +58,29 @@ pub(super) fn check(settings: &Settings) -> Result<(), (FieldPath, String)> {
     if settings.address.is_empty() {
         return Err((FieldPath::root().field("address"), "empty connection address".to_owned()));
     }
-    let Some(authentication) = &settings.authentication else { return Ok(()) };
-    let field = FieldPath::root().field("authentication");
-    match (&authentication.tls, &authentication.mutual) {
-        (Some(tls), _) => check_token(tls).map_err(|why| (field.field("tls"), format!("{NO_TOKEN} {why}"))),
-        (None, Some(_)) => Ok(()),
-        (None, None) => Err((field, "authentication type is unexpected: <nil>".to_owned())),
+    if let Some(authentication) = &settings.authentication {
+        let field = FieldPath::root().field("authentication");
+        match (&authentication.tls, &authentication.mutual) {
+            (Some(tls), _) => {
+                check_token(tls).map_err(|why| (field.field("tls"), format!("{NO_TOKEN} {why}")))?;
+            }
+            (None, Some(_)) => {}
+            (None, None) => return Err((field, "authentication type is unexpected: <nil>".to_owned())),
+        }
     }
+    let address = check_address(&settings.address, settings.authentication.is_some());
+    address.map(drop).map_err(|error| (FieldPath::root().field("address"), error.to_string()))
+}
+
+/// The port that is used because the address has none.
+pub(super) fn default_port(settings: &Settings) -> Option<u16> {
+    check_address(&settings.address, settings.authentication.is_some()).ok().flatten()
+}
+
+/// The error of a timeout within which no call can be answered; compat(1.3): for Istio Mixer there is no timeout then.
+pub(super) fn no_time(settings: &Settings) -> Option<String> {
+    let timeout = settings.timeout.filter(|timeout| *timeout <= SignedDuration::ZERO)?;
+    Some(format!("the timeout must be above 0, it is {timeout}"))
 }
 
 /// Checks that there is a token, and a header for it.
@@ -133,6 +150,9 @@ impl Connection {
     /// Reads the files and checks all settings; opens no connection. Errors: the text that users see.
     fn new(settings: &Settings, as_istio_mixer: bool) -> Result<Self, String> {
         check(settings).map_err(|(_, text)| text)?;
+        if let Some(text) = no_time(settings).filter(|_| !as_istio_mixer) {
+            return Err(text);
+        }
         let mut options = ChannelOptions::new(&settings.address);
         let mut credentials = None;
         if let Some(Authentication { tls: Some(tls), .. }) = &settings.authentication {

@@ -131,3 +131,34 @@ fn statuses_about_a_request_are_told_from_failures() {
     }
     assert!(!super::connection::is_about_request("no answer"));
 }
+
+#[test]
+fn connections_that_can_never_answer_are_errors() {
+    use super::connection::{check, default_port, no_time};
+    use mixer_engine::snapshot::decode::Connection as Settings;
+
+    let at = |address: &str| Settings { address: address.to_owned(), ..Settings::default() };
+    for (address, why) in [
+        ("gate.example:9070", ""),
+        ("unix:/run/gate", ""),
+        (":9070", ""),
+        ("gate.example:99999", "invalid address `gate.example:99999`: "),
+        ("http://gate.example:9070", "an address is HOST:PORT, without a scheme"),
+        ("", "empty connection address"),
+    ] {
+        let found = check(&at(address)).map_err(|(field, text)| (field.to_string(), text));
+        match why {
+            "" => assert_eq!(found, Ok(()), "{address}"),
+            why => assert!(
+                found.is_err_and(|(field, text)| field == "address" && text.contains(why)),
+                "{address}"
+            ),
+        }
+    }
+    assert_eq!(default_port(&at("gate.example")), Some(80));
+    assert_eq!(default_port(&at("gate.example:80")), None);
+    for (timeout, is_error) in [(None, false), (Some(1), false), (Some(0), true), (Some(-1), true)] {
+        let timeout = timeout.map(SignedDuration::from_secs);
+        assert_eq!(no_time(&Settings { timeout, ..at(":1") }).is_some(), is_error, "{timeout:?}");
+    }
+}

@@ -571,9 +571,28 @@ async fn a_failed_first_fetch_fails_checks() {
     assert_eq!(f.error(), wanted);
     assert!(f.error().to_lowercase().contains("refused"), "{}", f.error());
 
-    let f = Fixture::new(params("file://localhost/etc/hostname".into())).await;
+    let istio = test_env("h.istio-system");
+    istio.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
+    let f = Fixture::within(params("file://localhost/etc/hostname".into()), istio).await;
     let wanted = "could not fetch list from file://localhost/etc/hostname: Get \"file://localhost/etc/hostname\": unsupported protocol scheme \"file\"";
     assert_eq!(f.error(), wanted);
+}
+
+/// The last version of the list stays instead.
+#[tokio::test]
+async fn a_provider_of_another_scheme_is_an_error() {
+    for (url, scheme) in
+        [("htp://lists/l", "htp"), ("HTPS://lists/l", "htps"), ("file://localhost/l", "file")]
+    {
+        let error = ListChecker::build(params(url.into()), Vec::new(), test_env("h")).await.err().unwrap();
+        let why = format!("providerUrl: the scheme `{scheme}` is not supported");
+        assert_eq!(error.to_string(), why);
+        assert_eq!(
+            problems::<ListChecker>(&params(url.into())),
+            [format!("the handler will not be built: {why}")]
+        );
+    }
+    assert_eq!(problems::<ListChecker>(&params("HTTPS://lists/l".into())), [""; 0]);
 }
 
 #[tokio::test]

@@ -401,3 +401,26 @@ async fn a_quota_is_there_once() {
         assert_eq!(built.is_ok(), is_built, "{dimensions}");
     }
 }
+
+#[tokio::test]
+async fn windows_and_amounts_that_are_not_meant_are_told() {
+    let told = |quota: Quota| {
+        let mut found = Diagnostics::new();
+        Memquota::validate(&Params { quotas: vec![quota], ..Params::default() }, &[], &mut found);
+        let shown = |d: &Diagnostic| format!("{} {} {}", d.severity.name(), d.code, d.field);
+        found.iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(told(quota(1, 1)), [""; 0]);
+    assert_eq!(told(quota(1, 0)), ["warning quota-held quotas[0]"]);
+    assert_eq!(told(quota(-1, 1)), ["warning quota-amount quotas[0].maxAmount"]);
+    assert_eq!(told(quota(1, -1)), ["error adapter-build quotas[0].validDuration"]);
+    let with_override = Quota { overrides: vec![over("a", "x", 1)], ..quota(1, 1) };
+    assert_eq!(told(with_override), ["warning quota-held quotas[0].overrides[0]"]);
+    // Istio Mixer builds it; no client is sent a negative duration.
+    let instance = bound(NAME, "quota", "dimensions", &[]);
+    let params = Params { quotas: vec![quota(1, -1)], ..Params::default() };
+    let error = Memquota::build(params, vec![instance], test_env("h")).await.err().unwrap();
+    assert_eq!(error.to_string(), "quotas[0].validDuration: must not be negative, it is -1s");
+    let f = Fixture::with(quota(1, -1), AdapterOptions { as_istio_mixer: true }).await;
+    assert!(f.ask(A, 1).1 >= 0);
+}

@@ -35,7 +35,9 @@ use mixer_engine::check_cache::AnswerEpoch;
 /// What a policy is good for with these instances. Errors: every problem of the policy.
 pub(super) fn check(params: &Params, instances: &[BoundInstance]) -> Result<Checked, Vec<Problem>> {
     let policy = Policy::compile(params)?;
-    Ok(Checked { decides: policy.has_default(), names: policy.name_problems(instances) })
+    let mut names = policy.name_problems(instances);
+    names.extend(policy.package_problem(params.check_method.trim()));
+    Ok(Checked { decides: policy.has_default(), names })
 }
 
 /// Builds a handler.

@@ -1,12 +1,17 @@
 //! Roles and bindings, compiled: who may do what.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use foldhash::{HashMap, HashSet};
 
+use super::Rbac;
 use super::pattern::{PatternIndex, PatternList};
 use super::resources::{AccessRule, Subject};
 use crate::authorization::Layout;
 use mixer_attribute::Vocabulary;
-use mixer_engine::adapter::Instance;
+use mixer_config::message::suggestion;
+use mixer_config::{Diagnostic, Diagnostics};
+use mixer_engine::adapter::{Adapter as _, BoundInstance, Instance};
 use mixer_engine::snapshot::{ExtensionConfig, MappingOutline};
 
 /// The roles that are given to somebody, by namespace.
@@ -16,6 +21,25 @@ use mixer_engine::snapshot::{ExtensionConfig, MappingOutline};
 pub(super) struct Policy {
     namespaces: HashMap<Box<[u8]>, Namespace>,
     counts: Counts,
+    /// What it compares, each once.
+    compared: BTreeMap<(Of, Box<str>), Diagnostic>,
+}
+
+/// Whose property is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Of {
+    Subject,
+    Action,
+}
+
+impl Of {
+    /// The field of an instance that sets it.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Subject => "subject.properties",
+            Self::Action => "action.properties",
+        }
+    }
 }
 
 /// What a policy was compiled from.
@@ -116,6 +140,11 @@ impl Policy {
             namespace.services.add(&rule.services, index);
             namespace.rules.push(Rule::new(role, rule));
         }
+    }
+
+    /// Notes a property that is compared, with the warning if no instance sets it.
+    pub(super) fn compares(&mut self, of: Of, key: &str, warning: impl FnOnce() -> Diagnostic) {
+        self.compared.entry((of, key.into())).or_insert_with(warning);
     }
 
     /// Counts a binding that gives a role.
@@ -228,5 +257,27 @@ impl Subjects {
 impl ExtensionConfig for Policy {
     fn outline(&self, _: &Vocabulary) -> Vec<MappingOutline> {
         Vec::new()
+    }
+
+    fn deciding_adapter(&self) -> Option<&'static str> {
+        Some(Rbac::INFO.name)
+    }
+
+    fn unset(&self, instances: &[&BoundInstance]) -> Diagnostics {
+        let set = |of: Of| -> BTreeSet<&str> {
+            instances.iter().flat_map(|instance| instance.entries(of.field())).map(|(key, _)| key).collect()
+        };
+        let (subject, action) = (set(Of::Subject), set(Of::Action));
+        let unset = self.compared.iter().filter_map(|((of, key), warning)| {
+            let known = if *of == Of::Subject { &subject } else { &action };
+            let is_set = known.contains(&**key);
+            let hint = || {
+                let meant = suggestion(key, known.iter().copied());
+                meant
+                    .unwrap_or_else(|| format!("set it in `{}` of the instance of authorization", of.field()))
+            };
+            (!is_set).then(|| warning.clone().with_hint(hint()))
+        });
+        unset.collect()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::pattern::has_literal_star;
-use super::policy::Policy;
+use super::policy::{Of, Policy};
 use mixer_config::message::{Message, decode_over, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Positions, RawResource};
 use mixer_engine::snapshot::ResourceProblems;
@@ -344,7 +344,19 @@ pub(super) fn assemble(resources: &[(&RawResource, &RbacResource)]) -> (Arc<Poli
         let Some(given) = roles.get(&name) else { continue };
         policy.add(&given.raw.key.namespace, &given.role.rules, &given.subjects);
     }
+    for (raw, resource) in resources {
+        warnings.compared(raw, resource, &mut policy);
+    }
     (Arc::new(policy), warnings.found)
+}
+
+/// The methods of HTTP requests.
+const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
+/// Whether a pattern of paths is probably meant as a regular expression.
+fn is_expression(path: &str) -> bool {
+    let ends = [".+", "/.*", ")*", "]*", "$"];
+    path == ".*" || path.starts_with('^') || ends.iter().any(|end| path.ends_with(end))
 }
 
 /// Problems with positions in files.
@@ -383,6 +395,68 @@ impl Warnings {
                     self.push(raw, field.index(at), text, "write several patterns, or a prefix or suffix");
                 }
             }
+            self.unlike_requests(raw, rule, &field);
+        }
+    }
+
+    /// Methods in lower case, paths that are regular expressions, and constraints without values: no request has them.
+    fn unlike_requests(&mut self, raw: &RawResource, rule: &AccessRule, field: &FieldPath) {
+        for (at, method) in rule.methods.iter().enumerate() {
+            let upper = method.to_ascii_uppercase();
+            if *method != upper && METHODS.contains(&upper.as_str()) {
+                let text = format!("`{method}` is no method of a request: methods are in upper case");
+                self.push(raw, field.field("methods").index(at), text, format!("write `{upper}`"));
+            }
+        }
+        for (at, path) in rule.paths.iter().enumerate().filter(|(_, path)| is_expression(path)) {
+            let text = format!("`{path}` is no regular expression: only `*` at an end is special");
+            let hint = "write a prefix, such as `/books/*`, or a suffix";
+            self.push(raw, field.field("paths").index(at), text, hint);
+        }
+        for (at, constraint) in rule.constraints.iter().enumerate() {
+            if constraint.values.is_empty() {
+                let text = format!("a constraint on `{}` without `values` permits nothing", constraint.key);
+                let hint = "list the values that are permitted, or leave the constraint out";
+                self.push(raw, field.field("constraints").index(at), text, hint);
+            }
+        }
+    }
+
+    /// Notes the properties that a resource compares.
+    fn compared(&self, raw: &RawResource, resource: &RbacResource, policy: &mut Policy) {
+        let spec = FieldPath::root().field("spec");
+        let warning = |field: FieldPath, text: String| {
+            self.positions.place(Diagnostic::warning(INEFFECTIVE, field, text), &raw.key, &raw.origin)
+        };
+        match resource {
+            RbacResource::Role(role, _) => {
+                for (index, rule) in role.rules.iter().enumerate() {
+                    for (at, constraint) in rule.constraints.iter().enumerate() {
+                        let key = &constraint.key;
+                        policy.compares(Of::Action, key, || {
+                            let field = spec.field("rules").index(index).field("constraints").index(at);
+                            let text = format!(
+                                "no instance sets the property `{key}`, so that the rule permits nothing"
+                            );
+                            warning(field.field("key"), text)
+                        });
+                    }
+                }
+            }
+            RbacResource::Binding(binding, _) => {
+                for (index, subject) in binding.subjects.iter().enumerate() {
+                    for key in subject.properties.keys() {
+                        policy.compares(Of::Subject, key, || {
+                            let field = spec.field("subjects").index(index).field("properties").key(key);
+                            let text = format!(
+                                "no instance sets the property `{key}`, so that the subject is nobody"
+                            );
+                            warning(field, text)
+                        });
+                    }
+                }
+            }
+            RbacResource::Settings => {}
         }
     }
 

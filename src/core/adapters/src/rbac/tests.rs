@@ -650,3 +650,60 @@ fn every_field_of_a_role_is_known_where_it_lost_its_place() {
         assert!(names.len() > 5 && missing.is_empty(), "{kind}: {missing:?}");
     }
 }
+
+/// What no request has, and what no instance sets.
+#[test]
+fn restrictions_that_nobody_meets_are_told() {
+    let rule = "- {services: [shelf, review*], methods: [GET], paths: [/books/*], constraints: [{key: tier, values: [gold]}]}";
+    let with = |part: &str, other: &str| ROLE.replace(rule, &rule.replace(part, other));
+    for (role, told) in [
+        (ROLE.to_owned(), ""),
+        (
+            with("[GET]", "[GET, head]"),
+            "spec.rules[0].methods[1]: `head` is no method of a request: methods are in upper case",
+        ),
+        (with("[GET]", "[my-method]"), ""),
+        (
+            with("/books/*", "/books/.*"),
+            "spec.rules[0].paths[0]: `/books/.*` is no regular expression: only `*` at an end is special",
+        ),
+        (with("/books/*", "/books.*"), ""),
+        (
+            with("/books/*", "^/books"),
+            "spec.rules[0].paths[0]: `^/books` is no regular expression: only `*` at an end is special",
+        ),
+        (
+            with(", values: [gold]", ""),
+            "spec.rules[0].constraints[0]: a constraint on `tier` without `values` permits nothing",
+        ),
+    ] {
+        let (_, warnings) = assembled(&[&role, BINDING]);
+        let told: Vec<&str> = Some(told).into_iter().filter(|told| !told.is_empty()).collect();
+        assert_eq!(warnings, told);
+    }
+    let role = with("key: tier", "key: teir");
+    let binding = BINDING.replace("{ns: web}", "{namspace: web}");
+    let unset = |texts: &[&str]| {
+        let raw: Vec<Arc<RawResource>> = texts.iter().map(|text| resource(text)).collect();
+        let decoded: Vec<DecodedResource> = texts.iter().map(|text| decode(text).unwrap()).collect();
+        let all: Vec<_> = raw.iter().zip(&decoded).map(|(raw, decoded)| (&**raw, &**decoded)).collect();
+        let (config, _) = RbacKinds.assemble(&all, &Vocabulary::builder().build(), "istio-system");
+        assert_eq!(config.deciding_adapter(), Some("rbac"));
+        let found = config.unset(&[&bound()]);
+        let place =
+            |d: Diagnostic| format!("{} {}: {}; {}", d.code, d.field, d.message, d.hint.unwrap_or_default());
+        found.into_iter().map(place).collect::<Vec<_>>()
+    };
+    assert_eq!(unset(&[ROLE, BINDING]), [""; 0]);
+    assert_eq!(
+        unset(&[&role, &binding]),
+        [
+            "rbac-ineffective spec.subjects[0].properties.namspace: no instance sets the property `namspace`, so that the subject is \
+             nobody; set it in `subject.properties` of the instance of authorization"
+                .replace("subjects[0]", "subjects[1]"),
+            "rbac-ineffective spec.rules[0].constraints[0].key: no instance sets the property `teir`, so that the rule permits nothing; did \
+             you mean `tier`?"
+                .to_owned(),
+        ]
+    );
+}

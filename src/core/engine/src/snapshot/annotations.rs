@@ -140,7 +140,8 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
             continue;
         }
         let kind = &resource.key.kind;
-        let message = format!("annotation {name} is not supported on a {kind}");
+        let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let message = format!("annotation {name} is not supported on {article} {kind}");
         let hint = match (name.as_str(), meant) {
             (ON_ERROR, _) => "it belongs on a rule or a handler".to_owned(),
             (RECEIVED_VALUES, _) => "it belongs on an instance of an attribute generator".to_owned(),

@@ -13,7 +13,7 @@ use super::annotations;
 use super::kind::GROUP;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located, Unit};
-use crate::adapter::{AdapterResources, Inventory};
+use crate::adapter::{AdapterResources, BoundInstance, Inventory};
 
 /// The built-in adapters and extensions. The default is empty.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,6 +125,18 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     fn incomplete(&self, attribute: &str) -> Option<IncompleteAttribute> {
         let _ = attribute;
         None
+    }
+
+    /// The adapter whose handlers decide by the configuration, if one does.
+    fn deciding_adapter(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Warnings about what it names and no instance sets, with positions in files. `instances`: what rules give handlers of the
+    /// [`deciding_adapter`](Self::deciding_adapter); at least one.
+    fn unset(&self, instances: &[&BoundInstance]) -> Diagnostics {
+        let _ = instances;
+        Diagnostics::new()
     }
 
     /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to

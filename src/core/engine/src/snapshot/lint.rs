@@ -73,6 +73,7 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
         }
     }
     constant_dimensions(snapshot, &positions, &mut out);
+    unset_names(snapshot, &mut out);
     snapshot.rules.iter().for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
     out
 }
@@ -103,6 +104,20 @@ fn incomplete_attributes(rule: &RuleConfig, snapshot: &Snapshot, out: &mut Diagn
         let field = FieldPath::root().field("spec").field("match");
         let problem = Diagnostic::warning(code, field, message).with_hint(hint);
         out.push(placed(problem, &rule.key, &rule.origin));
+    }
+}
+
+/// Reports what resources of an extension name and no instance of its adapter sets.
+fn unset_names(snapshot: &Snapshot, out: &mut Diagnostics) {
+    for extension in snapshot.extensions.iter() {
+        let Some(adapter) = extension.deciding_adapter() else { continue };
+        let actions = snapshot.rules.iter().flat_map(|rule| &rule.actions);
+        let actions = actions.filter(|action| action.handler.adapter.info().name == adapter);
+        let bound: Vec<_> =
+            actions.flat_map(|action| &action.instances).map(|instance| &instance.bound).collect();
+        if !bound.is_empty() {
+            out.extend(extension.unset(&bound));
+        }
     }
 }
 

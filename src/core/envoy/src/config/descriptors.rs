@@ -38,8 +38,8 @@ mixer_config::message! {
     pub struct RateLimitPolicy: "ratelimit.RateLimit" {
         /// second, minute, hour, day, week, month or year, in any case.
         1 unit: String = String::new();
-        /// Requests per unit.
-        2 requests_per_unit: u32 = 0;
+        /// Requests per unit; without it 0, so that every request is over the limit.
+        2 requests_per_unit: Option<u32> = None;
         /// No limit at all.
         3 unlimited: bool = false;
         /// A name for `replaces`.
@@ -391,6 +391,11 @@ impl Builder<'_, '_> {
             self.problem(path.field("unit"), text, Some(&hint));
             return None;
         }
+        if !policy.unlimited && policy.requests_per_unit.is_none() {
+            let text = "a limit without `requests_per_unit` refuses every request";
+            let problem = Diagnostic::warning("ratelimit-zero", path.clone(), text);
+            self.report.push(problem.with_hint("write `requests_per_unit`, also if it is to be 0"));
+        }
         for (index, replaced) in policy.replaces.iter().enumerate() {
             let field = path.field("replaces").index(index);
             if replaced.name.is_empty() {
@@ -406,7 +411,7 @@ impl Builder<'_, '_> {
             full_key: self.full_key().into(),
             labels: [Arc::clone(&self.domain), first.as_str().into(), others.join(".").into()],
             unit,
-            requests_per_unit: policy.requests_per_unit,
+            requests_per_unit: policy.requests_per_unit.unwrap_or_default(),
             name: policy.name.as_str().into(),
             replaces: policy.replaces.iter().map(|r| r.name.as_str().into()).collect(),
             shadow_mode: config.shadow_mode,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::check_address;
 
 #[test]
 fn timeouts_have_eight_digits_at_most() {
@@ -67,5 +68,17 @@ fn addresses_are_checked() {
     assert_eq!(address(""), Err("invalid address ``: it is empty".to_owned()));
     for bad in ["a b:1", "host:99999", "ho/st:1"] {
         assert!(address(bad).is_err(), "{bad}");
+        assert_eq!(check_address(bad, false).map_err(|e| e.to_string()).map(|_| ()), address(bad), "{bad}");
+    }
+    let scheme = "invalid address `http://host:1`: an address is HOST:PORT, without a scheme";
+    assert_eq!(address("http://host:1"), Err(scheme.to_owned()));
+    for (text, has_tls, port) in [
+        ("host:1", false, None),
+        (":1", true, None),
+        ("unix:/run/a", false, None),
+        ("host", false, Some(80)),
+        ("dns:///host", true, Some(443)),
+    ] {
+        assert_eq!(check_address(text, has_tls).ok(), Some(port), "{text}");
     }
 }

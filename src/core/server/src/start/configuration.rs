@@ -122,11 +122,13 @@ impl Start<'_> {
         });
         let (abort, closing) = (first.abort_handle(), Arc::clone(&applied));
         self.components.started(StopStep::Handlers, "handlers", async move |timeout| {
+            // A start that waited for its store in vain has no handler to close.
+            let is_waiting = !abort.is_finished();
             abort.abort();
             let configurator = closing.lock().take();
             match configurator {
                 Some(configurator) => configurator.close(timeout).await,
-                None => false,
+                None => is_waiting,
             }
         });
         match tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await {

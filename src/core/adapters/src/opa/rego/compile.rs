@@ -6,7 +6,7 @@ use std::time::Duration;
 use regorus::unstable::Module;
 use regorus::{Engine, Value};
 
-use super::super::{Params, Problem, Subject};
+use super::super::{Params, Problem, Subject, Weight};
 use super::analysis::Analysis;
 use super::evaluate::timer;
 use super::names::{self, Needed};
@@ -131,6 +131,22 @@ impl Policy {
     /// The problems of the names that it reads, if calls bring what `instances` configure.
     pub(super) fn name_problems(&self, instances: &[BoundInstance]) -> Vec<Problem> {
         names::problems(&self.reads, &self.analysis, instances, self.has_data)
+    }
+
+    /// The warning about a query that names a package, whose value is all that its rules have, and never a Boolean.
+    pub(super) fn package_problem(&self, query: &str) -> Option<Problem> {
+        if self.analysis.is_rule(query) || !is_path(query) {
+            return None;
+        }
+        let prefix = format!("{query}.");
+        let mut inside = self.analysis.rules().filter(|rule| rule.starts_with(&prefix)).peekable();
+        let first = inside.peek()?.to_string();
+        let allow = format!("{prefix}allow");
+        let meant = if inside.any(|rule| *rule == *allow) { allow } else { first };
+        let text =
+            format!("{query} is a package, which is neither true nor false: it decides about no request");
+        let problem = Problem::new(Subject::CheckMethod, text).with_hint(format!("name a rule: `{meant}`"));
+        Some(Problem { weight: Weight::Warning("opa-name"), ..problem })
     }
 
     /// An engine with the policy and data, prepared. Errors: the data does not fit, or a rule has an error.

@@ -320,13 +320,36 @@ pub(super) fn system_text(path: &Path, error: &std::io::Error) -> String {
 /// The problem of a file or directory that the system refuses. `known`: it has contents that stay in effect.
 pub(super) fn unreadable(path: &Path, text: &str, known: bool) -> Diagnostic {
     let hint = match known {
-        true => "its last contents stay in effect until it can be read again",
-        false => "create it, or mend its owner and permissions: it is read as soon as that is possible",
+        true => "its last contents stay in effect until it can be read again".to_owned(),
+        false => misnamed(path).unwrap_or_else(|| {
+            "create it, or mend its owner and permissions: it is read as soon as that is possible".to_owned()
+        }),
     };
     let diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
         .with_legacy(format!("failure during filepath.Walk: {text}"))
         .with_hint(hint);
     about(path, diagnostic)
+}
+
+/// What to write for a path that is a file, or lacks the slash at its beginning, as `tmp/x` of `fs://tmp/x`.
+pub(super) fn misnamed(path: &Path) -> Option<String> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => {
+            let parent = path.parent().unwrap_or(path);
+            Some(format!("name the directory of the file: `fs://{}`", parent.display()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.is_relative() => {
+            let absolute = Path::new("/").join(path);
+            Some(match absolute.exists() {
+                true => format!("did you mean `fs://{}`?", absolute.display()),
+                false => format!(
+                    "create it; it is below the working directory: with a slash more, `fs://{}`, it is not",
+                    absolute.display()
+                ),
+            })
+        }
+        _ => None,
+    }
 }
 
 fn about(path: &Path, mut diagnostic: Diagnostic) -> Diagnostic {

@@ -446,3 +446,25 @@ fn links_out_of_the_tree_are_polled() {
     std::fs::remove_file(&link).unwrap();
     assert_eq!(coverage(), Coverage::Full);
 }
+
+/// The URL of a store lacks a slash, or names a file.
+#[test]
+fn what_is_meant_by_a_path_that_is_no_directory_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    write(root, "a.yaml", &resource("a", "one"));
+    let told = |path: &Path| file::misnamed(path).unwrap_or_default();
+    assert_eq!(
+        told(&root.join("a.yaml")),
+        format!("name the directory of the file: `fs://{}`", root.display())
+    );
+    let relative = root.strip_prefix("/").unwrap();
+    assert_eq!(told(relative), format!("did you mean `fs://{}`?", root.display()));
+    assert!(
+        told(Path::new("no/such/place")).ends_with("with a slash more, `fs:///no/such/place`, it is not")
+    );
+    assert_eq!((told(root), told(&root.join("none"))), (String::new(), String::new()));
+    let text = "open x: no such file or directory";
+    let problem = file::unreadable(relative, text, false);
+    assert_eq!(problem.hint, Some(told(relative)));
+}

@@ -49,6 +49,8 @@ impl Assembler<'_> {
         for (name, text) in &settings.check.static_attributes {
             if self.selects.has(name) {
                 self.names_namespace(text, field.key(name), resource);
+            } else if let Some(problem) = unselecting(name, &field, settings) {
+                self.problem(resource, problem);
             }
         }
     }
@@ -92,4 +94,18 @@ impl Assembler<'_> {
         let problem = Diagnostic::warning("envoy-namespace-unknown", field, text);
         self.config.namespace_problem = Some(self.positions.place(problem, &resource.key, &resource.origin));
     }
+}
+
+/// Warns about a constant namespace of the side whose rules do not apply, if requests get no other namespace.
+fn unselecting(name: &str, field: &FieldPath, settings: &BridgeSettings) -> Option<Diagnostic> {
+    let kind = settings.check.reporter_kind.text().filter(|_| settings.check.enabled)?;
+    let other = SELECTORS.iter().find(|other| **other != name).filter(|_| SELECTORS.contains(&name))?;
+    let has_other = settings.check.static_attributes.contains_key(*other);
+    if has_other || !settings.default_namespace.is_empty() {
+        return None;
+    }
+    let text = format!("`{name}` selects no rules with `reporterKind: {kind}`: `{other}` does");
+    let reverse = if kind == "inbound" { "outbound" } else { "inbound" };
+    let hint = format!("write `{other}`, or `reporterKind: {reverse}` if the proxy runs on the other side");
+    Some(Diagnostic::warning("envoy-namespace-unselected", field.key(name), text).with_hint(hint))
 }
