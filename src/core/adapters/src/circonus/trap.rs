@@ -142,6 +142,7 @@ mod tests {
             status,
             headers,
             body: Bytes::from_static(body.as_bytes()),
+            cut: None,
         })
     }
 

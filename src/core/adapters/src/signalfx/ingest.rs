@@ -146,7 +146,13 @@ mod tests {
     fn only_signalfx_says_ok() {
         let of = |answer, body: &'static str| {
             let (status, headers) = (Some(StatusCode::OK), HeaderMap::new());
-            super::answer(Reply { answer, status, headers, body: Bytes::from_static(body.as_bytes()) })
+            super::answer(Reply {
+                answer,
+                status,
+                headers,
+                body: Bytes::from_static(body.as_bytes()),
+                cut: None,
+            })
         };
         assert_eq!(of(Answer::Delivered, "\"OK\"\n"), Answer::Delivered);
         for body in ["", "OK", "{}", "\"no\"", "<html>"] {

@@ -188,7 +188,7 @@ mod tests {
 
     fn outcome_of(answer: Answer, body: &'static str) -> Outcome {
         let (status, headers) = (Some(StatusCode::OK), HeaderMap::new());
-        outcome(Reply { answer, status, headers, body: Bytes::from_static(body.as_bytes()) })
+        outcome(Reply { answer, status, headers, body: Bytes::from_static(body.as_bytes()), cut: None })
     }
 
     #[test]
