@@ -15,7 +15,7 @@ use mixer_config::message::resembles;
 use mixer_config::store::{
     ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path, read_document,
 };
-use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
+use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Severity};
 use mixer_schema::{Kind, by_api, by_kind, kinds};
 
 use super::{Emitter, Ended, Source, Stopped};
@@ -31,6 +31,17 @@ const KIND_UNKNOWN: &str = "kind-unknown";
 const STORE: &str = "store-unreadable";
 /// The code of a field, or a name, that has no effect.
 const POLICY: &str = "document-field";
+/// Kinds of which a resource without a spec means nothing, unlike those of some adapters and templates.
+const NEED_SPEC: [&str; 8] = [
+    "adapter",
+    "attributemanifest",
+    "handler",
+    "instance",
+    "rule",
+    "template",
+    "ServiceRole",
+    "ServiceRoleBinding",
+];
 
 /// Resources in files.
 pub struct Files {
@@ -270,7 +281,15 @@ impl Files {
                 format!("the value of annotation `{name}` is no text: quote it"),
             );
         }
-        let problems = self.converter.convert(kind, &resource.document(), "").err();
+        let document = resource.document();
+        let has_spec = document.get("spec").is_some_and(|spec| !matches!(spec.kind, NodeKind::Null));
+        if !has_spec && NEED_SPEC.contains(&kind.kind) {
+            return error(
+                FieldPath::root().field("spec"),
+                "it has no spec: it may have been cut off".to_owned(),
+            );
+        }
+        let problems = self.converter.convert(kind, &document, "").err();
         problems.into_iter().flatten().next().map(|problem| placed(problem, resource))
     }
 
