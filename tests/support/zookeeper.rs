@@ -213,6 +213,17 @@ pub(crate) struct Writer {
     used: Instant,
 }
 
+impl Drop for Writer {
+    /// Ends its session.
+    fn drop(&mut self) {
+        let close = [8_i32.to_be_bytes(), 0_i32.to_be_bytes(), (-11_i32).to_be_bytes()].concat();
+        let _ = self.stream.write_all(&close);
+        // Until the server has done so.
+        let _ = self.stream.set_read_timeout(Some(Duration::from_secs(5)));
+        let _ = self.stream.read_to_end(&mut Vec::new());
+    }
+}
+
 /// Who may do what with a node.
 #[derive(Clone, Copy)]
 pub(crate) enum Acl<'a> {

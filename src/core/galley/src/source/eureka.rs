@@ -182,11 +182,8 @@ impl Eureka {
         let mut progress = Progress::new();
         loop {
             let pause = match self.poll(&mut progress, out).await? {
-                Ok(()) => {
-                    progress.connected(out.health());
-                    // Not all clients of a server ask at once.
-                    self.refresh.mul_f64(0.9 + fastrand::f64() / 5.0)
-                }
+                // Not all clients of a server ask at once.
+                Ok(()) => self.refresh.mul_f64(0.9 + fastrand::f64() / 5.0),
                 Err(failed) => {
                     progress.lost(out.health(), &failed.why);
                     progress.next(self.servers.len());
@@ -275,6 +272,9 @@ impl Eureka {
     }
 
     async fn deliver(&self, batch: Batch, progress: &mut Progress, out: &Emitter) -> Result<(), Ended> {
+        // Whoever sees what is delivered sees its problems.
+        progress.connected(out.health());
+        self.state.lock().tell(out.health());
         let sent = match progress.is_synced {
             true if batch.is_empty() => Ok(()),
             true => out.send(batch).await,
@@ -284,9 +284,7 @@ impl Eureka {
                 out.send_everything(all, &[SERVICE_ENTRIES]).await
             }
         };
-        sent.map_err(|Stopped| Ended::Stopped)?;
-        self.state.lock().tell(out.health());
-        Ok(())
+        sent.map_err(|Stopped| Ended::Stopped)
     }
 }
 

@@ -392,31 +392,34 @@ impl Zookeeper {
 
     /// Delivers what is to be delivered, and tells the health.
     async fn deliver(&self, progress: &mut Progress, out: &Emitter) -> Result<(), Stopped> {
-        if progress.is_synced {
-            let batch = std::mem::take(&mut progress.waiting);
-            if !batch.is_empty() {
-                out.send(batch).await?;
-            }
-        } else if progress.tree.is_complete() {
-            let batch = {
+        let everything = match progress.is_synced {
+            false if progress.tree.is_complete() => {
                 let mut state = self.state.lock();
                 // Those of an earlier start of the source.
                 let gone = state.keys.keys().filter(|service| !progress.tree.has(service));
                 let gone: Vec<Arc<str>> = gone.cloned().collect();
                 gone.iter().for_each(|service| progress.forget(service, &mut state));
-                state.registered.all()
-            };
-            (progress.is_synced, progress.is_news) = (true, true);
-            progress.waiting.clear();
-            out.send_everything(batch, &[SERVICE_ENTRIES]).await?;
-        } else {
-            // It is part of everything, which follows.
-            progress.waiting.clear();
-        }
+                (progress.is_synced, progress.is_news) = (true, true);
+                progress.waiting.clear();
+                Some(state.registered.all())
+            }
+            false => {
+                // It is part of everything, which follows.
+                progress.waiting.clear();
+                None
+            }
+            true => None,
+        };
+        // Whoever sees what is delivered sees its problems.
         if std::mem::take(&mut progress.is_news) {
             self.tell(progress, out.health());
         }
-        Ok(())
+        let batch = std::mem::take(&mut progress.waiting);
+        match everything {
+            Some(everything) => out.send_everything(everything, &[SERVICE_ENTRIES]).await,
+            None if batch.is_empty() => Ok(()),
+            None => out.send(batch).await,
+        }
     }
 
     /// Tells what is wrong.

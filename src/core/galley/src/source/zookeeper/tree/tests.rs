@@ -140,8 +140,9 @@ impl Model {
             self.root = Some(BTreeMap::new());
             return self.fire("/d");
         };
+        let is_empty = root.is_empty();
         match (fastrand::usize(..8), root.get_mut(&service)) {
-            (0, _) if root.is_empty() => {
+            (0, _) if is_empty => {
                 self.root = None;
                 self.fire("/d");
             }
