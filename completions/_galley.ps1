@@ -89,7 +89,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--watchConfigFiles', '--watchConfigFiles', [CompletionResultType]::ParameterName, 'Notice changes of files; otherwise on SIGUSR1 only')
             [CompletionResult]::new('--meshConfigFile', '--meshConfigFile', [CompletionResultType]::ParameterName, 'Mesh configuration, YAML; empty: the defaults')
             [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster; without it, the one in which this process runs')
-            [CompletionResult]::new('--resyncPeriod', '--resyncPeriod', [CompletionResultType]::ParameterName, 'How often all objects are delivered again; 0 means never')
+            [CompletionResult]::new('--resyncPeriod', '--resyncPeriod', [CompletionResultType]::ParameterName, 'How often all objects are listed again and compared; 0 means never')
             [CompletionResult]::new('--disableResourceReadyCheck', '--disableResourceReadyCheck', [CompletionResultType]::ParameterName, 'Start although the cluster lacks kinds of resources')
             [CompletionResult]::new('--excludedResourceKinds', '--excludedResourceKinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
             [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')

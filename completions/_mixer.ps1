@@ -701,7 +701,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--watch-config-files', '--watch-config-files', [CompletionResultType]::ParameterName, 'Notice changes of files; otherwise on SIGUSR1 only')
             [CompletionResult]::new('--mesh-config-file', '--mesh-config-file', [CompletionResultType]::ParameterName, 'Mesh configuration, YAML; empty: the defaults')
             [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster; without it, the one in which this process runs')
-            [CompletionResult]::new('--resync-period', '--resync-period', [CompletionResultType]::ParameterName, 'How often all objects are delivered again; 0 means never')
+            [CompletionResult]::new('--resync-period', '--resync-period', [CompletionResultType]::ParameterName, 'How often all objects are listed again and compared; 0 means never')
             [CompletionResult]::new('--disable-resource-ready-check', '--disable-resource-ready-check', [CompletionResultType]::ParameterName, 'Start although the cluster lacks kinds of resources')
             [CompletionResult]::new('--excluded-resource-kinds', '--excluded-resource-kinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
             [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')

@@ -82,7 +82,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --watchConfigFiles 'Notice changes of files; otherwise on SIGUSR1 only'
             cand --meshConfigFile 'Mesh configuration, YAML; empty: the defaults'
             cand --kubeconfig 'Kubeconfig of the cluster; without it, the one in which this process runs'
-            cand --resyncPeriod 'How often all objects are delivered again; 0 means never'
+            cand --resyncPeriod 'How often all objects are listed again and compared; 0 means never'
             cand --disableResourceReadyCheck 'Start although the cluster lacks kinds of resources'
             cand --excludedResourceKinds 'Kinds that are not read, separated by commas'
             cand --domain 'Domain of services'

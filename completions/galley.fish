@@ -72,7 +72,7 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l configPath -d '
 complete -c galley -n "__fish_galley_using_subcommand server" -l watchConfigFiles -d 'Notice changes of files; otherwise on SIGUSR1 only' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l meshConfigFile -d 'Mesh configuration, YAML; empty: the defaults' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l kubeconfig -d 'Kubeconfig of the cluster; without it, the one in which this process runs' -r -F
-complete -c galley -n "__fish_galley_using_subcommand server" -l resyncPeriod -d 'How often all objects are delivered again; 0 means never' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l resyncPeriod -d 'How often all objects are listed again and compared; 0 means never' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l disableResourceReadyCheck -d 'Start although the cluster lacks kinds of resources' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l excludedResourceKinds -d 'Kinds that are not read, separated by commas' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l domain -d 'Domain of services' -r

@@ -645,7 +645,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --watch-config-files 'Notice changes of files; otherwise on SIGUSR1 only'
             cand --mesh-config-file 'Mesh configuration, YAML; empty: the defaults'
             cand --kubeconfig 'Kubeconfig of the cluster; without it, the one in which this process runs'
-            cand --resync-period 'How often all objects are delivered again; 0 means never'
+            cand --resync-period 'How often all objects are listed again and compared; 0 means never'
             cand --disable-resource-ready-check 'Start although the cluster lacks kinds of resources'
             cand --excluded-resource-kinds 'Kinds that are not read, separated by commas'
             cand --domain 'Domain of services'
