@@ -164,6 +164,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment')
             [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
             [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster')
+            [CompletionResult]::new('--resyncPeriod', '--resyncPeriod', [CompletionResultType]::ParameterName, 'Accepted without effect: the validator reads no resources')
             [CompletionResult]::new('--log_target', '--log_target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
             [CompletionResult]::new('--log_rotate', '--log_rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
             [CompletionResult]::new('--log_rotate_max_size', '--log_rotate_max_size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')

@@ -590,6 +590,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment')
             [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
             [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster')
+            [CompletionResult]::new('--resync-period', '--resync-period', [CompletionResultType]::ParameterName, 'Accepted without effect: the validator reads no resources')
             [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
             [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
             [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')

@@ -156,6 +156,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --deployment-namespace 'Namespace of the deployment'
             cand --deployment-name 'Name of the deployment'
             cand --kubeconfig 'Kubeconfig of the cluster'
+            cand --resyncPeriod 'Accepted without effect: the validator reads no resources'
             cand --log_target 'Log output: a file, stdout or stderr; may be repeated'
             cand --log_rotate 'Additional rotated log file'
             cand --log_rotate_max_size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'

@@ -144,6 +144,7 @@ complete -c galley -n "__fish_galley_using_subcommand validator" -l monitoringPo
 complete -c galley -n "__fish_galley_using_subcommand validator" -l deployment-namespace -d 'Namespace of the deployment' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l deployment-name -d 'Name of the deployment' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l kubeconfig -d 'Kubeconfig of the cluster' -r -F
+complete -c galley -n "__fish_galley_using_subcommand validator" -l resyncPeriod -d 'Accepted without effect: the validator reads no resources' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_rotate -d 'Additional rotated log file' -r -F
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r

@@ -546,6 +546,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --deployment-namespace 'Namespace of the deployment'
             cand --deployment-name 'Name of the deployment'
             cand --kubeconfig 'Kubeconfig of the cluster'
+            cand --resync-period 'Accepted without effect: the validator reads no resources'
             cand --log-target 'Log output: a file, stdout or stderr; may be repeated'
             cand --log-rotate 'Additional rotated log file'
             cand --log-rotate-max-size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'

@@ -543,6 +543,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-namespace -d 'Namespace of the deployment' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-name -d 'Name of the deployment' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l kubeconfig -d 'Kubeconfig of the cluster' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l resync-period -d 'Accepted without effect: the validator reads no resources' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate -d 'Additional rotated log file' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r

@@ -157,10 +157,10 @@ async fn a_resync_finds_what_no_watch_told() {
     galley.synced().await;
     let gateways = || held(&galley, collection::GATEWAYS);
     let published = galley.snapshot(DEFAULT_GROUP).unwrap();
-    let mut listed = 0;
+    let listed = std::cell::Cell::new(0);
     until("lists follow each other", || {
-        listed += lists();
-        listed >= 6
+        listed.set(listed.get() + lists());
+        listed.get() >= 6
     })
     .await;
     assert!(
