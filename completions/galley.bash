@@ -569,7 +569,7 @@ _galley() {
             return 0
             ;;
         galley__subcmd__validator)
-            opts="-h --port --tlsCertFile --tlsKeyFile --caCertFile --webhook-config-file --healthCheckFile --healthCheckInterval --monitoringPort --deployment-namespace --deployment-name --kubeconfig --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --help"
+            opts="-h --port --tlsCertFile --tlsKeyFile --caCertFile --webhook-config-file --healthCheckFile --healthCheckInterval --monitoringPort --deployment-namespace --deployment-name --kubeconfig --resyncPeriod --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -616,6 +616,10 @@ _galley() {
                     return 0
                     ;;
                 --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resyncPeriod)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -72,7 +72,7 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l configPath -d '
 complete -c galley -n "__fish_galley_using_subcommand server" -l watchConfigFiles -d 'Notice changes of files; otherwise on SIGUSR1 only' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l meshConfigFile -d 'Mesh configuration, YAML; empty: the defaults' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l kubeconfig -d 'Kubeconfig of the cluster; without it, the one in which this process runs' -r -F
-complete -c galley -n "__fish_galley_using_subcommand server" -l resyncPeriod -d 'How often all objects are delivered again; 0 means never' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l resyncPeriod -d 'How often all objects are listed again and compared; 0 means never' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l disableResourceReadyCheck -d 'Start although the cluster lacks kinds of resources' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l excludedResourceKinds -d 'Kinds that are not read, separated by commas' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l domain -d 'Domain of services' -r
@@ -146,6 +146,7 @@ complete -c galley -n "__fish_galley_using_subcommand validator" -l monitoringPo
 complete -c galley -n "__fish_galley_using_subcommand validator" -l deployment-namespace -d 'Namespace of the deployment' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l deployment-name -d 'Name of the deployment' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l kubeconfig -d 'Kubeconfig of the cluster' -r -F
+complete -c galley -n "__fish_galley_using_subcommand validator" -l resyncPeriod -d 'Accepted without effect: the validator reads no resources' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_rotate -d 'Additional rotated log file' -r -F
 complete -c galley -n "__fish_galley_using_subcommand validator" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r

@@ -1679,7 +1679,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__validator)
-            opts="-h --port --tls-cert-file --tls-key-file --ca-cert-file --webhook-config-file --health-check-file --health-check-interval --monitoring-port --deployment-namespace --deployment-name --kubeconfig --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --color --error-format --help"
+            opts="-h --port --tls-cert-file --tls-key-file --ca-cert-file --webhook-config-file --health-check-file --health-check-interval --monitoring-port --deployment-namespace --deployment-name --kubeconfig --resync-period --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1726,6 +1726,10 @@ _mixer() {
                     return 0
                     ;;
                 --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resync-period)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -543,6 +543,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-namespace -d 'Namespace of the deployment' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l deployment-name -d 'Name of the deployment' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l kubeconfig -d 'Kubeconfig of the cluster' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l resync-period -d 'Accepted without effect: the validator reads no resources' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate -d 'Additional rotated log file' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from validator" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
@@ -616,7 +617,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l watch-config-files -d 'Notice changes of files; otherwise on SIGUSR1 only' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l mesh-config-file -d 'Mesh configuration, YAML; empty: the defaults' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l kubeconfig -d 'Kubeconfig of the cluster; without it, the one in which this process runs' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l resync-period -d 'How often all objects are delivered again; 0 means never' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l resync-period -d 'How often all objects are listed again and compared; 0 means never' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l disable-resource-ready-check -d 'Start although the cluster lacks kinds of resources' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l excluded-resource-kinds -d 'Kinds that are not read, separated by commas' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l domain -d 'Domain of services' -r

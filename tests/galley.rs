@@ -4,18 +4,28 @@
 
 #[path = "galley/admission.rs"]
 mod admission;
+#[path = "galley/cluster.rs"]
+mod cluster;
+#[path = "galley/example.rs"]
+mod example;
+#[path = "galley/guide.rs"]
+mod guide;
 #[path = "galley/operators.rs"]
 mod operators;
 #[path = "galley/policy.rs"]
 mod policy;
 #[path = "galley/process.rs"]
 mod process;
+#[path = "galley/reconciled.rs"]
+mod reconciled;
 #[path = "galley/registries.rs"]
 mod registries;
 #[path = "galley/sinks.rs"]
 mod sinks;
 #[path = "support/support.rs"]
 mod support;
+#[path = "galley/validator.rs"]
+mod validator;
 
 /// A rule of the policy engine.
 const RULE: &str = "apiVersion: config.istio.io/v1alpha2

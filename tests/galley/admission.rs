@@ -10,19 +10,22 @@ use crate::{GATEWAY, RULE};
 
 /// Asks the webhook; the certificate must be this one.
 fn review(galley: &Galley, certificate: &str, path: &str, review: &Value) -> Result<Value, String> {
-    mixer_net::tls::install_crypto_provider();
-    let root = reqwest::Certificate::from_pem(certificate.as_bytes()).map_err(|e| e.to_string())?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let url = format!("https://localhost:{}{path}", galley.webhook);
-    runtime.block_on(async {
-        let client = reqwest::Client::builder().tls_certs_only([root]).timeout(DEADLINE).build();
-        let client = client.map_err(|e| e.to_string())?;
-        let request = client.post(url).header("content-type", "application/json").body(review.to_string());
-        let response = request.send().await.map_err(|e| format!("{e:?}"))?;
-        let text = response.text().await.map_err(|e| e.to_string())?;
-        serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))
-    })
+    runtime.block_on(post(&url, certificate.as_bytes(), review))
+}
+
+/// Posts a review to a webhook with this certificate.
+pub(crate) async fn post(url: &str, certificate: &[u8], review: &Value) -> Result<Value, String> {
+    mixer_net::tls::install_crypto_provider();
+    let root = reqwest::Certificate::from_pem(certificate).map_err(|e| e.to_string())?;
+    let client = reqwest::Client::builder().tls_certs_only([root]).timeout(DEADLINE).build();
+    let client = client.map_err(|e| e.to_string())?;
+    let request = client.post(url).header("content-type", "application/json").body(review.to_string());
+    let response = request.send().await.map_err(|e| format!("{e:?}"))?;
+    let text = response.text().await.map_err(|e| e.to_string())?;
+    serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))
 }
 
 fn object(text: &str) -> Value {
@@ -45,6 +48,11 @@ fn what_is_refused_is_counted_and_shown() {
     let galley =
         Galley::of_files(&[("rule.yaml", RULE)], &["--enable-validation", "--validation-depth=deep"]);
     galley.synced();
+    let log = galley.log();
+    assert!(
+        !log.contains("readiness turns unavailable"),
+        "it is not ready before everything is published: {log}"
+    );
     let certificate = std::fs::read_to_string(galley.path("cert.pem")).expect("a file");
     let ask =
         |path: &str, object: &Value| review(&galley, &certificate, path, &create(object)).expect("an answer");

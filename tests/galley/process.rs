@@ -1,7 +1,7 @@
 //! Start, stop, probes, failures.
 
 use crate::support::galley::Galley;
-use crate::support::{DEADLINE, Finished, free_port, http, programs, run, wait_for};
+use crate::support::{DEADLINE, Finished, Process, free_port, http, programs, run, wait_for};
 use crate::{GATEWAY, RULE};
 
 /// Runs a program to its end.
@@ -138,4 +138,28 @@ fn the_program_galley_has_the_commands_of_istio_and_of_operators() {
     assert_eq!(ended("galley", &["version", "-s"]).status, 0);
     let wait = ended("galley", &["wait", "latest", "--server", "127.0.0.1:1"]);
     assert_eq!(wait.status, 4, "native: {}", wait.stderr);
+}
+
+#[test]
+fn without_controlz_galley_serves_until_it_is_stopped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("rule.yaml"), RULE).expect("a file");
+    let [sinks, monitoring] = [(); 2].map(|()| free_port());
+    let mut command = std::process::Command::new(programs().path("mixer"));
+    command
+        .args(["galley", "server", "--insecure", "--ctrlz-port=0", "--config-path=."])
+        .arg(format!("--server-address=tcp://127.0.0.1:{sinks}"))
+        .arg(format!("--monitoring-port={monitoring}"))
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut process = Process::spawn(&mut command).expect("a process");
+    let url = format!("http://127.0.0.1:{monitoring}/readyz");
+    let ready = wait_for(DEADLINE, || match process.ended() {
+        Some(_) => Some(false),
+        None => http("GET", &url, "").is_ok_and(|answer| answer.status == 200).then_some(true),
+    });
+    assert_eq!(ready, Some(true), "it ended by itself");
+    process.signal("TERM");
+    assert_eq!(process.wait(DEADLINE), Some(Some(0)));
 }

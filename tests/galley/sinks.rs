@@ -8,8 +8,9 @@ use mixer_mcp::{Change, ClientOptions, Refusal, Sink, SinkCollection, SinkOption
 use tokio_util::sync::CancellationToken;
 
 use crate::RULE;
+use crate::support::cloud::Cloud;
 use crate::support::galley::Galley;
-use crate::support::{DEADLINE, wait_for};
+use crate::support::{DEADLINE, free_port, wait_for};
 
 const RULES: &str = "istio/policy/v1beta1/rules";
 
@@ -36,13 +37,20 @@ struct RunningSink {
 
 impl RunningSink {
     fn of(galley: &Galley) -> Self {
+        Self::named(galley, "default")
+    }
+
+    fn named(galley: &Galley, node: &str) -> Self {
+        let node = node.to_owned();
         let (refuses, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let source = ClientOptions::new(format!("127.0.0.1:{}", galley.sinks));
         let (application, until) = (Application { refuses: Arc::clone(&refuses) }, stop.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let collection = SinkCollection { name: RULES.into(), type_url: None, incremental: false };
-            let sink = Sink::new(SinkOptions::new("test", vec![collection]), &Arc::new(Metrics::new()));
+            let mut options = SinkOptions::new("test", vec![collection]);
+            options.node.id = node;
+            let sink = Sink::new(options, &Arc::new(Metrics::new()));
             let mut application = application;
             runtime.expect("threads").block_on(sink.follow(&source, &mut application, until));
         });
@@ -85,4 +93,52 @@ fn a_change_is_waited_for_until_every_sink_has_it_or_refuses_it() {
     let healed =
         wait_for(DEADLINE, || (galley.ask(&["wait", "latest", "--sinks", "2"]).status == 0).then_some(()));
     assert!(healed.is_some(), "{}", galley.document("/sinkj/"));
+}
+
+#[test]
+fn a_message_of_a_sink_has_at_most_so_many_bytes() {
+    let (short, long) = ("s".repeat(1000), "l".repeat(3000));
+    for flag in ["--server-max-received-message-size=2000", "--maxReceivedMessageSize=2000"] {
+        let galley = Galley::of_files(&[("rule.yaml", RULE)], &[flag]);
+        galley.synced();
+        let (_short, _long) = (RunningSink::named(&galley, &short), RunningSink::named(&galley, &long));
+        let refused = wait_for(DEADLINE, || {
+            let sinks = galley.document("/sinkj/");
+            let refused = |sink: &&serde_json::Value| {
+                sink["ended"].as_str().is_some_and(|why| why.contains("the limit is: 2000 bytes"))
+            };
+            sinks.as_array().and_then(|sinks| sinks.iter().find(refused).cloned())
+        });
+        assert!(refused.is_some(), "{}\n{}", galley.document("/sinkj/"), galley.log());
+        let waited = galley.ask(&["wait", "latest"]);
+        assert_eq!((waited.status, &*waited.stdout), (0, "acknowledged by 1 sink\n"), "the other one has it");
+        let metrics = galley.metrics();
+        assert!(metrics.contains("ResourceExhausted"), "{metrics}");
+    }
+    let galley = Galley::of_files(&[("rule.yaml", RULE)], &["--server-max-received-message-size=4000"]);
+    let _long = RunningSink::named(&galley, &long);
+    assert_eq!(galley.ask(&["wait", "rule/istio-system/close"]).status, 0, "{}", galley.log());
+}
+
+/// A sink that is called with tokens of a service account: what it is sent is verified, and a token that it refuses is replaced.
+#[test]
+fn a_sink_of_google_is_called_with_a_token() {
+    let port = free_port();
+    let cloud = Cloud::start("gcp", &[&format!("grpc={port}"), "revoked=1"]).expect("it starts");
+    let (key, roots) = (cloud.file("sa.json"), cloud.file("ca.crt"));
+    let environment = [("GOOGLE_APPLICATION_CREDENTIALS", &*key), ("SSL_CERT_FILE", &*roots)];
+    let address = format!("--sink-address=localhost:{port}");
+    let arguments = [&*address, "--sink-auth-mode=GOOGLE", "--sink-meta=cluster=one"];
+    let galley = Galley::in_environment(&[("rule.yaml", RULE)], &arguments, &environment);
+    galley.synced();
+    let taken = cloud.taken(1).unwrap_or_else(|why| panic!("{why}\n{}", galley.log()));
+    assert_eq!(taken[0]["count"], 1, "{taken:?}");
+    let metadata = &taken[0]["metadata"];
+    assert_eq!((&metadata["authorization"], &metadata["cluster"]), (&"Bearer GT-2".into(), &"one".into()));
+    let requests = cloud.requests().expect("nothing is wrong");
+    assert_eq!(requests[0]["outcome"], "revoked");
+    assert_eq!(requests[1]["collection"], "$triggerCollection", "the source speaks first");
+    let waited = galley.ask(&["wait", "rule/istio-system/close"]);
+    assert_eq!(waited.status, 0, "{}{}", waited.stdout, galley.log());
+    assert!(!galley.log().contains("GT-2"), "tokens are not logged");
 }

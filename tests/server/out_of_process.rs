@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::docs::{self, Item, commands};
 use crate::support::{DEADLINE, Process, Server, free_port, programs, python, run, wait_for};
 
 const PAGE: &str = include_str!("../../docs/out-of-process.md");
@@ -23,47 +24,17 @@ enum Block {
 
 /// The blocks of a section, and of the sections in it, in their order.
 fn blocks(section: &str) -> Vec<Block> {
-    let start = PAGE.find(&format!("\n## {section}\n")).expect("the section exists") + 1;
-    let rest = &PAGE[start..];
-    let section = rest[3..].find("\n## ").map_or(rest, |end| &rest[..end + 3]);
-    let mut found = Vec::new();
-    let mut marker = "";
-    let mut lines = section.lines();
-    while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else {
-            if line == "<!-- the adapter ends -->" {
-                found.push(Block::AdapterEnds);
-            }
-            if !line.is_empty() {
-                marker = line;
-            }
-            continue;
-        };
-        let content: String =
-            lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-        let file = marker.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->"));
-        match (file, language) {
-            (Some(name), _) => found.push(Block::File { name: name.to_owned(), content }),
-            (None, "console") => found.push(Block::Console(commands(&content))),
-            (None, _) if marker == "<!-- the adapter prints -->" => found.push(Block::Printed(content)),
-            (None, _) => {}
-        }
-        marker = "";
-    }
-    found
-}
-
-/// The commands of a console and what they print.
-fn commands(console: &str) -> Vec<(String, String)> {
-    let mut found: Vec<(String, String)> = Vec::new();
-    for line in console.lines() {
-        match (line.strip_prefix("$ "), found.last_mut()) {
-            (Some(command), _) => found.push((command.to_owned(), String::new())),
-            (None, Some((_, printed))) => *printed += &format!("{line}\n"),
-            (None, None) => panic!("a console begins with a command: {line}"),
-        }
-    }
-    found
+    let block = |item: Item<'_>| match item {
+        Item::Comment("the adapter ends") => Some(Block::AdapterEnds),
+        Item::Comment(_) => None,
+        Item::Fence { comment, language, content } => match (comment.strip_prefix("file: "), language) {
+            (Some(name), _) => Some(Block::File { name: name.to_owned(), content: content.to_owned() }),
+            (None, "console") => Some(Block::Console(commands(content))),
+            (None, _) if comment == "the adapter prints" => Some(Block::Printed(content.to_owned())),
+            (None, _) => None,
+        },
+    };
+    docs::items(PAGE, section).into_iter().filter_map(block).collect()
 }
 
 /// Somebody who does what the page says, in a directory beside a checkout.

@@ -24,22 +24,48 @@ pub(crate) struct Galley {
 impl Galley {
     /// Serves a directory of its own, with these files and further arguments of `mixer galley server`.
     pub(crate) fn of_files(files: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let mut last = String::new();
-        for _ in 0..ATTEMPTS {
-            match Self::attempt(files, arguments) {
-                Ok(galley) => return galley,
-                Err(log) if log.contains("address already in use") => last = log,
-                Err(log) => panic!("galley does not start: {log}"),
-            }
-        }
-        panic!("galley does not start: {last}")
+        Self::in_environment(files, arguments, &[])
     }
 
-    fn attempt(files: &[(&str, &str)], arguments: &[&str]) -> Result<Self, String> {
+    /// As [`of_files`](Self::of_files), with variables of the environment.
+    pub(crate) fn in_environment(
+        files: &[(&str, &str)],
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::start(Some(files), arguments, environment)
+            .unwrap_or_else(|log| panic!("galley does not start: {log}"))
+    }
+
+    /// Serves what the arguments of `mixer galley server` say, for example `--kubeconfig`. Errors: it does not start; what it printed.
+    pub(crate) fn of_arguments(arguments: &[&str]) -> Result<Self, String> {
+        Self::start(None, arguments, &[])
+    }
+
+    fn start(
+        files: Option<&[(&str, &str)]>,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            match Self::attempt(files, arguments, environment) {
+                Err(log) if log.contains("address already in use") => last = log,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    fn attempt(
+        files: Option<&[(&str, &str)]>,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let directory = tempfile::Builder::new().prefix("mixer-galley").tempdir().expect("a directory");
         let config = directory.path().join("config");
         std::fs::create_dir(&config).expect("a directory");
-        for (name, text) in files {
+        for (name, text) in files.into_iter().flatten() {
             std::fs::write(config.join(name), text).expect("a file");
         }
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -52,7 +78,7 @@ impl Galley {
         let file = |path: &Path| path.display().to_string();
         command
             .args(["galley", "server", "--insecure"])
-            .arg(format!("--config-path={}", file(&config)))
+            .args(files.map(|_| format!("--config-path={}", file(&config))))
             .arg(format!("--server-address=tcp://127.0.0.1:{sinks}"))
             .arg(format!("--monitoring-port={monitoring}"))
             .arg(format!("--ctrlz-port={ctrlz}"))
@@ -60,6 +86,7 @@ impl Galley {
             .args([format!("--tls-cert-file={}", file(&cert)), format!("--tls-key-file={}", file(&key))])
             .arg(format!("--ca-cert-file={}", file(&cert)))
             .args(arguments)
+            .envs(environment.iter().copied())
             .current_dir(directory.path())
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("a file"))
@@ -91,6 +118,13 @@ impl Galley {
     /// Its ControlZ endpoint.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ctrlz)
+    }
+
+    /// Renews the certificate of its webhook, which is its own root.
+    pub(crate) fn renew_certificate(&self) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        std::fs::write(self.path("key.pem"), made.signing_key.serialize_pem()).expect("a file");
+        std::fs::write(self.path("cert.pem"), made.cert.pem()).expect("a file");
     }
 
     /// A JSON document of ControlZ.

@@ -4,8 +4,12 @@
 
 #![allow(clippy::allow_attributes, dead_code, reason = "each test binary uses its part of it")]
 
+#[path = "kube_api/admission.rs"]
+pub(crate) mod admission;
 #[path = "kube_api/asked.rs"]
 mod asked;
+#[path = "kube_api/objects.rs"]
+mod objects;
 #[path = "kube_api/server.rs"]
 pub(crate) mod server;
 
@@ -21,13 +25,15 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use admission::{Call, CallWebhook};
 use asked::Asked;
+use objects::{create, delete, patch, put, replace};
 
 /// The token that it takes.
 pub(crate) const TOKEN: &str = "token-of-the-test";
 
 /// Kind, path and API version of what it keeps.
-const KINDS: [(&str, &str, &str); 16] = [
+const KINDS: [(&str, &str, &str); 18] = [
     ("Pod", "pods", "v1"),
     ("ReplicationController", "replicationcontrollers", "v1"),
     ("Secret", "secrets", "v1"),
@@ -44,7 +50,15 @@ const KINDS: [(&str, &str, &str); 16] = [
     ("Service", "services", "v1"),
     ("Endpoints", "endpoints", "v1"),
     ("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io/v1"),
+    ("Deployment", "deployments", "apps/v1"),
+    ("ValidatingWebhookConfiguration", WEBHOOKS, "admissionregistration.k8s.io/v1"),
 ];
+
+/// The plural of the objects that say which webhooks are asked.
+const WEBHOOKS: &str = "validatingwebhookconfigurations";
+
+/// The plurals of kinds that are in no namespace.
+const OF_CLUSTER: [&str; 2] = ["customresourcedefinitions", WEBHOOKS];
 
 /// The group of Mixer's kinds.
 const CONFIG: &str = "config.istio.io/v1alpha2";
@@ -106,6 +120,8 @@ struct State {
     /// Method and URL of every request.
     requests: Vec<String>,
     bookmarks: u64,
+    /// How webhooks are called; `None`: none is.
+    webhooks: Option<CallWebhook>,
 }
 
 struct Shared {
@@ -203,10 +219,7 @@ impl KubeApi {
 
     /// Makes or replaces an object of a known kind.
     pub(crate) fn put(&self, object: Value) {
-        let kind = KINDS.iter().find(|(kind, ..)| object["kind"] == *kind).expect("a known kind");
-        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-        let key = (kind.1, text("namespace"), text("name"));
-        put(&mut self.shared.state(), key, object);
+        put(&mut self.shared.state(), key_of(&object), object);
         self.shared.changed.send_replace(());
     }
 
@@ -214,6 +227,28 @@ impl KubeApi {
     pub(crate) fn delete(&self, plural: &'static str, namespace: &str, name: &str) {
         delete(&mut self.shared.state(), &(plural, namespace.to_owned(), name.to_owned())).unwrap();
         self.shared.changed.send_replace(());
+    }
+
+    /// Makes or replaces an object, of which no watch tells.
+    pub(crate) fn lose(&self, object: Value) {
+        let mut state = self.shared.state();
+        put(&mut state, key_of(&object), object);
+        state.changes.pop_back();
+    }
+
+    /// Deletes an object, of which no watch tells.
+    pub(crate) fn lose_deletion(&self, plural: &'static str, namespace: &str, name: &str) {
+        let mut state = self.shared.state();
+        delete(&mut state, &(plural, namespace.to_owned(), name.to_owned())).unwrap();
+        state.changes.pop_back();
+    }
+
+    /// Calls the webhooks that are configured, in this way: the review that is answered, or why there is none.
+    pub(crate) fn call_webhooks<A>(&self, call: impl Fn(Call) -> A + Send + Sync + 'static)
+    where
+        A: Future<Output = Result<Value, String>> + Send + 'static,
+    {
+        self.shared.state().webhooks = Some(Arc::new(move |asked| Box::pin(call(asked))));
     }
 
     /// Forgets every change so far: older watches and pages get 410.
@@ -251,6 +286,13 @@ impl KubeApi {
     pub(crate) fn version(&self) -> u64 {
         self.shared.state().version
     }
+}
+
+/// The key of an object of a known kind.
+fn key_of(object: &Value) -> Key {
+    let kind = KINDS.iter().find(|(kind, ..)| object["kind"] == *kind).expect("a known kind");
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+    (kind.1, text("namespace"), text("name"))
 }
 
 /// A kubeconfig with this server and user.
@@ -391,6 +433,9 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
     let cut = if let Some(Fault::CutsOff(bytes)) = fault { Some(bytes) } else { None };
     let method = request.method().clone();
     let body = axum::body::to_bytes(Body::new(request.into_body()), 1 << 24).await.unwrap();
+    if let Err(refusal) = admission::review(&method, &asked, &body, shared).await {
+        return *refusal;
+    }
     let answered = {
         let mut state = shared.state();
         match (method, &asked.name) {
@@ -401,6 +446,7 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
             },
             (Method::POST, None) => create(&mut state, &asked, &body),
             (Method::PATCH, Some(_)) => patch(&mut state, &asked, &body),
+            (Method::PUT, Some(_)) => replace(&mut state, &asked, &body),
             (Method::DELETE, Some(_)) => match delete(&mut state, &asked.key()) {
                 Some(object) => Ok(answer(&object, None)),
                 None => Err(not_found(&asked)),
@@ -436,7 +482,7 @@ fn discovery(path: &str, defined: &BTreeSet<&'static str>) -> Option<Value> {
             "kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": [version], "preferredVersion": version,
         }));
     }
-    let resource = |kind: &(&str, &str, &str)| json!({"name": kind.1, "kind": kind.0, "namespaced": true});
+    let resource = |kind: &(&str, &str, &str)| json!({"name": kind.1, "kind": kind.0, "namespaced": !OF_CLUSTER.contains(&kind.1)});
     let resources: Vec<Value> = kinds.map(resource).collect();
     let list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
     (asked == group_version).then_some(list)
@@ -448,86 +494,6 @@ type Answered<T> = Result<T, Box<Response<Body>>>;
 fn not_found(asked: &Asked) -> Box<Response<Body>> {
     let message = format!("{} \"{}\" not found", asked.kind.1, asked.key().2);
     failure(404, "NotFound", &message).into()
-}
-
-fn put(state: &mut State, key: Key, mut object: Value) -> Arc<Value> {
-    state.version += 1;
-    let kind = KINDS.iter().find(|kind| kind.1 == key.0).unwrap();
-    object["kind"] = kind.0.into();
-    object["apiVersion"] = kind.2.into();
-    object["metadata"]["resourceVersion"] = state.version.to_string().into();
-    if object["metadata"]["creationTimestamp"].is_null() {
-        object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-    }
-    let object = Arc::new(object);
-    let before = state.objects.insert(key.clone(), Arc::clone(&object));
-    let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
-    remember(state, Change { version: state.version, kind, key, object: Arc::clone(&object), before });
-    object
-}
-
-fn delete(state: &mut State, key: &Key) -> Option<Arc<Value>> {
-    let mut object = Value::clone(&*state.objects.remove(key)?);
-    let before = Some(Arc::new(object.clone()));
-    state.version += 1;
-    object["metadata"]["resourceVersion"] = state.version.to_string().into();
-    let object = Arc::new(object);
-    let change = Change {
-        version: state.version,
-        kind: "DELETED",
-        key: key.clone(),
-        object: Arc::clone(&object),
-        before,
-    };
-    remember(state, change);
-    Some(object)
-}
-
-fn remember(state: &mut State, change: Change) {
-    state.changes.push_back(change);
-    if state.changes.len() > HISTORY
-        && let Some(forgotten) = state.changes.pop_front()
-    {
-        state.oldest = forgotten.version;
-    }
-}
-
-fn create(state: &mut State, asked: &Asked, body: &[u8]) -> Answered<Response<Body>> {
-    let mut object: Value = serde_json::from_slice(body).unwrap();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let key = (asked.kind.1, asked.namespace.clone().unwrap_or_default(), name);
-    if state.objects.contains_key(&key) {
-        let message = format!("{} \"{}\" already exists", key.0, key.2);
-        return Err(failure(409, "AlreadyExists", &message).into());
-    }
-    object["metadata"]["namespace"] = key.1.clone().into();
-    // As of every object with a status, which is written apart.
-    object.as_object_mut().unwrap().remove("status");
-    Ok(answer(&put(state, key, object), None))
-}
-
-/// A merge patch of the object, or of its status.
-fn patch(state: &mut State, asked: &Asked, body: &[u8]) -> Answered<Response<Body>> {
-    fn merge(target: &mut Value, patch: &Value) {
-        let Some(members) = patch.as_object() else {
-            *target = patch.clone();
-            return;
-        };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        for (name, value) in members {
-            match value {
-                Value::Null => drop(target.as_object_mut().unwrap().remove(name)),
-                value => merge(&mut target[name], value),
-            }
-        }
-    }
-    let key = asked.key();
-    let Some(known) = state.objects.get(&key) else { return Err(not_found(asked)) };
-    let mut object = Value::clone(known);
-    merge(&mut object, &serde_json::from_slice(body).unwrap());
-    Ok(answer(&put(state, key, object), None))
 }
 
 fn list(state: &mut State, asked: &Asked) -> Answered<Value> {

@@ -14,6 +14,7 @@ pub(crate) mod cloud;
 mod collector;
 pub(crate) mod cores;
 pub(crate) mod denier;
+pub(crate) mod docs;
 pub(crate) mod galley;
 pub(crate) mod good_client;
 mod http;

@@ -24,7 +24,7 @@ pub(super) struct SourceFlags {
     /// Kubeconfig of the cluster; without it, the one in which this process runs.
     #[arg(long = "kubeconfig", value_parser = value::path, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) kubeconfig: PathBuf,
-    /// How often all objects are delivered again; 0 means never.
+    /// How often all objects are listed again and compared; 0 means never.
     #[arg(long = "resync-period", alias = "resyncPeriod", default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
     pub(super) resync_period: SignedDuration,
     /// Start although the cluster lacks kinds of resources.

@@ -245,6 +245,11 @@ const HINTS: &[(&str, &str)] = &[
         "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig",
     ),
     ("runs in no", "outside a cluster, name a directory with --config-path, or a cluster with --kubeconfig"),
+    ("CRDs) not found", "create them, or start without them: --disable-resource-ready-check"),
+    (
+        "cannot ask for the resources",
+        "look at --kubeconfig, or start and wait for the API server: --disable-resource-ready-check",
+    ),
     ("auth plugin", "modes are NONE, TLS, MUTUAL_TLS and GOOGLE"),
     ("no such file or directory", "create the directory, or name another file"),
 ];
@@ -355,6 +360,9 @@ pub(crate) struct ValidatorArgs {
     /// Kubeconfig of the cluster.
     #[arg(long, value_parser = value::path, default_value = "", value_name = "FILE")]
     kubeconfig: PathBuf,
+    /// Accepted without effect: the validator reads no resources.
+    #[arg(long = "resync-period", alias = "resyncPeriod", hide = true, default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
+    resync_period: mixer_attribute::SignedDuration,
     #[command(flatten)]
     log: LogFlags,
 }

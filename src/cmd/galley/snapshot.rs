@@ -103,7 +103,8 @@ fn table(snapshot: &Value, io: &mut Io) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Resources by collection and name, as text. Versions are those of one process, and are left out.
+/// Resources by collection and name, as text. Versions are those of one process, as is the time at which the mesh configuration was made; they
+/// are left out.
 fn resources(snapshot: &Value) -> BTreeMap<String, String> {
     let collections = snapshot.get("collections").and_then(Value::as_object);
     let mut found = BTreeMap::new();
@@ -113,6 +114,9 @@ fn resources(snapshot: &Value) -> BTreeMap<String, String> {
             if let Some(members) = shown.as_object_mut() {
                 members.remove("version");
                 members.remove("name");
+                if name == mixer_schema::MESH_CONFIG {
+                    members.remove("createTime");
+                }
             }
             found.insert(format!("{name} {}", text(resource, "name")), output::yaml(&shown));
         }

@@ -1,10 +1,11 @@
 """A strict stand-in for Google's services: verifies assertions with PyJWT, reads requests with Google's own definitions, and prints them.
 
-Usage: gcp.py PORT DIRECTORY [grpc=PORT] [plain=PORT] [busy=N] [expired=N]
+Usage: gcp.py PORT DIRECTORY [grpc=PORT] [plain=PORT] [busy=N] [expired=N] [revoked=N]
 
 PORT takes plain HTTP (the token endpoint, the metadata server) and, as a proxy, that of Service Control; the others take gRPC, with TLS and in plain text.
-DIRECTORY gets sa.json, the key file of a service account. busy=N, expired=N: the first N requests are answered so. One JSON line a request:
-`error` for what is not as Google defines it.
+DIRECTORY gets sa.json, the key file of a service account. busy=N, expired=N: the first N requests are answered so. revoked=N: tokens have numbers, and
+the first N of them are refused by the sink of the Mesh Configuration Protocol, which is served as well. One JSON line a request: `error` for what is not as
+Google defines it.
 """
 
 import json
@@ -80,6 +81,49 @@ METHODS = {
     "google.devtools.cloudtrace.v2.TraceService": {"BatchWriteSpans": trace_v2.types.BatchWriteSpansRequest.pb()},
     "google.cloud.contextgraph.v1alpha1.ContextGraphService": {"AssertBatch": graph()},
 }
+
+
+def resources():
+    """A message of the Mesh Configuration Protocol to a sink, as far as this one reads it, and its request."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="mcp.proto", package="mcp", syntax="proto3")
+    for name, fields in (("Resources", {2: ("collection", kinds.TYPE_STRING), 3: ("resources", kinds.TYPE_BYTES), 5: ("nonce", kinds.TYPE_STRING)}),
+                         ("Request", {2: ("collection", kinds.TYPE_STRING), 4: ("response_nonce", kinds.TYPE_STRING)})):
+        message = file.message_type.add(name=name)
+        for number, (field, kind) in fields.items():
+            repeated = field == "resources"
+            message.field.add(name=field, number=number, type=kind, label=kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL)
+    pool = descriptor_pool.Default()
+    pool.Add(file)
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName("mcp." + name)) for name in ("Resources", "Request")]
+
+
+RESOURCES, REQUEST = resources()
+RULES = "istio/policy/v1beta1/rules"
+
+
+def sink(messages, context):
+    """A sink that asks for rules, if the source has a token that is not revoked."""
+    metadata = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
+    line = {"method": "sink", "metadata": metadata}
+    token = metadata.get("authorization", "")
+    numbered = token.removeprefix("Bearer GT-")
+    if not token.startswith("Bearer GT-") or not numbered.isdigit():
+        stand.tell(error="authorization", **line)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+    if int(numbered) <= int(OPTIONS.get("revoked", 0)):
+        stand.tell(outcome="revoked", **line)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "revoked")
+    for body in messages:
+        message = RESOURCES.FromString(body)
+        if message.collection == RULES:
+            stand.tell(outcome="taken", count=len(message.resources), **line)
+            yield REQUEST(collection=RULES, response_nonce=message.nonce).SerializeToString()
+        else:
+            stand.tell(outcome="asked", collection=message.collection, **line)
+            yield REQUEST(collection=RULES).SerializeToString()
+
+
 CONTROL = {
     "check": service_controller.CheckRequest.pb(),
     "report": service_controller.ReportRequest.pb(),
@@ -162,7 +206,11 @@ class Google(stand.Handler):
             except Exception as error:
                 stand.tell(error=repr(error), path=path)
                 return 400, {}, b'{"error": "invalid_grant"}'
-            return 200, {}, b'{"access_token": "GT", "token_type": "Bearer", "expires_in": 3600}'
+            name = "GT"
+            if "revoked" in OPTIONS:
+                first("tokens")
+                name = "GT-%d" % COUNTS["tokens"]
+            return 200, {}, json.dumps({"access_token": name, "token_type": "Bearer", "expires_in": 3600}).encode()
         if path.startswith("/computeMetadata/v1/"):
             known = METADATA.get(path.removeprefix("/computeMetadata/v1/"))
             is_asked_well = headers.get("metadata-flavor") == "Google"
@@ -198,6 +246,8 @@ if "grpc" in OPTIONS or "plain" in OPTIONS:
     for service, methods in METHODS.items():
         handlers = {name: rpc(service, name, kind) for name, kind in methods.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    handlers = {"EstablishResourceStream": grpc.stream_stream_rpc_method_handler(sink)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("istio.mcp.v1alpha1.ResourceSink", handlers),))
     files = [open(os.path.join(DIRECTORY, name), "rb").read() for name in ("server.key", "server.crt")]
     credentials = grpc.ssl_server_credentials([tuple(files)])
     if "grpc" in OPTIONS and server.add_secure_port("127.0.0.1:" + OPTIONS["grpc"], credentials) == 0:

@@ -151,9 +151,12 @@ impl Host {
         self.bound
     }
 
-    /// The next request of an operator through ControlZ.
+    /// The next request of an operator through ControlZ. Without ControlZ there is none.
     pub async fn requested(&mut self) -> Request {
-        self.requests.recv().await.unwrap_or(Request::Stop)
+        match self.requests.recv().await {
+            Some(request) => request,
+            None => std::future::pending().await,
+        }
     }
 
     /// Stops all components in the reverse order of their start. Sinks keep what they have.
@@ -212,6 +215,8 @@ impl<'o> Start<'o> {
         });
         self.components.collects((), "counts of tasks", &self.metrics, TaskCollector::default());
         let started = self.liveness.emitter("server", "uninitialized");
+        // Until all emitters are there.
+        let begun = self.readiness.emitter("start", "not every component was started yet");
         self.keep_probe("liveness probe", true);
         self.keep_probe("readiness probe", false);
         let admission = match self.options.validation.is_enabled {
@@ -238,6 +243,7 @@ impl<'o> Start<'o> {
         self.start_profiles()?;
         self.start_introspection(&plane);
         started.set(Ok(()));
+        begun.set(Ok(()));
         Ok(plane)
     }
 

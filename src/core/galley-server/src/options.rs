@@ -31,7 +31,7 @@ pub struct HostOptions {
     pub eureka: Option<EurekaOptions>,
     /// The cluster; empty: the one in which this process runs.
     pub kubeconfig: PathBuf,
-    /// How often the objects of a cluster are all delivered again; zero: never.
+    /// How often the objects of a cluster are all listed again and compared; zero: never.
     pub resync: Duration,
     /// Whether kinds that the cluster does not have are no error.
     pub skips_ready_check: bool,

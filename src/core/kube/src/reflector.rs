@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -88,6 +88,10 @@ pub struct Reflector<S: Store> {
     progress: Arc<Progress>,
     pace: Pace,
     random: fastrand::Rng,
+    /// How long changes are followed before everything is listed again; `None`: as long as the server has them.
+    relist: Option<Duration>,
+    /// When the last list was complete.
+    listed: Instant,
     /// Failures in a row.
     failures: u32,
     /// Whether no watch worked since the last list.
@@ -112,6 +116,8 @@ impl<S: Store> Reflector<S> {
             progress: Arc::default(),
             pace: Pace::default(),
             random: fastrand::Rng::new(),
+            relist: None,
+            listed: Instant::now(),
             failures: 0,
             is_new: false,
         }
@@ -121,6 +127,12 @@ impl<S: Store> Reflector<S> {
     #[must_use]
     pub fn at(self, pace: Pace) -> Self {
         Self { pace, ..self }
+    }
+
+    /// Lists everything again so long after each list, although changes are followed: whatever was missed is found then.
+    #[must_use]
+    pub fn listing_every(self, period: Option<Duration>) -> Self {
+        Self { relist: period, ..self }
     }
 
     /// What it has reached.
@@ -147,6 +159,7 @@ impl<S: Store> Reflector<S> {
                     self.store.complete();
                     self.store.publish();
                     self.progress.listed(&version);
+                    self.listed = Instant::now();
                     self.is_new = true;
                     return version;
                 }
@@ -177,8 +190,20 @@ impl<S: Store> Reflector<S> {
         }
     }
 
-    /// Follows the changes after a version until the watch ends.
-    async fn follow(&mut self, mut version: String) -> Ended {
+    /// Follows the changes after a version until the watch ends, or everything is to be listed again.
+    async fn follow(&mut self, version: String) -> Ended {
+        let Some(due) = self.relist.and_then(|period| self.listed.checked_add(period)) else {
+            return self.follow_on(version).await;
+        };
+        let ended = tokio::select! {
+            ended = self.follow_on(version) => Some(ended),
+            () = sleep_until(due) => None,
+        };
+        // What was applied since is part of the list.
+        ended.unwrap_or(Ended::List)
+    }
+
+    async fn follow_on(&mut self, mut version: String) -> Ended {
         let lasts = self.pace.watch.mul_f64(1.0 + self.random.f64());
         let opened = Watch::open(&self.client, &self.selection, &version, lasts).await;
         let ended = match opened {

@@ -121,6 +121,7 @@ impl Client {
         max_message: usize,
     ) -> Result<Opened<T>, Status> {
         let request = self.request(path, outgoing).await?;
+        let authorization = request.headers().get(AUTHORIZATION).cloned();
         let stream = self.connector.connect().await.map_err(Status::unavailable)?;
         let mut builder = http2::Builder::new(Spawner::new("mcp call"));
         builder
@@ -139,6 +140,12 @@ impl Client {
         let (head, body) = link.send_request(request).await.map_err(unavailable)?.into_parts();
         if let Some(status) = Status::from_header_map(&head.headers) {
             // The stream has ended already.
+            if let (Code::Unauthenticated, Some(tokens), Some(token)) =
+                (status.code(), &self.tokens, &authorization)
+            {
+                // The next attempt has another one.
+                tokens.refused(token);
+            }
             return Err(match status.code() {
                 Code::Ok => Status::unavailable("the server has ended the stream"),
                 _ => status,

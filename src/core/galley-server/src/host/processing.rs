@@ -23,7 +23,7 @@ impl Start<'_> {
         let options = self.options;
         let served = self.emitters("server", "uninitialized");
         let synced = self.readiness.emitter("sync", "not everything was published yet");
-        let sources = sources::sources(options)?;
+        let sources = sources::sources(options).await?;
         let collections = options.processing.served_collections().into_iter().map(Arc::from).collect();
         let source = mixer_mcp::Source::new(
             Arc::clone(self.publications.cache()),

@@ -16,8 +16,8 @@ use crate::options::HostOptions;
 /// The sources, in the order of precedence: the mesh configuration, then files or a cluster, then registries of services. With a registry,
 /// neither files nor a cluster are needed.
 ///
-/// Errors: a source cannot be set up; the texts of Galley.
-pub(super) fn sources(options: &HostOptions) -> Result<Vec<Arc<dyn Source>>, String> {
+/// Errors: a source cannot be set up, or the cluster lacks kinds; the texts of Galley.
+pub(super) async fn sources(options: &HostOptions) -> Result<Vec<Arc<dyn Source>>, String> {
     let mesh = Mesh::new(mesh_file(options)?, &options.processing).map_err(|error| error.to_string())?;
     let mut sources: Vec<Arc<dyn Source>> = vec![mesh];
     let has_registry = options.zookeeper.is_some() || options.eureka.is_some();
@@ -25,7 +25,7 @@ pub(super) fn sources(options: &HostOptions) -> Result<Vec<Arc<dyn Source>>, Str
     if !options.config_path.as_os_str().is_empty() {
         sources.push(Files::new(&options.config_path, options.watches_files, &options.processing));
     } else if has_cluster || !has_registry {
-        sources.push(cluster(options)?);
+        sources.push(cluster(options).await?);
     }
     if let Some(zookeeper) = &options.zookeeper {
         let source = Zookeeper::new(zookeeper, &options.processing);
@@ -53,8 +53,12 @@ fn mesh_file(options: &HostOptions) -> Result<Option<&Path>, String> {
     Ok(Some(path))
 }
 
-fn cluster(options: &HostOptions) -> Result<Arc<dyn Source>, String> {
-    Ok(Kubernetes::new(client(&options.kubeconfig)?, &options.processing))
+async fn cluster(options: &HostOptions) -> Result<Arc<dyn Source>, String> {
+    let cluster = Kubernetes::new(client(&options.kubeconfig)?, &options.processing, options.resync);
+    if !options.skips_ready_check {
+        cluster.check().await.map_err(|error| error.to_string())?;
+    }
+    Ok(cluster)
 }
 
 /// A client of the cluster. Errors: there is none.

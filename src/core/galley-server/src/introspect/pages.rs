@@ -3,6 +3,7 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
+use mixer_base::time::Timestamp;
 use mixer_introspect::form::encoded;
 use mixer_introspect::{Page, format, not_found, parameter};
 
@@ -51,17 +52,25 @@ pub(super) fn overview(pages: &Pages) -> Response {
     .answer(&pages.console)
 }
 
+/// A time of a document: how long ago, with the time itself as a tooltip.
+fn at(text: &str) -> Markup {
+    match Timestamp::parse_rfc3339(text).ok().and_then(Timestamp::to_system_time) {
+        Some(time) => format::ago(time),
+        None => html! { (text) },
+    }
+}
+
 fn group_table(groups: &[status::Group]) -> Markup {
     html! {
         h2 { "Groups" }
         div.scroll { table.cards {
-            thead { tr { th { "Group" } th { "Publication" } th { "Published" } th { "Pending" } th { "State" } } }
+            thead { tr { th { "Group" } th.number { "Publication" } th { "Published" } th.number { "Pending" } th { "State" } } }
             tbody { @for group in groups { tr {
                 th scope="row" { (group.name) }
-                td.number { (group.publication) }
-                td { @match &group.published_at { Some(at) => (at), None => span.dim { "never" } } }
-                td.number { (group.pending_events) }
-                td {
+                td.number data-label="Publication" { (group.publication) }
+                td data-label="Published" { @match &group.published_at { Some(time) => (at(time)), None => span.dim { "never" } } }
+                td.number data-label="Pending" { (group.pending_events) }
+                td data-label="State" {
                     @if group.is_published { span.pill.good { "published" } }
                     @else {
                         span.pill.warn { "waits" } " "
@@ -85,14 +94,14 @@ fn kind_of(state: &str) -> &'static str {
 fn sink_table(sinks: &[status::SinkSummary]) -> Markup {
     html! {
         div.scroll { table.cards {
-            thead { tr { th { "Sink" } th { "Node" } th { "State" } th { "Acknowledged" } th { "Outstanding" } th { "Refused" } } }
+            thead { tr { th { "Sink" } th { "Node" } th { "State" } th.number { "Acknowledged" } th.number { "Outstanding" } th.number { "Refused" } } }
             tbody { @for sink in sinks.iter().take(MAX_ROWS) { tr {
                 th scope="row" { a href={ "/sinkz/#sink-" (sink.id) } { (sink.peer) } }
-                td { (sink.node) }
-                td { span.pill.(kind_of(sink.state)) { (sink.state) } }
-                td.number { (sink.acknowledged) }
-                td.number { (sink.outstanding) }
-                td.number { (sink.refused) }
+                td data-label="Node" { (sink.node) }
+                td data-label="State" { span.pill.(kind_of(sink.state)) { (sink.state) } }
+                td.number data-label="Acknowledged" { (sink.acknowledged) }
+                td.number data-label="Outstanding" { (sink.outstanding) }
+                td.number data-label="Refused" { (sink.refused) }
             } } }
         } }
         (format::shown(sinks.len().min(MAX_ROWS), sinks.len()))
@@ -105,7 +114,8 @@ pub(super) fn snapshots(pages: &Pages, parameters: &[(String, String)]) -> Respo
     let opened = parameter(parameters, "collection");
     let collections = status::collections(&pages.plane);
     let is_found = |c: &&status::CollectionStatus| format::matches(q, &[c.name, c.group]);
-    let found: Vec<_> = collections.iter().filter(is_found).collect();
+    let (found, empty): (Vec<_>, Vec<_>) =
+        collections.iter().filter(is_found).partition(|collection| collection.resources > 0);
     Page {
         path: "/configz/",
         title: "Snapshots",
@@ -119,23 +129,35 @@ pub(super) fn snapshots(pages: &Pages, parameters: &[(String, String)]) -> Respo
                     (resources(pages, collection))
                 }
                 h2 { "Collections" }
-                @if found.is_empty() { (format::nothing("No collection matches.")) }
-                @else { div.scroll { table.cards {
-                    thead { tr { th { "Collection" } th { "Group" } th { "Version" } th { "Resources" } } }
-                    tbody { @for collection in &found { tr {
-                        th scope="row" {
-                            @if collection.resources > 0 { a href={ "/configz/?collection=" (encoded(collection.name)) } { (collection.name) } }
-                            @else { (collection.name) }
-                        }
-                        td { (collection.group) }
-                        td { code { (collection.version) } }
-                        td.number { (collection.resources) }
-                    } } }
-                } } }
+                @if found.is_empty() && empty.is_empty() { (format::nothing("No collection matches.")) }
+                @if !found.is_empty() { (collection_table(&found)) }
+                @if !empty.is_empty() {
+                    details data-keep="empty" open[found.is_empty()] {
+                        summary { (empty.len()) " without resources" }
+                        (collection_table(&empty))
+                    }
+                }
             }
         },
     }
     .answer(&pages.console)
+}
+
+fn collection_table(collections: &[&status::CollectionStatus]) -> Markup {
+    html! {
+        div.scroll { table.cards {
+            thead { tr { th { "Collection" } th { "Group" } th.number { "Version" } th.number { "Resources" } } }
+            tbody { @for collection in collections { tr {
+                th scope="row" {
+                    @if collection.resources > 0 { a href={ "/configz/?collection=" (encoded(collection.name)) } { (collection.name) } }
+                    @else { (collection.name) }
+                }
+                td data-label="Group" { (collection.group) }
+                td.number data-label="Version" { (collection.version) }
+                td.number data-label="Resources" { (format::count(collection.resources as u64)) }
+            } } }
+        } }
+    }
 }
 
 fn resources(pages: &Pages, collection: &status::CollectionStatus) -> Markup {
@@ -145,13 +167,13 @@ fn resources(pages: &Pages, collection: &status::CollectionStatus) -> Markup {
     html! {
         h2 #resources { (collection.name) }
         div.scroll { table.cards {
-            thead { tr { th { "Resource" } th { "Version" } th { "Bytes" } } }
+            thead { tr { th { "Resource" } th { "Version" } th.number { "Bytes" } } }
             tbody { @for resource in content.iter().flat_map(|content| content.iter()).take(MAX_ROWS) { tr {
                 th scope="row" {
                     a href={ "/configz/resource?group=" (encoded(collection.group)) "&collection=" (encoded(collection.name)) "&name=" (encoded(&resource.name)) } { (resource.name) }
                 }
-                td { code { (resource.version) } }
-                td.number { (resource.body.len()) }
+                td data-label="Version" { code { (resource.version) } }
+                td.number data-label="Bytes" { (format::count(resource.body.len() as u64)) }
             } } }
         } }
         (format::shown(count.min(MAX_ROWS), count))
@@ -183,7 +205,7 @@ pub(super) fn resource(pages: &Pages, parameters: &[(String, String)]) -> Respon
                 }
             }
             h2 { "Body" }
-            pre { (body) }
+            pre.source { (body) }
         },
     }
     .answer(&pages.console)
@@ -209,30 +231,54 @@ pub(super) fn sinks(pages: &Pages) -> Response {
 }
 
 fn one_sink(sink: &status::Sink) -> Markup {
-    let lagging = sink.collections.iter().filter(|c| !matches!(c.state, "acknowledged" | "waiting"));
-    let lagging: Vec<_> = lagging.collect();
+    let is_done = |c: &&status::SinkCollection| matches!(c.state, "acknowledged" | "waiting");
+    let (done, lagging): (Vec<_>, Vec<_>) = sink.collections.iter().partition(is_done);
+    let kind = kind_of(sink.state);
     html! {
-        details #{ "sink-" (sink.id) } data-keep={ "sink-" (sink.id) } open[sink.refused > 0] {
+        details.verdict.(kind) #{ "sink-" (sink.id) } data-keep={ "sink-" (sink.id) } open[sink.refused > 0] {
             summary {
-                span.pill.(kind_of(sink.state)) { (sink.state) } " "
-                strong { (sink.peer) } " " span.dim { (sink.node) " since " (sink.since) }
+                span.pill.(kind) { (sink.state) } " "
+                strong { (sink.peer) } " " span.dim { (sink.node) ", connected " (at(&sink.since)) }
             }
             @if let Some(ended) = &sink.ended { p.dim { "Ended " (ended) } }
-            p { (sink.acknowledged) " of " (sink.collections.len()) " collections are up to date." }
             @if !lagging.is_empty() {
                 div.scroll { table.cards {
-                    thead { tr { th { "Collection" } th { "State" } th { "Published" } th { "Sent" } th { "Acknowledged" } th { "Refusal" } } }
+                    thead { tr { th { "Collection" } th { "State" } th.number { "Published" } th.number { "Sent" } th.number { "Acknowledged" } th { "Refusal" } } }
                     tbody { @for collection in lagging.iter().take(MAX_ROWS) { tr {
                         th scope="row" { (collection.collection) }
-                        td { span.pill.(kind_of(collection.state)) { (collection.state) } }
-                        td { code { (collection.current) } }
-                        td { code { (collection.sent.as_deref().unwrap_or("–")) } }
-                        td { code { (collection.acknowledged.as_deref().unwrap_or("–")) } }
-                        td { @if let Some(refused) = &collection.refused { (refused.message) " " span.dim { "code " (refused.code) ", " (refused.at) } } }
+                        td data-label="State" { span.pill.(kind_of(collection.state)) { (collection.state) } }
+                        (version_cells(collection))
+                        td data-label=[collection.refused.as_ref().map(|_| "Refusal")] {
+                            @if let Some(refused) = &collection.refused {
+                                div { (refused.message) " " span.dim { "(code " (refused.code) ", " (at(&refused.at)) ")" } }
+                            }
+                        }
+                    } } }
+                } }
+            }
+            details data-keep={ "sink-" (sink.id) "-done" } {
+                summary { (sink.acknowledged) " of " (sink.collections.len()) " collections are up to date" }
+                div.scroll { table.cards {
+                    thead { tr { th { "Collection" } th { "State" } th.number { "Published" } th.number { "Sent" } th.number { "Acknowledged" } th { "At" } } }
+                    tbody { @for collection in done.iter().take(MAX_ROWS) { tr {
+                        th scope="row" { (collection.collection) }
+                        td data-label="State" { span.pill.(kind_of(collection.state)) { (collection.state) } }
+                        (version_cells(collection))
+                        td data-label="At" { @if let Some(time) = &collection.acknowledged_at { (at(time)) } }
                     } } }
                 } }
             }
         }
+    }
+}
+
+/// Published, sent and acknowledged version.
+fn version_cells(collection: &status::SinkCollection) -> Markup {
+    let or_none = |version: &Option<String>| version.as_deref().unwrap_or("–").to_owned();
+    html! {
+        td.number data-label="Published" { (collection.current) }
+        td.number data-label="Sent" { (or_none(&collection.sent)) }
+        td.number data-label="Acknowledged" { (or_none(&collection.acknowledged)) }
     }
 }
 
@@ -257,8 +303,8 @@ pub(super) fn sources(pages: &Pages) -> Response {
                     @if !source.missing.is_empty() {
                         p.notice.warn { "Not complete yet: " (source.missing.join(", ")) }
                     }
-                    @if let (Some(error), Some(at)) = (&source.last_error, &source.last_error_at) {
-                        p.notice.bad { (error) " " span.dim { (at) } }
+                    @if let (Some(error), Some(time)) = (&source.last_error, &source.last_error_at) {
+                        p.notice.bad { (error) " " span.dim { (at(time)) } }
                     }
                     @if !source.problems.is_empty() {
                         p { "Skipped resources: " (source.skipped) ". The first problems:" }
@@ -286,11 +332,14 @@ pub(super) fn events(pages: &Pages) -> Response {
                 @else { div.scroll { table.cards {
                     thead { tr { th { "Time" } th { "Event" } th { "Resource" } th { "Version" } th { "Source" } } }
                     tbody { @for event in &events { tr {
-                        td { (event.at) }
-                        td { (event.kind) }
-                        th scope="row" { (event.collection) " " code { (event.name) } }
-                        td { code { (event.version) } }
-                        td.dim { (event.source) }
+                        td data-label="Time" { (at(&event.at)) }
+                        td data-label="Event" { (event.kind) }
+                        th scope="row" {
+                            @if event.name.is_empty() { (event.collection) }
+                            @else { (event.name) " " small.dim { (event.collection) } }
+                        }
+                        td data-label="Version" { code { (event.version) } }
+                        td.dim data-label="Source" { (event.source) }
                     } } }
                 } } }
             }
@@ -318,9 +367,9 @@ pub(super) fn admission(pages: &Pages) -> Response {
                 @else { div.scroll { table.cards {
                     thead { tr { th { "Time" } th { "Resource" } th { "Why" } } }
                     tbody { @for refused in &admission.refusals { tr {
-                        td { (refused.at) }
+                        td data-label="Time" { (at(&refused.at)) }
                         th scope="row" { code { (refused.resource) } }
-                        td { (refused.message) }
+                        td.lines { (refused.message.trim_end()) }
                     } } }
                 } } }
             }

@@ -45,6 +45,8 @@ pub struct Kubernetes {
     kinds: Vec<&'static Kind>,
     converter: Converter,
     pace: Pace,
+    /// How often all objects are listed again; `None`: when the server has forgotten changes.
+    resync: Option<Duration>,
     /// Definitions changed, or an operator asks.
     rediscover: Arc<Notify>,
 }
@@ -81,18 +83,20 @@ struct Following<'s> {
 }
 
 impl Kubernetes {
-    /// The kinds that these settings read, of a server.
-    pub fn new(client: Client, options: &Options) -> Arc<Self> {
-        Self::at(client, options, Pace::default())
+    /// The kinds that these settings read, of a server. All objects are listed again after every `resync`; zero: only when the server has
+    /// forgotten changes.
+    pub fn new(client: Client, options: &Options, resync: Duration) -> Arc<Self> {
+        Self::at(client, options, Pace::default(), resync)
     }
 
     /// [`new`](Self::new), at another pace.
-    pub fn at(client: Client, options: &Options, pace: Pace) -> Arc<Self> {
+    pub fn at(client: Client, options: &Options, pace: Pace, resync: Duration) -> Arc<Self> {
         Arc::new(Self {
             client,
             kinds: options.read_kinds().collect(),
             converter: Converter::new(options),
             pace,
+            resync: (!resync.is_zero()).then_some(resync),
             rediscover: Arc::default(),
         })
     }
@@ -241,6 +245,7 @@ impl Following<'_> {
         let selection = Selection::of(resource.clone());
         let mut reflector =
             Reflector::new(self.source.client.clone(), selection, objects).at(self.source.pace);
+        reflector = reflector.listing_every(self.source.resync);
         let progress = reflector.progress();
         let reflect = self.tasks.spawn(async move {
             reflector.run().await;

@@ -34,8 +34,13 @@ impl Distributor for Nowhere {
 }
 
 fn galley(api: &KubeApi, options: &Options) -> Galley {
+    resyncing(api, options, Duration::ZERO)
+}
+
+fn resyncing(api: &KubeApi, options: &Options, resync: Duration) -> Galley {
     let client = Client::new(Access::of_text(api.kubeconfig())).unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![Mesh::of(None, options), Kubernetes::at(client, options, PACE)];
+    let source = Kubernetes::at(client, options, PACE, resync);
+    let sources: Vec<Arc<dyn Source>> = vec![Mesh::of(None, options), source];
     Galley::start(options.clone(), sources, Arc::new(Nowhere), &Handle::current()).unwrap()
 }
 
@@ -143,13 +148,40 @@ async fn a_server_that_is_not_there_is_waited_for_and_bad_objects_are_skipped() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resync_finds_what_no_watch_told() {
+    let api = KubeApi::start();
+    api.define(["gateways"]);
+    ["a", "b", "c"].iter().for_each(|name| api.put(gateway(name, "1")));
+    let lists = || api.take_requests().iter().filter(|asked| asked.contains("/gateways?limit=")).count();
+    let galley = resyncing(&api, &Options::default(), Duration::from_millis(50));
+    galley.synced().await;
+    let gateways = || held(&galley, collection::GATEWAYS);
+    let published = galley.snapshot(DEFAULT_GROUP).unwrap();
+    let listed = std::cell::Cell::new(0);
+    until("lists follow each other", || {
+        listed.set(listed.get() + lists());
+        listed.get() >= 6
+    })
+    .await;
+    assert!(
+        Arc::ptr_eq(&published, &galley.snapshot(DEFAULT_GROUP).unwrap()),
+        "what is equal is not published"
+    );
+    // A server that has lost changes: no watch tells of them.
+    api.lose(gateway("a", "2"));
+    api.lose_deletion("gateways", "n", "b");
+    until("a change and a deletion", || gateways() == ["n/a 2", "n/c 1"]).await;
+    galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn needed_kinds_are_checked() {
     let api = KubeApi::start();
     let client = Client::new(Access::of_text(api.kubeconfig())).unwrap();
     let check = |excluded: &[&str]| {
         let excluded_kinds = excluded.iter().map(|kind| (*kind).to_owned()).collect();
         let options = Options { excluded_kinds, ..Options::default() };
-        let source = Kubernetes::at(client.clone(), &options, PACE);
+        let source = Kubernetes::at(client.clone(), &options, PACE, Duration::ZERO);
         async move { source.check().await }
     };
     let missing = check(&[]).await.unwrap_err().to_string();
