@@ -301,7 +301,9 @@ async fn who_follows_from_the_start_has_everything_read_once() {
     let store = store(directory.path());
     let scans = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&scans);
-    let count = move || drop(counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+    let count = move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    };
     *store.shared.gate.lock() = Some(Box::new(count));
     drop(store.changed());
     store.loaded().await;
