@@ -13,6 +13,7 @@ use crate::causes::with_causes;
 use crate::files::{SettledFile, Unread};
 use crate::go_url;
 use mixer_base::quote::quoted;
+use mixer_config::mark::BYTE_ORDER_MARK;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
 const GZIP: &str = "gzip";

@@ -8,7 +8,7 @@ use mixer_base::file_stamp::{FileStamp, SETTLED};
 use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
-use super::walk::Found;
+use super::walk::{self, Found};
 use super::watch::LastEvent;
 use crate::store::document::read_file_as;
 use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, Reading};
