@@ -300,8 +300,9 @@ fn a_default_namespace_without_resources_is_told() {
     let namespace = ["--config-default-namespace", "istio-sytem"];
     let told =
         "nothing is in the default namespace `istio-sytem`: no rule applies to the calls of every namespace";
-    let server = Server::on(directory.path()).native().with(&namespace).start();
+    let server = Server::on(directory.path()).native().with(&namespace).spawn().expect("it starts");
     server.wait_for_log(told);
+    server.wait_for_log("no configuration is served: nothing is in the default namespace");
     let place = directory.path().display().to_string();
     let validated = mixer(&[&["validate", "-o", "json", &place], &namespace[..]].concat());
     assert!(validated.status == 1 && validated.stdout.contains(told), "{validated:?}");

@@ -164,8 +164,7 @@ pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<Suspicion
     };
     let mark = || {
         let quoted = entry.strip_suffix(b",").unwrap_or(entry);
-        let quotes = Mark::quotes(quoted).filter(|_| quoted.len() > 2);
-        quotes.or_else(|| Mark::several(entry).filter(|_| !is_pattern)).or_else(template)
+        Mark::quotes(quoted).or_else(|| Mark::several(entry).filter(|_| !is_pattern)).or_else(template)
     };
     if let Some(mark) = Mark::unseen(entry) {
         return Some(Suspicion::Mark(mark));

@@ -137,7 +137,11 @@ fn params_table() {
         ("a good URL", url("https://lists.example:8443/l"), vec![]),
         ("no scheme", url("lists.example"), vec!["providerUrl: URL scheme and host cannot be empty"]),
         ("a file URL", url("file:///etc/list"), vec!["providerUrl: URL scheme and host cannot be empty"]),
-        ("a file URL with a host", url("file://h/etc/list"), vec![]),
+        (
+            "a file URL with a host",
+            url("file://h/etc/list"),
+            vec!["the handler will not be built: providerUrl: the scheme `file` is not supported"],
+        ),
         (
             "not a URL",
             url("http://h/%zz"),

@@ -698,7 +698,7 @@ fn restrictions_that_nobody_meets_are_told() {
     assert_eq!(
         unset(&[&role, &binding]),
         [
-            "rbac-ineffective spec.subjects[0].properties.namspace: no instance sets the property `namspace`, so that the subject is \
+            "rbac-ineffective spec.subjects[0].properties[namspace]: no instance sets the property `namspace`, so that the subject is \
              nobody; set it in `subject.properties` of the instance of authorization"
                 .replace("subjects[0]", "subjects[1]"),
             "rbac-ineffective spec.rules[0].constraints[0].key: no instance sets the property `teir`, so that the rule permits nothing; did \

@@ -391,11 +391,6 @@ impl Builder<'_, '_> {
             self.problem(path.field("unit"), text, Some(&hint));
             return None;
         }
-        if !policy.unlimited && policy.requests_per_unit.is_none() {
-            let text = "a limit without `requests_per_unit` refuses every request";
-            let problem = Diagnostic::warning("ratelimit-zero", path.clone(), text);
-            self.report.push(problem.with_hint("write `requests_per_unit`, also if it is to be 0"));
-        }
         for (index, replaced) in policy.replaces.iter().enumerate() {
             let field = path.field("replaces").index(index);
             if replaced.name.is_empty() {

@@ -137,13 +137,14 @@ pub(super) fn domain(name: &str, field: FieldPath) -> Option<Diagnostic> {
 /// Most values of one file of limits that are reported.
 const MAX_EXPRESSIONS: usize = 16;
 
-/// The warnings about values of a file of limits that are written as regular expressions.
+/// The warnings about values of a file of limits that are written as regular expressions, and about limits that refuse every request.
 pub(super) fn expressions(configs: &[DescriptorConfig], path: &FieldPath) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut waiting: Vec<(&DescriptorConfig, FieldPath)> =
         configs.iter().enumerate().rev().map(|(index, config)| (config, path.index(index))).collect();
     while let Some((config, path)) = waiting.pop() {
         found.extend(expression(&config.value, path.field("value")));
+        found.extend(zero(config, &path));
         if found.len() >= MAX_EXPRESSIONS {
             break;
         }
@@ -152,6 +153,17 @@ pub(super) fn expressions(configs: &[DescriptorConfig], path: &FieldPath) -> Vec
         waiting.extend(nested.map(|(index, config)| (config, below.index(index))));
     }
     found
+}
+
+/// The warning about a limit without a number of requests, which is 0 then.
+fn zero(config: &DescriptorConfig, path: &FieldPath) -> Option<Diagnostic> {
+    let limit = config.rate_limit.as_ref()?;
+    if limit.unlimited || limit.requests_per_unit.is_some() {
+        return None;
+    }
+    let text = "a limit without `requests_per_unit` refuses every request";
+    let problem = Diagnostic::warning("ratelimit-zero", path.field("rate_limit"), text);
+    Some(problem.with_hint("write `requests_per_unit`, also if it is to be 0"))
 }
 
 /// The warning about the value of an entry of descriptors that is written as a regular expression: only `*` stands for others, so that hardly

@@ -391,3 +391,11 @@ fn a_resource_is_known_by_its_fields_whatever_its_kind() {
         assert_eq!(is_like_ours(&text), expected, "{text}");
     }
 }
+
+/// As Go's JSON reads the names of a document's own fields.
+#[test]
+fn capitals_in_the_fields_of_a_document_do_not_count() {
+    let text = "Kind: rule\nMetadata: {Name: r, Namespace: x}\nSpec: {match: 'true'}\n";
+    let contents = read(text);
+    assert_eq!((keys(&contents), problems(&contents)), (vec!["r.rule.x:1".to_owned()], Vec::new()));
+}

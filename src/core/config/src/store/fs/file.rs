@@ -8,7 +8,7 @@ use mixer_base::file_stamp::{FileStamp, SETTLED};
 use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
-use super::walk::Found;
+use super::walk::{self, Found};
 use super::watch::LastEvent;
 use crate::store::document::read_file_as;
 use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, Reading};
@@ -265,7 +265,10 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
     let stamp = FileStamp::of(&metadata);
     let settled = before.event == Some(LastEvent::Closed)
         || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
-        || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED));
+        || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED))
+        || (before.event.is_none()
+            && before.cached.is_none_or(|cached| !cached.stamp.same_file(&stamp))
+            && walk::is_published(&found.path));
     let writer = if before.leases { writer_of(&file) } else { Writer::Unknown };
     let lease = match writer {
         Writer::Open => return Ok(Look::Wait(Why::Open, stamp)),

@@ -470,3 +470,27 @@ fn what_is_meant_by_a_path_that_is_no_directory_is_told() {
     let problem = file::unreadable(relative, text, false);
     assert_eq!(problem.hint, Some(told(relative)));
 }
+
+/// As in a pod: the files are of another user, so that the system does not tell whether they are open.
+#[test]
+fn a_new_version_of_a_volume_is_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let publish = |version: &str, text: &str| {
+        write(root, &format!("{version}/a.yaml"), &resource("a", text));
+        symlink(version, root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+    };
+    publish("..1", "one");
+    symlink("..data/a.yaml", root.join("a.yaml")).unwrap();
+    let mut scanner = Scanner::new(root.into(), WhenLost::Keep).without_leases();
+    let mut read = || {
+        scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+        held(scanner.contents())
+    };
+    assert_eq!(read(), ["a=one"]);
+    publish("..2", "two");
+    assert_eq!(read(), ["a=two"]);
+    fs::write(root.join("..2/a.yaml"), resource("a", "three")).unwrap();
+    assert_eq!(read(), ["a=two"], "its writer may write more");
+}

@@ -1,8 +1,9 @@
 //! Finds the files of a directory tree, in Istio Mixer's order.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use mixer_base::file_stamp::FileStamp;
 
@@ -261,6 +262,21 @@ fn known(path: &Path, read: std::io::Result<std::fs::FileType>, out: &mut Walk) 
             None
         }
     }
+}
+
+/// Whether a file is of the current version in a volume of Kubernetes, which has all its files before `..data` points to it.
+pub(super) fn is_published(path: &Path) -> bool {
+    let is_link = |path: &Path| {
+        fs::read_link(path).is_ok_and(|target| {
+            target.components().next() == Some(Component::Normal(CURRENT_VERSION.as_ref()))
+        })
+    };
+    let is_current = |version: &Path| {
+        let name = version.file_name().filter(|name| name.as_encoded_bytes().starts_with(b".."));
+        let current = name.and_then(|_| fs::read_link(version.with_file_name(CURRENT_VERSION)).ok());
+        current.is_some_and(|current| current.file_name() == name)
+    };
+    path.ancestors().any(is_link) || path.ancestors().skip(1).any(is_current)
 }
 
 #[cfg(test)]
