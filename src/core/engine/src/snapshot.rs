@@ -34,6 +34,7 @@ mod quotas;
 mod rules;
 mod structure;
 mod suspicions;
+mod text_budget;
 mod trials;
 mod unit;
 mod units;

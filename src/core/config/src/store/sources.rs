@@ -98,6 +98,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
         }
     }
     contents.add(&read);
+    contents.bound_broken(path);
     Ok(())
 }
 

@@ -113,8 +113,9 @@ pub(super) fn expression(
         // The cure is the same for all.
         let is_evaded = finding.code == "path-query";
         if !(is_evaded && has_evaded) {
-            let expression: Option<ExpressionPlace> = placed(program, position);
-            problems.push(Diagnostic { expression, ..finding.warning(field()) });
+            let mut problem = finding.warning(field());
+            problem.expression = placed(program, position);
+            problems.push(problem);
         }
         has_evaded |= is_evaded;
     }

@@ -53,7 +53,7 @@ pub(super) fn without_rules(
                 format!("name the namespace whose rules apply, or `{default_namespace}` if only those of the mesh do")
             });
             let severity = if may_refuse { named.problem.severity } else { Severity::Warning };
-            Diagnostic { severity, ..named.problem.clone() }.with_hint(hint)
+            named.problem.clone().with_severity(severity).with_hint(hint)
         };
         unknown.map(problem).collect::<Diagnostics>()
     };
