@@ -139,7 +139,11 @@ fn a_cache_of_another_default_namespace_withholds() {
 #[test]
 fn a_default_namespace_without_resources_withholds_a_first_configuration() {
     let namespaced = Files {
-        texts: good().texts.into_iter().map(|(file, text)| (file, text.replace("istio-system", "shop"))).collect(),
+        texts: good()
+            .texts
+            .into_iter()
+            .map(|(file, text)| (file, text.replace("istio-system", "shop")))
+            .collect(),
         ..Files::default()
     };
     for (named, policy, is_withheld) in [
@@ -156,7 +160,8 @@ fn a_default_namespace_without_resources_withholds_a_first_configuration() {
         let published = stage.published();
         let why = published.withheld.as_deref().unwrap_or_default();
         assert_eq!(!why.is_empty(), is_withheld, "{named}, {policy:?}: {why}");
-        let told = "nothing is in the default namespace `mesh`: no rule applies to the calls of every namespace";
+        let told =
+            "nothing is in the default namespace `mesh`: no rule applies to the calls of every namespace";
         assert_eq!(why.starts_with(told), is_withheld, "{why}");
         assert_eq!(stage.check("bob") == Answer::Unavailable, is_withheld, "{named}, {policy:?}");
     }

@@ -619,7 +619,10 @@ fn the_cache_of_another_store_stays() {
     server.wait_for_log("choose another --config-cache, or delete the file");
     assert!(check(&server).contains("UNAVAILABLE"), "{}", check(&server));
     let state = verbose(&server);
-    assert_eq!((&state["ready"], &state["configuration"]["store"]), (&false.into(), &"embedded://sample".into()));
+    assert_eq!(
+        (&state["ready"], &state["configuration"]["store"]),
+        (&false.into(), &"embedded://sample".into())
+    );
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let policy = ["--config-on-error", "serve-valid"];
     let mut server = Server::on_store("embedded://sample").native().with(&flags).with(&policy).start();

@@ -75,9 +75,9 @@ impl Mark {
     pub fn text(self, what: &str) -> String {
         match self {
             Self::ByteOrderMark => format!("it begins with a byte order mark, which is part of the {what}"),
-            Self::Blanks => format!(
-                "it begins or ends with blanks, or a carriage return, which are part of the {what}"
-            ),
+            Self::Blanks => {
+                format!("it begins or ends with blanks, or a carriage return, which are part of the {what}")
+            }
             Self::Invisible => format!(
                 "it has a character that cannot be seen, such as a no-break or zero-width space, which is part of the {what}"
             ),

@@ -113,7 +113,9 @@ impl SuspiciousLines {
         let mut entries = lines().filter(|(_, line)| !is_comment(line));
         match (entries.next(), entries.next()) {
             (Some((at, only)), None) if found.is_none() && is_row(only, entry_type) => {
-                let why = Suspicion::Other("it has blanks, and is the only entry: every entry needs a line of its own");
+                let why = Suspicion::Other(
+                    "it has blanks, and is the only entry: every entry needs a line of its own",
+                );
                 Some(Self { count: 1, first: at + 1, why })
             }
             _ => found,

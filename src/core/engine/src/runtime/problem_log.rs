@@ -108,7 +108,10 @@ impl ProblemLog {
         let (new, unlogged) = first_of_each_severity(new, |(problem, _)| problem.0.severity);
         new.iter().for_each(|(problem, line)| problem.log(*line, is_minor(problem)));
         if unlogged > 0 {
-            tracing::warn!(unlogged, "further problems are not logged; ControlZ and `mixer validate` count them");
+            tracing::warn!(
+                unlogged,
+                "further problems are not logged; ControlZ and `mixer validate` count them"
+            );
         }
         let (gone, unlogged) = first_of_each_severity(gone, |problem| problem.0.severity);
         gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));

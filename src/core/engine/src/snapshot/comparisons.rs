@@ -15,7 +15,7 @@ use self::values::{Cure, HeaderCure, Never, Part};
 use super::problems::ResourceProblems;
 use super::suspicions::{WithoutRule, placed, shown};
 use mixer_attribute::Vocabulary;
-use mixer_config::{Diagnostic, ExpressionPlace, FieldPath};
+use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::functions::Regex;
 use mixer_expr::{Form, Language, Program, Read, TextTest, TextTestKind};
 

@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn beyond_the_bound_a_problem_keeps_what_decides() {
         let field = || FieldPath::root().field("spec");
-        let problem = || Diagnostic::error("x", field(), "a text").with_resource("a.rule.b").with_hint("a hint");
+        let problem =
+            || Diagnostic::error("x", field(), "a text").with_resource("a.rule.b").with_hint("a hint");
         let mut problems = vec![problem(); 3];
         bound(&mut problems);
         assert_eq!(problems, vec![problem(); 3], "outside of a build");

@@ -10,7 +10,7 @@ use super::model::{RuleConfig, Rules, Snapshot};
 use super::quotas::folded;
 use crate::template::Variety;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostic, Diagnostics, ResourceKey, Severity};
+use mixer_config::{Diagnostics, ResourceKey, Severity};
 
 /// The problems of extensions whose requests may name no namespace although a rule of a namespace may decide about them. Cost:
 /// proportional to the rules of namespaces, if an extension has such requests.

@@ -66,7 +66,8 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
         );
         let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
         let snapshot = SnapshotBuilder::new(options()).build(&contents);
-        let ours = ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
+        let ours =
+            ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
         snapshot.diagnostics.iter().filter(|d| ours.contains(&d.code)).cloned().collect()
     }
 
@@ -74,7 +75,7 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
     fn found(self, condition: &str) -> Vec<(&'static str, String)> {
         let warnings = self.warnings(condition);
         assert!(warnings.iter().all(|d| d.severity == Severity::Warning && d.span.is_some()), "{warnings:?}");
-        warnings.into_iter().map(|d| (d.code, d.hint.unwrap_or_default())).collect()
+        warnings.into_iter().map(|d| (d.code, d.hint.clone().unwrap_or_default())).collect()
     }
 }
 
@@ -353,7 +354,7 @@ fn clauses_are_examined_as_conditions_are() {
             _ => panic!("{attribute} {test:?}: {found:?}"),
         }
     }
-    let charged = clause("request.path", Exact("/login"), FieldPath::root()).map(|d| d.message);
+    let charged = clause("request.path", Exact("/login"), FieldPath::root()).map(|d| d.message.clone());
     assert!(charged.is_some_and(|text| text.contains("is charged to no quota")));
 }
 

@@ -78,7 +78,8 @@ impl FileContents {
 
     /// A file of which nothing is read because it has too many documents.
     pub(super) fn too_many_documents(file: &Arc<str>, documents: usize) -> Self {
-        let text = format!("nothing of the file is read: it has {documents} documents, more than {MAX_DOCUMENTS}");
+        let text =
+            format!("nothing of the file is read: it has {documents} documents, more than {MAX_DOCUMENTS}");
         Self::refused(file, FILE_TOO_LARGE, &text, None, "divide it into several files")
     }
 
@@ -89,7 +90,8 @@ impl FileContents {
         let text = format!(
             "nothing of the file is read: its documents have {errors} errors, more than {MAX_PROBLEMS}{why}"
         );
-        let hint = "mend it; move what is no configuration of this server out of its directory, or comment it out";
+        let hint =
+            "mend it; move what is no configuration of this server out of its directory, or comment it out";
         Self::refused(file, FILE_ERRORS, &text, first.and_then(|first| first.span), hint)
     }
 

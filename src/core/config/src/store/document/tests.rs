@@ -400,7 +400,10 @@ fn nonsense(number: usize) -> String {
 #[test]
 fn a_file_with_too_many_errors_is_broken_as_a_whole() {
     let few = read(&format!("{A}\n{}", nonsense(MAX_PROBLEMS)));
-    assert_eq!((few.resources.len(), few.broken.len(), few.diagnostics.len()), (1, MAX_PROBLEMS, MAX_PROBLEMS));
+    assert_eq!(
+        (few.resources.len(), few.broken.len(), few.diagnostics.len()),
+        (1, MAX_PROBLEMS, MAX_PROBLEMS)
+    );
     assert!(few.diagnostics.iter().zip(&few.broken).all(|(listed, broken)| {
         // Stored once.
         Arc::ptr_eq(&listed.details, &broken.problem.details)
@@ -442,12 +445,16 @@ fn a_file_that_is_refused_keeps_its_last_resources_until_it_is_mended() {
     let again = read_file(&file, nonsense(3_000).as_bytes(), Some(&refused)).or_last(&refused);
     assert_eq!((keys(&again), again.broken.len()), (keys(&first), 1));
     let mended = read_file(&file, A.as_bytes(), Some(&again)).or_last(&again);
-    assert_eq!((keys(&mended), mended.broken.len(), mended.diagnostics.len()), (vec!["a.rule.x:1".into()], 0, 0));
+    assert_eq!(
+        (keys(&mended), mended.broken.len(), mended.diagnostics.len()),
+        (vec!["a.rule.x:1".into()], 0, 0)
+    );
 }
 
 #[test]
 fn of_very_many_warnings_the_first_are_listed() {
-    let document = |number: usize| format!("kind: rule\nmetadata: {{name: r{number}, namespace: x}}\nspec: {{no: x}}\n");
+    let document =
+        |number: usize| format!("kind: rule\nmetadata: {{name: r{number}, namespace: x}}\nspec: {{no: x}}\n");
     let text = |number: usize| (0..number).map(document).collect::<Vec<_>>().join("---\n");
     let all = read(&text(MAX_PROBLEMS));
     assert_eq!((all.resources.len(), all.diagnostics.len()), (MAX_PROBLEMS, MAX_PROBLEMS));
@@ -458,7 +465,10 @@ fn of_very_many_warnings_the_first_are_listed() {
         assert_eq!((more.resources.len(), more.broken.len()), (MAX_PROBLEMS + 200, 0));
         assert_eq!(more.diagnostics[..MAX_PROBLEMS], all.diagnostics[..]);
         let rest: Vec<_> = more.diagnostics[MAX_PROBLEMS..].iter().map(|d| (d.code, &*d.message)).collect();
-        assert_eq!(rest, [("problems-unlisted", "200 more warnings about documents of this file are not listed")]);
+        assert_eq!(
+            rest,
+            [("problems-unlisted", "200 more warnings about documents of this file are not listed")]
+        );
         before = Some(more);
     }
 }
@@ -469,8 +479,12 @@ fn a_document_with_a_problem_is_read_again_and_no_other() {
     let text = format!("{A}\n---\n{warned}\n---\n{B}\n");
     let first = read(&text);
     let second = read_file(&Arc::from("conf/a.yaml"), text.as_bytes(), Some(&first));
-    let reused: Vec<bool> =
-        first.resources.iter().zip(&second.resources).map(|(first, second)| Arc::ptr_eq(first, second)).collect();
+    let reused: Vec<bool> = first
+        .resources
+        .iter()
+        .zip(&second.resources)
+        .map(|(first, second)| Arc::ptr_eq(first, second))
+        .collect();
     assert_eq!(reused, [true, false, true]);
     assert_eq!((first.diagnostics.len(), &second.diagnostics), (1, &first.diagnostics));
 }

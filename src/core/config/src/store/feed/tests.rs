@@ -280,7 +280,10 @@ async fn labels_and_annotations_count_with_what_they_take() {
     let contents = store.contents();
     assert_eq!((contents.resources.len(), contents.broken.len()), (3, 5));
     let hint = contents.broken[0].problem.hint.as_deref();
-    assert!(hint.is_some_and(|hint| hint.contains("annotations, of which each counts 128 bytes")), "{hint:?}");
+    assert!(
+        hint.is_some_and(|hint| hint.contains("annotations, of which each counts 128 bytes")),
+        "{hint:?}"
+    );
     let text: usize = contents.resources.iter().map(|resource| resource.origin.text.len()).sum();
     assert!(text < 256 << 10, "{text}");
 }

@@ -226,7 +226,7 @@ impl ReadError {
     pub(super) fn text(&self, path: &Path) -> String {
         match self {
             ReadError::System(error) => system_text(path, error),
-            ReadError::TooMuch(_) => self.problem(path, false).message,
+            ReadError::TooMuch(_) => self.problem(path, false).message.clone(),
         }
     }
 }

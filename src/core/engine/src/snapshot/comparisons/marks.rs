@@ -19,7 +19,9 @@ impl Comparison<'_> {
         let mark = found(part, constant, self.may_have_several())?;
         let message = format!("`{constant}` is probably not what is meant: {}", text(mark));
         let cure = match mark {
-            Mark::Template => Cure::Advice("write the value; templates are filled in before the server reads the file"),
+            Mark::Template => {
+                Cure::Advice("write the value; templates are filled in before the server reads the file")
+            }
             // Part of a pattern, or of a text.
             _ if part != Part::Whole && is_several(mark) => return None,
             mark => Cure::AnyOf(mark.meant(constant)),
