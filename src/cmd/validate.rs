@@ -78,13 +78,14 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     let contents = Arc::new(source::read(&args.paths, io)?);
     let diagnostics = examine(&contents, args);
     let listed = first_of(&diagnostics);
-    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+    let of_severity = |severity| diagnostics.iter().filter(move |d| d.severity == severity);
+    let count = |severity| of_severity(severity).map(Diagnostic::count).sum::<usize>();
     let totals = Totals {
         files: contents.files,
         resources: contents.documents,
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),
-        unlisted: diagnostics.len() - listed.len(),
+        unlisted: diagnostics.iter().map(Diagnostic::count).sum::<usize>() - listed.len(),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };

@@ -76,6 +76,8 @@ pub struct DiagnosticDetails {
     pub chunk: Option<Chunk>,
     /// Whether Istio Mixer has no such problem and logs nothing.
     pub accepted_by_istio: bool,
+    /// The number of further problems of the resource, of this severity, that no diagnostic of their own tells.
+    pub more: usize,
 }
 
 impl Deref for Diagnostic {
@@ -132,8 +134,14 @@ impl Diagnostic {
             hint: None,
             chunk: None,
             accepted_by_istio: false,
+            more: 0,
         };
         Self { file: None, span: None, details: Arc::new(details) }
+    }
+
+    /// The number of problems that it stands for.
+    pub fn count(&self) -> usize {
+        self.more.saturating_add(1)
     }
 
     /// The text for the server log: Istio Mixer's if it has one.

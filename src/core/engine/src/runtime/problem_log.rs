@@ -28,7 +28,7 @@ impl Problem {
     fn distinction(&self) -> Distinction<'_> {
         let Diagnostic { file, details, .. } = &self.0;
         let DiagnosticDetails { resource, code, severity, hint, accepted_by_istio, .. } = &**details;
-        (file.as_deref(), resource, code, *severity, self.text(), hint.as_deref(), *accepted_by_istio)
+        (file.as_deref(), resource, *code, *severity, self.text(), hint.as_deref(), *accepted_by_istio)
     }
 
     /// Other components store resources of other kinds in the same directory. `hides_accepted`: so is what Istio Mixer accepts.

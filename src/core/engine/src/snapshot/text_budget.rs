@@ -1,10 +1,11 @@
 //! A bound on the problems of resources that are kept with all their texts.
 //!
-//! A configuration may have very many problems, and nobody reads more than the first ones. Beyond the bound a problem keeps what decides
-//! about its resource: severity, code, resource and place.
+//! A configuration may have very many problems, and nobody reads more than the first ones. Beyond the bound a resource keeps one problem of
+//! each severity, with what decides about the resource, and their number.
 
 use std::cell::Cell;
 
+use super::problems::{OF_DOCUMENTS, OF_REFERENCES, is_consequence};
 use mixer_config::{Diagnostic, FieldPath, Severity};
 
 /// Maximum number of errors of resources with all their texts, and of other problems.
@@ -62,47 +63,89 @@ pub(super) fn run<T>(known: ProblemCounts, build: impl FnOnce() -> T) -> T {
     build()
 }
 
-/// Takes the texts of those problems for which there is no room.
+/// Replaces the problems of a resource for which there is no room by one of each severity, without its text: an error that leaves open
+/// what the resource was meant to be, if there is one, or a cause.
 pub(super) fn bound(problems: &mut Vec<Diagnostic>) {
     let Some(mut all) = LEFT.get() else { return };
-    problems.shrink_to_fit();
-    for problem in problems {
+    let has_room = |problem: &Diagnostic| {
         let left = all.of_severity(problem.severity);
-        match *left {
-            0 => abridge(problem),
-            _ => *left -= 1,
+        let has_room = *left > 0;
+        *left = left.saturating_sub(1);
+        has_room
+    };
+    let (mut kept, further): (Vec<_>, Vec<_>) = std::mem::take(problems).into_iter().partition(has_room);
+    LEFT.set(Some(all));
+    for severity in [Severity::Error, Severity::Warning, Severity::Info] {
+        let of_severity = || further.iter().filter(|problem| problem.severity == severity);
+        if let Some(first) = of_severity().min_by_key(|problem| rank(problem.code)) {
+            kept.push(abridged(first, of_severity().count()));
         }
     }
-    LEFT.set(Some(all));
+    kept.shrink_to_fit();
+    *problems = kept;
 }
 
-fn abridge(problem: &mut Diagnostic) {
-    problem.message = "a further problem; its text is not kept".to_owned();
-    (problem.legacy, problem.hint, problem.expression) = (None, None, None);
-    problem.field = FieldPath::root();
+/// Lower, the more the errors with this code decide.
+fn rank(code: &str) -> u8 {
+    match code {
+        code if OF_DOCUMENTS.contains(&code) => 0,
+        code if OF_REFERENCES.contains(&code) => 1,
+        code if is_consequence(code) => 3,
+        _ => 2,
+    }
+}
+
+/// A problem without its texts, which stands for this number of them.
+fn abridged(problem: &Diagnostic, count: usize) -> Diagnostic {
+    let text = "further problems; their texts are not kept";
+    let mut abridged = Diagnostic::new(problem.severity, problem.code, FieldPath::root(), text)
+        .with_resource(problem.resource.as_str());
+    (abridged.file, abridged.span) = (problem.file.clone(), problem.span);
+    (abridged.accepted_by_istio, abridged.more) = (problem.accepted_by_istio, count.saturating_sub(1));
+    abridged
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn beyond_the_bound_a_problem_keeps_what_decides() {
-        let field = || FieldPath::root().field("spec");
-        let problem =
-            || Diagnostic::error("x", field(), "a text").with_resource("a.rule.b").with_hint("a hint");
-        let mut problems = vec![problem(); 3];
-        bound(&mut problems);
-        assert_eq!(problems, vec![problem(); 3], "outside of a build");
-        let known = ProblemCounts::of(vec![problem(); TEXTS - 2].iter());
+    fn problem(code: &'static str) -> Diagnostic {
+        let field = FieldPath::root().field("spec");
+        Diagnostic::error(code, field, "a text").with_resource("a.rule.b").with_hint("a hint")
+    }
+
+    fn bounded(known: usize, mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let known = ProblemCounts::of(vec![problem("known"); known].iter());
         run(known, || bound(&mut problems));
-        assert_eq!(problems[..2], vec![problem(); 2]);
-        let third = &problems[2];
-        assert_eq!((third.severity, third.code, &*third.resource), (problem().severity, "x", "a.rule.b"));
-        assert_eq!((&third.hint, &*third.message), (&None, "a further problem; its text is not kept"));
-        let warning = || problem().with_severity(Severity::Warning);
-        let mut warnings = vec![warning()];
-        run(ProblemCounts::of(vec![problem(); TEXTS].iter()), || bound(&mut warnings));
-        assert_eq!(warnings, [warning()], "errors take no room of others");
+        problems
+    }
+
+    #[test]
+    fn problems_with_room_keep_their_texts() {
+        let all = vec![problem("x"); 3];
+        let mut outside = all.clone();
+        bound(&mut outside);
+        assert_eq!(outside, all, "outside of a build");
+        assert_eq!(bounded(TEXTS - 3, all.clone()), all);
+        let warning = vec![problem("x").with_severity(Severity::Warning)];
+        assert_eq!(bounded(TEXTS, warning.clone()), warning, "errors take no room of others");
+    }
+
+    #[test]
+    fn others_are_one_that_decides_and_their_number() {
+        for (codes, kept) in [
+            (vec!["rule-empty", "match", "handler-unknown"], "match"),
+            (vec!["match", "template-unknown"], "template-unknown"),
+            (vec!["match", "template-unknown", "spec-decode"], "spec-decode"),
+            (vec!["rule-empty"], "rule-empty"),
+        ] {
+            let mut all = vec![problem("x")];
+            all.extend(codes.iter().map(|code| problem(code)));
+            all.push(problem("y").with_severity(Severity::Warning));
+            let found = bounded(TEXTS - 1, all);
+            let told: Vec<_> = found.iter().map(|p| (p.code, p.count(), p.hint.is_some())).collect();
+            assert_eq!(told, [("x", 1, true), ("y", 1, true), (kept, codes.len(), false)]);
+            assert_eq!((found[2].severity, &*found[2].resource), (Severity::Error, "a.rule.b"));
+        }
     }
 }
