@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::fs::file::broken_file;
 use super::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents};
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
 use mixer_base::shared_map::SharedMap;
@@ -209,9 +208,12 @@ impl StoreContents {
         );
         let mut problem = Diagnostic::error(STORE_ERRORS, FieldPath::root(), text)
             .with_hint("mend them, or move what is no configuration of this server out of the directory");
-        problem.file = Some(root.display().to_string().into());
+        let file: Arc<str> = root.display().to_string().into();
+        problem.file = Some(Arc::clone(&file));
         // Of which files the last contents stay in effect is no longer known.
-        self.broken.push(broken_file(root, problem.clone(), true));
+        let whole =
+            Broken { file, document: None, text: "".into(), problem: problem.clone(), keeps_last: true };
+        self.broken.push(whole);
         self.diagnostics.push(problem);
     }
 
