@@ -56,12 +56,17 @@ pub(crate) struct ValidateArgs {
 /// How long sinks have to acknowledge what is published.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Maximum number of errors that are printed, and of other problems.
+const PRINTED: usize = 10_000;
+
 /// Counts of the summary.
 struct Totals {
     files: usize,
     resources: usize,
     errors: usize,
     warnings: usize,
+    /// Problems that are not printed.
+    unlisted: usize,
 }
 
 /// Validates the configuration and prints the diagnostics.
@@ -72,26 +77,29 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     }
     let contents = Arc::new(source::read(&args.paths, io)?);
     let diagnostics = examine(&contents, args);
-    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+    let listed = first_of(&diagnostics);
+    let of_severity = |severity| diagnostics.iter().filter(move |d| d.severity == severity);
+    let count = |severity| of_severity(severity).map(Diagnostic::count).sum::<usize>();
     let totals = Totals {
         files: contents.files,
         resources: contents.documents,
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),
+        unlisted: diagnostics.iter().map(Diagnostic::count).sum::<usize>() - listed.len(),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
-        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
         OutputFormat::Plain => {
-            for diagnostic in causes_first(&diagnostics) {
+            for diagnostic in causes_first(&listed) {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
         }
         OutputFormat::Table => {
-            for diagnostic in causes_first(&diagnostics) {
+            for diagnostic in causes_first(&listed) {
                 let text = excerpt::render(diagnostic, &contents, io);
                 writeln!(io.out, "{text}")?;
             }
@@ -113,6 +121,17 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         writeln!(io.err, "the server at {address} has the same configuration")?;
     }
     Ok(if valid { Exit::Success } else { Exit::Negative })
+}
+
+/// The first [`PRINTED`] errors, and as many other problems, in their order.
+fn first_of(diagnostics: &[Diagnostic]) -> Diagnostics {
+    let (mut errors, mut others) = (0, 0);
+    let is_first = |problem: &&Diagnostic| {
+        let count = if problem.severity == Severity::Error { &mut errors } else { &mut others };
+        *count += 1;
+        *count <= PRINTED
+    };
+    diagnostics.iter().filter(is_first).cloned().collect()
 }
 
 /// All diagnostics, sorted by position.
@@ -202,6 +221,10 @@ fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
         counted(totals.errors, "error"),
         counted(totals.warnings, "warning")
     );
+    let text = match totals.unlisted {
+        0 => text,
+        more => format!("{text}; {} not listed", counted(more, "further problem")),
+    };
     let style = if totals.errors > 0 { Style::Error } else { Style::Good };
     let text = if io.err_is_terminal { io.paint(style, &text) } else { text };
     io.out.flush()?;
@@ -209,7 +232,7 @@ fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
 }
 
 fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
-    json!({
+    let mut document = json!({
         "apiVersion": "mixer/v1",
         "kind": "ValidationResult",
         "valid": valid,
@@ -220,7 +243,11 @@ fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
             "warnings": totals.warnings,
         },
         "diagnostics": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
-    })
+    });
+    if totals.unlisted > 0 {
+        document["summary"]["unlisted"] = totals.unlisted.into();
+    }
+    document
 }
 
 fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
@@ -271,6 +298,17 @@ mod tests {
         let found: Vec<u32> =
             causes_first(&problems).iter().filter_map(|found| Some(found.span?.start.line)).collect();
         assert_eq!(found, [1, 100, 101, 50, 2, 60, 61, 70]);
+    }
+
+    #[test]
+    fn of_very_many_problems_the_first_of_each_severity_are_printed() {
+        let warning = problem("x", "w", 0).with_severity(Severity::Warning);
+        let mut problems = vec![warning; PRINTED + 3];
+        problems.push(problem("y", "e", 9));
+        let listed = first_of(&problems);
+        assert_eq!((listed.len(), listed.last().map(|last| last.code)), (PRINTED + 1, Some("y")));
+        let totals = Totals { files: 1, resources: 2, errors: 1, warnings: PRINTED + 3, unlisted: 3 };
+        assert_eq!(document(&listed, &totals, false)["summary"]["unlisted"], 3);
     }
 
     /// As many as a large configuration has after one mistake in what all of it needs.

@@ -106,3 +106,31 @@ fn a_pipe_without_a_writer() {
     });
     scene.end();
 }
+
+#[test]
+fn a_hundred_thousand_documents_that_are_none() {
+    let mut scene = Scene::start(&[]);
+    let text = "---\na\n".repeat(100_000);
+    attack_with("broken documents", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
+#[test]
+fn millions_of_documents() {
+    let mut scene = Scene::start(&[]);
+    let text = "---\na\n".repeat(2_500_000);
+    attack_with("millions of documents", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
+#[test]
+fn a_hundred_thousand_resources_of_unknown_kind() {
+    let mut scene = Scene::start(&[]);
+    let text: String = (0..100_000)
+        .map(|number| {
+            format!("---\napiVersion: v1\nkind: \"<k>{number}\"\nmetadata: {{name: \"<n>{number}\"}}\nspec: {{}}\n")
+        })
+        .collect();
+    attack_with("unknown kinds", &mut scene, move |path| put(path, &text));
+    scene.end();
+}

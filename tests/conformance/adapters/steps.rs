@@ -106,7 +106,7 @@ impl Runner<'_> {
         let mut problems = Diagnostics::new();
         self.adapter.validate(&params, &bound, &mut problems);
         let refused = |p: &Diagnostic| p.severity == Severity::Error && p.code != NOT_BUILT;
-        let errors: Vec<_> = problems.into_iter().filter(refused).map(|p| p.message).collect();
+        let errors: Vec<_> = problems.into_iter().filter(refused).map(|p| p.message.clone()).collect();
         if !errors.is_empty() {
             return Err(errors.join("\n"));
         }

@@ -69,7 +69,10 @@ fn served(
     }
     let (parameters, pitfalls) = (check_params(&snapshot), pitfalls(&snapshot));
     let all = || snapshot.diagnostics.iter().chain(&parameters).chain(&pitfalls);
-    let count = |severity| all().filter(|problem| problem.severity == severity).count();
+    let count = |severity| {
+        let of_severity = all().filter(|problem| problem.severity == severity);
+        of_severity.map(|problem| problem.count()).sum::<usize>()
+    };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let forecast =
         forecast(contents, &mut builder(), options.config_on_error, options.allow_empty_config, cached);

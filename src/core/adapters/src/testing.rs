@@ -71,7 +71,7 @@ pub(crate) async fn build_default<A: Adapter>() -> Box<dyn Handler> {
 pub(crate) fn problems<A: Adapter>(params: &A::Params) -> Vec<String> {
     let mut problems = Diagnostics::new();
     A::validate(params, &[], &mut problems);
-    problems.into_iter().map(|p| p.message).collect()
+    problems.into_iter().map(|p| p.message.clone()).collect()
 }
 
 /// An instance for a handler.

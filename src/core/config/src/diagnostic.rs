@@ -1,6 +1,7 @@
 //! Problems in the user's configuration.
 
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::{FieldPath, Span};
@@ -40,8 +41,21 @@ pub struct ExpressionPlace {
 
 /// A problem found anywhere between a file and the published routing table. The same list feeds `validate`, the server log,
 /// introspection, the metrics and admission.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Copies share everything but the place: a configuration may have many problems, and they are in many lists.
+#[derive(Debug, Clone)]
 pub struct Diagnostic {
+    /// The file as given by the user, or another origin.
+    pub file: Option<Arc<str>>,
+    /// The position in the file.
+    pub span: Option<Span>,
+    /// Everything else, which the diagnostic dereferences to. A copy that is changed has its own from then on.
+    pub details: Arc<DiagnosticDetails>,
+}
+
+/// What a [`Diagnostic`] has beside its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiagnosticDetails {
     /// The severity.
     pub severity: Severity,
     /// Stable kebab-case code, for example `handler-unknown`; docs/diagnostics.md lists them all.
@@ -52,10 +66,6 @@ pub struct Diagnostic {
     pub legacy: Option<String>,
     /// `name.kind.namespace` of the resource; empty if there is none.
     pub resource: String,
-    /// The file as given by the user, or another origin.
-    pub file: Option<Arc<str>>,
-    /// The position in the file.
-    pub span: Option<Span>,
     /// The position in the resource, for example `spec.actions[0].handler`.
     pub field: FieldPath,
     /// The position in the expression.
@@ -66,6 +76,29 @@ pub struct Diagnostic {
     pub chunk: Option<Chunk>,
     /// Whether Istio Mixer has no such problem and logs nothing.
     pub accepted_by_istio: bool,
+    /// The number of further problems of the resource, of this severity, that no diagnostic of their own tells.
+    pub more: usize,
+}
+
+impl Deref for Diagnostic {
+    type Target = DiagnosticDetails;
+
+    fn deref(&self) -> &DiagnosticDetails {
+        &self.details
+    }
+}
+
+impl DerefMut for Diagnostic {
+    fn deref_mut(&mut self) -> &mut DiagnosticDetails {
+        Arc::make_mut(&mut self.details)
+    }
+}
+
+impl PartialEq for Diagnostic {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = || Arc::ptr_eq(&self.details, &other.details) || self.details == other.details;
+        self.span == other.span && self.file == other.file && is_same()
+    }
 }
 
 /// The position of a document in its file.
@@ -90,20 +123,25 @@ impl Diagnostic {
 
     /// A diagnostic without file and span.
     pub fn new(severity: Severity, code: &'static str, field: FieldPath, message: impl Into<String>) -> Self {
-        Self {
+        let details = DiagnosticDetails {
             severity,
             code,
             message: shortened(message.into()),
             legacy: None,
             resource: String::new(),
-            file: None,
-            span: None,
             field,
             expression: None,
             hint: None,
             chunk: None,
             accepted_by_istio: false,
-        }
+            more: 0,
+        };
+        Self { file: None, span: None, details: Arc::new(details) }
+    }
+
+    /// The number of problems that it stands for.
+    pub fn count(&self) -> usize {
+        self.more.saturating_add(1)
     }
 
     /// The text for the server log: Istio Mixer's if it has one.
@@ -164,6 +202,13 @@ impl Diagnostic {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(shortened(hint.into()));
+        self
+    }
+
+    /// Sets the severity.
+    #[must_use]
+    pub fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
         self
     }
 

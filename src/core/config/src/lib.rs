@@ -17,7 +17,7 @@ pub mod store;
 pub mod text_index;
 pub mod yaml;
 
-pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
+pub use diagnostic::{Chunk, Diagnostic, DiagnosticDetails, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::FieldPath;
 pub use node::{Location, MappingEntry, Node, NodeKind, Span};
 pub use resource::{Envelope, FieldPlace, Origin, Positions, RawResource, ResourceKey, UnknownField};

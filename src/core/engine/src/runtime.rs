@@ -87,7 +87,7 @@ impl Published {
     /// The number of problems of the configuration itself, as `validate` counts them. That nothing serves is one if no error tells why.
     pub fn problems(&self, severity: Severity) -> usize {
         let counted = |problem: &&Diagnostic| problem.severity == severity && !is_about_serving(problem.code);
-        match self.diagnostics.iter().filter(counted).count() {
+        match self.diagnostics.iter().filter(counted).map(Diagnostic::count).sum::<usize>() {
             0 if severity == Severity::Error => usize::from(self.withheld.is_some()),
             count => count,
         }

@@ -82,7 +82,7 @@ impl Converter {
             body,
         };
         if self.keeps_last() && decides(kind) && !warnings.is_empty() {
-            let error = |warning| Diagnostic { severity: Severity::Error, ..warning };
+            let error = |warning: Diagnostic| warning.with_severity(Severity::Error);
             return Err(warnings.into_iter().map(error).collect());
         }
         let entry = Entry { resource: Arc::new(resource), object: object.map(Arc::new) };
@@ -203,9 +203,11 @@ fn texts(
     let lost =
         problem(name, format!("{name} with a value that is no text")).with_hint("write the value in quotes");
     match kind.origin {
-        Origin::Core => Err(vec![Diagnostic { severity: Severity::Error, ..lost }]),
+        Origin::Core => Err(vec![lost.with_severity(Severity::Error)]),
         _ => {
-            warnings.push(Diagnostic { message: format!("all {name} are lost: a value is no text"), ..lost });
+            let mut warning = lost;
+            warning.message = format!("all {name} are lost: a value is no text");
+            warnings.push(warning);
             Ok(BTreeMap::new())
         }
     }

@@ -65,7 +65,7 @@ mod tests {
             at("expression", "k8s://h/rules/a/r", "unknown attribute"),
             at("expression", "k8s://h/rules/a/r", "another one"),
             at("expression", "/etc/mixer/a.yaml", "of a file"),
-            Diagnostic { severity: Severity::Warning, ..at("lint", "k8s://h/rules/a/s", "suspicious") },
+            at("lint", "k8s://h/rules/a/s", "suspicious").with_severity(Severity::Warning),
         ]);
         let fault = Fault { code: "expression", message: "spec.match: unknown attribute".to_owned() };
         assert_eq!(found, Faults::from([("k8s://h/rules/a/r".into(), fault)]));

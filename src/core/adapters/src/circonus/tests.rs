@@ -154,7 +154,7 @@ fn parameters_are_checked() {
     let metrics = kinds.map(|(name, kind)| MetricInfo { name: name.to_owned(), kind }).to_vec();
     let instances = [metric("g.instance.ns", ValueType::Double), metric("u.instance.ns", ValueType::Int64)];
     Circonus::validate(&Params { metrics, ..counter("http://trap".to_owned()) }, &instances, &mut found);
-    let found: Vec<String> = found.into_iter().map(|problem| problem.message).collect();
+    let found: Vec<String> = found.into_iter().map(|problem| problem.message.clone()).collect();
     let expected = [
         "the value of g.instance.ns is no INT64 but a DOUBLE: 0 is submitted",
         "nothing is submitted for u.instance.ns: it has no type",

@@ -43,7 +43,7 @@ fn params(unit: Unit, template: &str) -> Params {
 fn found(params: &Params, instances: &[BoundInstance]) -> Vec<String> {
     let mut problems = Diagnostics::new();
     CloudWatch::validate(params, instances, &mut problems);
-    problems.into_iter().map(|problem| problem.message).collect()
+    problems.into_iter().map(|problem| problem.message.clone()).collect()
 }
 
 #[test]

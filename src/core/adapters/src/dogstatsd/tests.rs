@@ -87,6 +87,6 @@ fn an_address_without_a_port_is_named() {
     let mut problems = Diagnostics::new();
     let params = Params { address: "agent".to_owned(), ..Params::default() };
     DogStatsd::validate(&params, &[], &mut problems);
-    let found: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+    let found: Vec<String> = problems.into_iter().map(|problem| problem.message.clone()).collect();
     assert_eq!(found, ["address: Address is malformed: address agent: missing port in address"]);
 }

@@ -342,7 +342,7 @@ fn errors_of(params: &Params) -> Vec<(String, String)> {
     errors
         .map(|problem| {
             assert!(problem.accepted_by_istio, "{problem:?}");
-            (problem.field.to_string(), problem.message)
+            (problem.field.to_string(), problem.message.clone())
         })
         .collect()
 }

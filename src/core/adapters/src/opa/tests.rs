@@ -180,7 +180,7 @@ fn problems_table() {
         let mut found = Diagnostics::new();
         Opa::validate(&params, &[], &mut found);
         let errors = found.into_iter().filter(|p| p.severity == mixer_config::Severity::Error);
-        let found: Vec<String> = errors.map(|p| p.message).collect();
+        let found: Vec<String> = errors.map(|p| p.message.clone()).collect();
         assert_eq!(found.len(), wanted.len(), "{name}: {found:?}");
         for (found, wanted) in found.iter().zip(wanted) {
             assert!(found.starts_with(wanted), "{name}: {found}");

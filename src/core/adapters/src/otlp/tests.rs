@@ -450,7 +450,10 @@ fn records_and_spans_are_read_from_disk_as_they_were_written() {
 fn problems(params: &Params, instances: &[BoundInstance]) -> Vec<(String, String)> {
     let mut problems = Diagnostics::new();
     Otlp::validate(params, instances, &mut problems);
-    problems.into_iter().map(|problem| (problem.message, problem.hint.unwrap_or_default())).collect()
+    problems
+        .into_iter()
+        .map(|problem| (problem.message.clone(), problem.hint.clone().unwrap_or_default()))
+        .collect()
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn resource(text: &str) -> Arc<RawResource> {
 
 fn decode(text: &str) -> Result<DecodedResource, Vec<String>> {
     let decoded = RbacKinds.decode(&resource(text), &|text| text.to_owned());
-    decoded.map_err(|problems| problems.into_iter().map(|problem| problem.message).collect())
+    decoded.map_err(|problems| problems.into_iter().map(|problem| problem.message.clone()).collect())
 }
 
 /// The assembled resources and the warnings about them.

@@ -177,7 +177,7 @@ fn problems_table() {
     let mut found = Diagnostics::new();
     let other = bound("other.instance.ns", "quota", "dimensions", &[]);
     RedisQuota::validate(&params("localhost:6379"), &[other], &mut found);
-    let found: Vec<String> = found.into_iter().map(|problem| problem.message).collect();
+    let found: Vec<String> = found.into_iter().map(|problem| problem.message.clone()).collect();
     assert_eq!(found, ["quotas: did not find limit defined for quota other.instance.ns"]);
 }
 
@@ -254,7 +254,7 @@ fn errors_of(params: &Params) -> Vec<(String, String)> {
     errors
         .map(|problem| {
             assert!(problem.accepted_by_istio, "{problem:?}");
-            (problem.field.to_string(), problem.message)
+            (problem.field.to_string(), problem.message.clone())
         })
         .collect()
 }

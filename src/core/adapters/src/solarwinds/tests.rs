@@ -269,7 +269,8 @@ fn problems(params: &Params, instances: &[BoundInstance]) -> (Vec<String>, Vec<S
     Solarwinds::validate(params, instances, &mut problems);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         problems.into_iter().partition(|problem| problem.severity == Severity::Error);
-    let text = |all: Vec<mixer_config::Diagnostic>| all.into_iter().map(|problem| problem.message).collect();
+    let text =
+        |all: Vec<mixer_config::Diagnostic>| all.into_iter().map(|problem| problem.message.clone()).collect();
     (text(errors), text(warnings))
 }
 

@@ -29,7 +29,7 @@ fn params(value: MetricValue, buckets: Option<BucketsDefinition>) -> Params {
 fn found(params: &Params, instances: &[BoundInstance]) -> Vec<String> {
     let mut problems = Diagnostics::new();
     Stackdriver::validate(params, instances, &mut problems);
-    problems.into_iter().map(|problem| problem.message).collect()
+    problems.into_iter().map(|problem| problem.message.clone()).collect()
 }
 
 #[test]

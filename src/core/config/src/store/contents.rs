@@ -12,6 +12,11 @@ use mixer_base::shared_map::SharedMap;
 /// The code of a resource that is defined more than once.
 pub(super) const RESOURCE_DUPLICATE: &str = "resource-duplicate";
 
+/// Maximum number of files and documents that cannot be read.
+const MAX_BROKEN: usize = 10_000;
+/// The code of a store of which too much cannot be read.
+const STORE_ERRORS: &str = "store-errors";
+
 /// The contents of a store at one time. Successive contents share unchanged resources.
 #[derive(Debug, Clone, Default)]
 pub struct StoreContents {
@@ -180,6 +185,36 @@ impl StoreContents {
                 self.documents += 1;
             }
         }
+    }
+
+    /// Bounds the list of what cannot be read, and of the problems that no resource has. Beyond the bound everything at or below `root`
+    /// counts as unreadable.
+    pub(super) fn bound_broken(&mut self, root: &Path) {
+        let all = self.broken.len();
+        if all <= MAX_BROKEN {
+            return;
+        }
+        self.broken.truncate(MAX_BROKEN);
+        let mut listed = 0;
+        self.diagnostics.retain(|problem| {
+            // Of a resource with an error every version of the list has to tell.
+            let is_listed = !problem.resource.is_empty() || listed < MAX_BROKEN;
+            listed += usize::from(problem.resource.is_empty());
+            is_listed
+        });
+        let text = format!(
+            "{all} files and documents of {} cannot be read, more than {MAX_BROKEN}: all of it counts as unreadable",
+            root.display()
+        );
+        let mut problem = Diagnostic::error(STORE_ERRORS, FieldPath::root(), text)
+            .with_hint("mend them, or move what is no configuration of this server out of the directory");
+        let file: Arc<str> = root.display().to_string().into();
+        problem.file = Some(Arc::clone(&file));
+        // Of which files the last contents stay in effect is no longer known.
+        let whole =
+            Broken { file, document: None, text: "".into(), problem: problem.clone(), keeps_last: true };
+        self.broken.push(whole);
+        self.diagnostics.push(problem);
     }
 
     /// Whether a resource is defined more than once.

@@ -1,5 +1,6 @@
 //! From the text of a file to resources: chunks, documents, identities.
 
+mod contents;
 mod identity;
 mod object;
 
@@ -8,40 +9,12 @@ use std::sync::Arc;
 
 use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
-use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
+use crate::{Diagnostic, FieldPath, Location, Origin, RawResource, Severity, Span};
+pub(crate) use contents::FileContents;
+use contents::{MAX_DOCUMENTS, MAX_PROBLEMS, Part, Tally};
 pub use identity::is_field_of_spec;
 use identity::{Identity, Unidentified};
 pub use object::{ReadObject, SourceObject, read_object};
-
-/// The contents of a file.
-#[derive(Debug, Default)]
-pub(crate) struct FileContents {
-    /// The resources, in file order.
-    pub(super) resources: Vec<Arc<RawResource>>,
-    /// Errors and warnings about its chunks.
-    pub(super) diagnostics: Diagnostics,
-    /// The chunks that cannot be read.
-    pub(super) broken: Vec<Broken>,
-}
-
-impl FileContents {
-    /// Whether it certainly defines nothing.
-    pub(super) fn is_empty(&self) -> bool {
-        self.resources.is_empty() && self.broken.is_empty()
-    }
-
-    /// Adds the diagnostic of a chunk that cannot be read.
-    fn push_broken(&mut self, file: &Arc<str>, text: &str, problem: Diagnostic) {
-        self.broken.push(Broken {
-            file: file.clone(),
-            document: problem.chunk,
-            text: text.into(),
-            problem: problem.clone(),
-            keeps_last: false,
-        });
-        self.diagnostics.push(problem);
-    }
-}
 
 /// The code of a file without text.
 pub(super) const FILE_EMPTY: &str = "file-empty";
@@ -57,8 +30,11 @@ const KEY_DUPLICATE: &str = "key-duplicate";
 /// The code of a document that begins within the chunk of another.
 pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
-/// Minimum chunks per thread.
-const CHUNKS_PER_THREAD: usize = 200;
+/// Chunks that a thread parses one after the other.
+const CHUNKS_PER_PART: usize = 50;
+
+/// Minimum number of these per thread.
+const PARTS_PER_THREAD: usize = 4;
 
 /// Trees with more values than one per so many bytes of text are not kept.
 const BYTES_PER_KEPT_VALUE: usize = 8;
@@ -75,19 +51,33 @@ pub(super) fn read_file_as(
     bytes: &[u8],
     previous: Option<&FileContents>,
 ) -> FileContents {
-    let known = Known::of(previous);
-    let chunks = chunks(bytes, reading.separator).enumerate().collect::<Vec<_>>();
-    let read = parallel::map(&chunks, CHUNKS_PER_THREAD, |(index, chunk)| {
-        let mut contents = FileContents::default();
-        read_chunk(reading, file, *index, chunk, &known, &mut contents);
-        contents
+    let found: Vec<(usize, Chunk<'_>)> =
+        chunks(bytes, reading.separator).take(MAX_DOCUMENTS + 1).enumerate().collect();
+    if found.len() > MAX_DOCUMENTS {
+        return FileContents::too_many_documents(file, chunks(bytes, reading.separator).count());
+    }
+    let (known, tally) = (Known::of(previous), Tally::default());
+    let parts: Vec<&[(usize, Chunk<'_>)]> = found.chunks(CHUNKS_PER_PART).collect();
+    let read = parallel::map(&parts, PARTS_PER_THREAD, |chunks| {
+        let mut part = Part::of(&tally);
+        for (index, chunk) in *chunks {
+            read_chunk(reading, file, *index, chunk, &known, &mut part);
+        }
+        part.contents
     });
-    let mut contents = FileContents::default();
-    contents.resources.reserve(read.len());
-    for part in read {
-        contents.resources.extend(part.resources);
-        contents.diagnostics.extend(part.diagnostics);
-        contents.broken.extend(part.broken);
+    let mut contents = FileContents::joined(read);
+    if tally.errors() > MAX_PROBLEMS {
+        return FileContents::too_many_errors(file, tally.errors(), &contents);
+    }
+    if tally.others() > MAX_PROBLEMS {
+        // Which were counted first depends on the threads.
+        let (none, first) = (Known::of(None), Tally::default());
+        let mut part = Part::of(&first);
+        for (index, chunk) in found.iter().take_while(|_| first.others() < MAX_PROBLEMS) {
+            read_chunk(reading, file, *index, chunk, &none, &mut part);
+            part.contents.resources.clear();
+        }
+        contents.list_others(file, part.contents, tally.others());
     }
     if bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii().is_empty() {
         contents.diagnostics.push(empty(file));
@@ -129,15 +119,15 @@ struct Known<'p> {
 
 impl<'p> Known<'p> {
     fn of(previous: Option<&'p FileContents>) -> Self {
-        let has_diagnostics = |line: u32, previous: &FileContents| {
-            previous.diagnostics.iter().any(|d| d.chunk.is_some_and(|c| c.line == line))
-        };
-        let resources = previous.map_or_else(Default::default, |previous| {
-            let reusable =
-                previous.resources.iter().filter(|r| !has_diagnostics(r.origin.first_line, previous));
-            reusable.map(|r| (r.revision, r)).collect()
+        // Without all its problems nothing of it is known to have none.
+        let resources = previous.filter(|previous| !previous.lacks_problems).map(|previous| {
+            let chunks = previous.diagnostics.iter().filter_map(|problem| problem.chunk);
+            let faulty: rustc_hash::FxHashSet<u32> = chunks.map(|chunk| chunk.line).collect();
+            let resources = previous.resources.iter();
+            let reusable = resources.filter(|resource| !faulty.contains(&resource.origin.first_line));
+            reusable.map(|resource| (resource.revision, resource)).collect()
         });
-        Self { resources }
+        Self { resources: resources.unwrap_or_default() }
     }
 
     fn find(&self, file: &Arc<str>, text: &str, line: u32) -> Option<Arc<RawResource>> {
@@ -206,7 +196,7 @@ fn read_chunk(
     index: usize,
     chunk: &Chunk<'_>,
     known: &Known<'_>,
-    out: &mut FileContents,
+    out: &mut Part<'_>,
 ) {
     let text = match std::str::from_utf8(chunk.bytes) {
         Ok(text) => text,
@@ -233,7 +223,7 @@ fn read_chunk(
     let before = text.get(..blank).unwrap_or("").matches('\n').count();
     let line = chunk.line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX));
     if let Some(resource) = known.find(file, trimmed, line) {
-        out.resources.push(resource);
+        out.contents.resources.push(resource);
         return;
     }
     let place = ChunkPlace { file, index, line };
@@ -268,7 +258,7 @@ fn read_chunk(
             problem.resource = key.to_string();
         }
         match is_whole {
-            true => out.diagnostics.push(problem),
+            true => out.push(problem),
             false => out.push_broken(file, trimmed, problem),
         }
     }
@@ -278,7 +268,7 @@ fn read_chunk(
             let revision = revision(trimmed);
             // The tree is kept until the resource is built, unless it is much larger than the text.
             let keep = !parsed.plain && parsed.values <= trimmed.len() / BYTES_PER_KEPT_VALUE;
-            out.resources.push(Arc::new(RawResource::new(
+            out.contents.resources.push(Arc::new(RawResource::new(
                 key,
                 annotations,
                 envelope,

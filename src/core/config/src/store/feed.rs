@@ -24,8 +24,11 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// other, and only all of them together tell what has happened.
 const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
-/// Maximum size of the texts of all objects. A cache holds as much.
+/// Maximum [size](size) of all objects.
 const MAX_BYTES: usize = 256 << 20;
+/// What a label or an annotation takes beside its text, and a problem of an object beside the text of the object.
+const BYTES_PER_LABEL: usize = 128;
+const BYTES_PER_PROBLEM: usize = 1 << 10;
 /// Names of collections that an outage lists.
 const LISTED: usize = 8;
 
@@ -79,7 +82,7 @@ struct Pending {
 pub struct FeedDraft {
     collections: BTreeMap<Arc<str>, Collection>,
     resources: SharedMap<Arc<RawResource>>,
-    /// Size of the texts of all objects.
+    /// [Size](size) of all objects.
     bytes: usize,
     max_bytes: usize,
     has_changed: bool,
@@ -387,11 +390,17 @@ fn origin_of(root: &str, collection: &str) -> Arc<str> {
     format!("{root}/{collection}").into()
 }
 
-/// The size of the text of an object.
+/// What an object takes, in bytes: its text, and its labels and annotations once more, which are also held one by one.
 fn size(object: &ReadObject) -> usize {
+    let entries = |entries: &BTreeMap<String, String>| {
+        let sizes = entries.iter().map(|(name, value)| name.len() + value.len() + BYTES_PER_LABEL);
+        sizes.sum::<usize>()
+    };
     match object {
-        Ok(resource) => resource.origin.text.len(),
-        Err(broken) => broken.text.len(),
+        Ok(resource) => {
+            resource.origin.text.len() + entries(&resource.envelope.labels) + entries(&resource.annotations)
+        }
+        Err(broken) => broken.text.len() + BYTES_PER_PROBLEM,
     }
 }
 
@@ -403,7 +412,10 @@ fn no_room(object: ReadObject, max_bytes: usize) -> Broken {
     };
     let text = format!("{file}: it is not read: all objects have more than {} MiB", max_bytes >> 20);
     let problem = Diagnostic::error("store-unreadable", FieldPath::root(), text)
-        .with_hint("remove objects, or have several servers with a part each");
+        .with_hint(format!(
+            "remove objects, labels or annotations, of which each counts {BYTES_PER_LABEL} bytes more than it has, or have several \
+             servers with a part each"
+        ));
     let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
     Broken { file, document: None, text: "".into(), problem, keeps_last: false }
 }

@@ -98,6 +98,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
         }
     }
     contents.add(&read);
+    contents.bound_broken(path);
     Ok(())
 }
 
@@ -194,7 +195,11 @@ mod tests {
             let source = directory.path().display().to_string();
             let contents = read_sources(&[source], &mut std::io::empty()).unwrap();
             assert_eq!(contents.resources.len(), 1);
-            contents.diagnostics.into_iter().map(|d| (d.code, d.severity, d.message)).collect::<Vec<_>>()
+            contents
+                .diagnostics
+                .into_iter()
+                .map(|d| (d.code, d.severity, d.message.clone()))
+                .collect::<Vec<_>>()
         };
         std::fs::create_dir(path("below")).unwrap();
         std::fs::write(path("below/a.yaml"), RULE).unwrap();

@@ -600,8 +600,9 @@ fn record_metrics(
         }
     }
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
-        let count = published.diagnostics.iter().filter(|d| d.severity == severity).count() as u64;
-        metrics.gauge(Family::Diagnostics, &[severity.name()]).set(count);
+        let of_severity = published.diagnostics.iter().filter(|d| d.severity == severity);
+        let count = of_severity.map(Diagnostic::count).sum::<usize>();
+        metrics.gauge(Family::Diagnostics, &[severity.name()]).set(count as u64);
     }
 }
 

@@ -7,25 +7,12 @@ use foldhash::HashSet;
 
 use super::corrections::Corrections;
 use super::kept::Reason;
-use crate::snapshot::{BuildStage, Snapshot, SnapshotBuilder};
+pub use crate::snapshot::is_consequence;
+use crate::snapshot::{BuildStage, OF_DOCUMENTS, OF_REFERENCES, Snapshot, SnapshotBuilder};
 use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity};
-
-/// Errors that have another error as their cause.
-const CONSEQUENCES: &[&str] = &["rule-empty", "action-empty"];
-
-/// Whether errors with this code only tell what another error of their resource causes.
-pub fn is_consequence(code: &str) -> bool {
-    CONSEQUENCES.contains(&code)
-}
-
-/// Errors of what a document has, whatever it refers to.
-const OF_DOCUMENTS: &[&str] = &["annotation-unknown", "document-field", "spec-decode"];
 
 /// The error of a resource of which there are two versions: one of them may have been meant as another resource.
 pub(super) const DUPLICATE: &str = "resource-duplicate";
-
-/// Errors of a resource that names no adapter or template.
-const OF_REFERENCES: &[&str] = &["adapter-unknown", "template-unknown"];
 
 /// An error of a resource that is built.
 #[derive(Debug, Clone)]

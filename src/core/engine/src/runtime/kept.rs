@@ -174,7 +174,7 @@ mod tests {
         ];
         let found: Vec<_> = diagnose_kept(&all)
             .into_iter()
-            .map(|d| (d.message, d.resource, d.span.map(|span| span.start.line)))
+            .map(|d| (d.message.clone(), d.resource.clone(), d.span.map(|span| span.start.line)))
             .collect();
         let single = |name, since| {
             format!(

@@ -1,44 +1,47 @@
 //! The log of problems: each is logged once, as long as it lasts.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::snapshot::KIND_UNKNOWN;
-use mixer_config::{Diagnostic, Severity};
+use mixer_config::{Diagnostic, DiagnosticDetails, Severity};
+
+/// Maximum number of problems of a severity that are logged at a time.
+const LOGGED: usize = 1_000;
 
 /// A problem, wherever it is in its file: an edit above moves it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Problem {
-    file: Option<Arc<str>>,
-    resource: String,
-    code: &'static str,
-    severity: Severity,
-    text: String,
-    hint: Option<String>,
-    accepted_by_istio: bool,
-}
+#[derive(Debug, Clone)]
+struct Problem(Diagnostic);
+
+/// What distinguishes a problem from others.
+type Distinction<'p> = (Option<&'p str>, &'p str, &'static str, Severity, &'p str, Option<&'p str>, bool);
 
 impl Problem {
     fn of(diagnostic: &Diagnostic) -> Self {
-        let Diagnostic { file, resource, code, severity, hint, accepted_by_istio, .. } = diagnostic;
-        let text = diagnostic.legacy.as_deref().unwrap_or(&diagnostic.message).to_owned();
-        let (file, resource, hint) = (file.clone(), resource.clone(), hint.clone());
-        let (severity, accepted_by_istio) = (*severity, *accepted_by_istio);
-        Self { file, resource, code, severity, text, hint, accepted_by_istio }
+        Self(diagnostic.clone())
+    }
+
+    fn text(&self) -> &str {
+        self.0.legacy.as_deref().unwrap_or(&self.0.message)
+    }
+
+    fn distinction(&self) -> Distinction<'_> {
+        let Diagnostic { file, details, .. } = &self.0;
+        let DiagnosticDetails { resource, code, severity, hint, accepted_by_istio, .. } = &**details;
+        (file.as_deref(), resource, *code, *severity, self.text(), hint.as_deref(), *accepted_by_istio)
     }
 
     /// Other components store resources of other kinds in the same directory. `hides_accepted`: so is what Istio Mixer accepts.
     fn is_minor(&self, hides_accepted: bool) -> bool {
-        let is_of_others = self.code == KIND_UNKNOWN && self.severity != Severity::Error;
-        is_of_others || (hides_accepted && self.accepted_by_istio)
+        let is_of_others = self.0.code == KIND_UNKNOWN && self.0.severity != Severity::Error;
+        is_of_others || (hides_accepted && self.0.accepted_by_istio)
     }
 
     /// Logs that it is there. `line`: from 1, if it has one.
     fn log(&self, line: Option<u32>, is_minor: bool) {
-        let Self { code, text, .. } = self;
-        let resource = Some(&*self.resource).filter(|name| !name.is_empty());
-        let (file, hint) = (self.file.as_deref(), self.hint.as_deref());
-        match self.severity {
+        let (file, resource, code, severity, text, hint, _) = self.distinction();
+        let resource = Some(resource).filter(|name| !name.is_empty());
+        match severity {
             _ if is_minor => tracing::debug!(code, resource, file, line, hint, "{text}"),
             Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
             Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
@@ -48,13 +51,32 @@ impl Problem {
 
     /// Logs that it has gone.
     fn log_gone(&self, is_minor: bool) {
-        let Self { code, text, .. } = self;
-        let resource = Some(&*self.resource).filter(|name| !name.is_empty());
-        let file = self.file.as_deref();
+        let (file, resource, code, _, text, ..) = self.distinction();
+        let resource = Some(resource).filter(|name| !name.is_empty());
         match is_minor {
             true => tracing::debug!(code, resource, file, "no longer a problem: {text}"),
             false => tracing::info!(code, resource, file, "no longer a problem: {text}"),
         }
+    }
+}
+
+impl PartialEq for Problem {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Problem {}
+
+impl PartialOrd for Problem {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Problem {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.distinction().cmp(&other.distinction())
     }
 }
 
@@ -83,8 +105,19 @@ impl ProblemLog {
     pub(super) fn update(&mut self, diagnostics: &[Diagnostic]) {
         let News { new, gone } = self.note(diagnostics);
         let is_minor = |problem: &Problem| problem.is_minor(self.hides_accepted_by_istio);
+        let (new, unlogged) = first_of_each_severity(new, |(problem, _)| problem.0.severity);
         new.iter().for_each(|(problem, line)| problem.log(*line, is_minor(problem)));
+        if unlogged > 0 {
+            tracing::warn!(
+                unlogged,
+                "further problems are not logged; ControlZ and `mixer validate` count them"
+            );
+        }
+        let (gone, unlogged) = first_of_each_severity(gone, |problem| problem.0.severity);
         gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));
+        if unlogged > 0 {
+            tracing::info!(unlogged, "further problems are no longer there");
+        }
     }
 
     fn note(&mut self, diagnostics: &[Diagnostic]) -> News {
@@ -105,6 +138,19 @@ impl ProblemLog {
     }
 }
 
+/// The first [`LOGGED`] of each severity, and the number of the others.
+fn first_of_each_severity<T>(all: Vec<T>, severity: impl Fn(&T) -> Severity) -> (Vec<T>, usize) {
+    let (mut counts, before) = (BTreeMap::<Severity, usize>::new(), all.len());
+    let is_logged = |problem: &T| {
+        let count = counts.entry(severity(problem)).or_default();
+        *count += 1;
+        *count <= LOGGED
+    };
+    let logged: Vec<T> = all.into_iter().filter(is_logged).collect();
+    let unlogged = before - logged.len();
+    (logged, unlogged)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,11 +166,11 @@ mod tests {
 
     #[test]
     fn kinds_of_others_are_not_worth_a_warning() {
-        let of = |severity, code, accepted_by_istio| Problem {
-            code,
-            severity,
-            accepted_by_istio,
-            ..Problem::of(&problem("a", 3))
+        let of = |severity, code, accepted_by_istio| {
+            let mut problem = problem("a", 3);
+            (problem.severity, problem.code) = (severity, code);
+            problem.accepted_by_istio = accepted_by_istio;
+            Problem(problem)
         };
         for (code, severity, accepted, hides, is_minor) in [
             (KIND_UNKNOWN, Severity::Warning, true, false, true),
@@ -140,12 +186,21 @@ mod tests {
     }
 
     #[test]
+    fn of_very_many_problems_the_first_of_each_severity_are_logged() {
+        let mut all: Vec<Severity> = vec![Severity::Warning; LOGGED + 7];
+        all.push(Severity::Error);
+        let (logged, unlogged) = first_of_each_severity(all, |severity| *severity);
+        assert_eq!((logged.len(), unlogged), (LOGGED + 1, 7));
+        assert_eq!(logged.last(), Some(&Severity::Error), "warnings hide no error");
+    }
+
+    #[test]
     fn only_what_is_new_or_gone_is_logged() {
         let mut log = ProblemLog::default();
         let mut change = |problems: &[Diagnostic]| {
             let News { new, gone } = log.note(problems);
-            let new: Vec<String> = new.iter().map(|(p, line)| format!("{} {line:?}", p.text)).collect();
-            (new, gone.into_iter().map(|problem| problem.text).collect::<Vec<_>>())
+            let new: Vec<String> = new.iter().map(|(p, line)| format!("{} {line:?}", p.text())).collect();
+            (new, gone.into_iter().map(|problem| problem.text().to_owned()).collect::<Vec<_>>())
         };
         let of = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(change(&[problem("a", 3), problem("b", 0)]), (of(&["a Some(3)", "b None"]), of(&[])));

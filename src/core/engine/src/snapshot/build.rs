@@ -19,6 +19,7 @@ use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCount
 use super::options::SnapshotOptions;
 use super::programs::Programs;
 use super::rules::{RuleState, build_rule, may_enforce};
+use super::text_budget;
 use super::unit::{KeptUnit, Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
 use super::vocabulary::{build_manifest, merge};
@@ -185,7 +186,9 @@ impl SnapshotBuilder {
         again: BTreeSet<ResourceKey>,
     ) -> Arc<Snapshot> {
         let mut suggestions = std::mem::replace(&mut self.suggestions, SuggestionBudget::none());
-        let snapshot = suggestions.run(|| self.build_units(resources, read, again));
+        let known = self.units.problem_counts();
+        let snapshot =
+            suggestions.run(|| text_budget::run(known, || self.build_units(resources, read, again)));
         self.suggestions = suggestions;
         snapshot
     }

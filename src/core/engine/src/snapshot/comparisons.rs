@@ -15,7 +15,7 @@ use self::values::{Cure, HeaderCure, Never, Part};
 use super::problems::ResourceProblems;
 use super::suspicions::{WithoutRule, placed, shown};
 use mixer_attribute::Vocabulary;
-use mixer_config::{Diagnostic, ExpressionPlace, FieldPath};
+use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::functions::Regex;
 use mixer_expr::{Form, Language, Program, Read, TextTest, TextTestKind};
 
@@ -113,8 +113,9 @@ pub(super) fn expression(
         // The cure is the same for all.
         let is_evaded = finding.code == "path-query";
         if !(is_evaded && has_evaded) {
-            let expression: Option<ExpressionPlace> = placed(program, position);
-            problems.push(Diagnostic { expression, ..finding.warning(field()) });
+            let mut problem = finding.warning(field());
+            problem.expression = placed(program, position);
+            problems.push(problem);
         }
         has_evaded |= is_evaded;
     }

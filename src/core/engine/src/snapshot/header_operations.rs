@@ -108,8 +108,9 @@ impl HeaderOperations<'_, '_> {
                     quoted(self.rule),
                     quoted(text)
                 );
-                let problem = self.problems.expression(field, text, &refusal, message, &self.scope);
-                Diagnostic { code: "header-operation", ..problem }
+                let mut problem = self.problems.expression(field, text, &refusal, message, &self.scope);
+                problem.code = "header-operation";
+                problem
             }
         };
         let legacy = format!(

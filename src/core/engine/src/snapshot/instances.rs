@@ -250,7 +250,9 @@ impl Checker<'_, '_> {
                 "Unable to create builder/mapper for instance: instance='{}', err='{text}'",
                 self.resource.key
             );
-            self.problems.push(Diagnostic { message: text, ..problem }.with_legacy(legacy));
+            let mut problem = problem;
+            problem.message = text;
+            self.problems.push(problem.with_legacy(legacy));
             return;
         };
         let separator = if matches!(leaf.kind, FieldKind::Typed(_)) { ':' } else { ';' };

@@ -41,13 +41,13 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
         let mut problems = Diagnostics::new();
         handler.adapter.validate(&handler.params, &bound, &mut problems);
         out.extend(rejected.into_iter().map(|trial| trial.problem));
-        for problem in problems {
+        for mut problem in problems {
             let field = params_path(handler).join(&problem.field);
             let legacy = problem.message.clone();
             let severity = if is_unused { problem.severity.max(Severity::Warning) } else { problem.severity };
             let code = if problem.severity == Severity::Error { "adapter-config" } else { problem.code };
-            let problem = Diagnostic { code, severity, field, ..problem }.with_legacy(legacy);
-            out.push(positions.place(problem, &handler.key, &handler.origin));
+            (problem.code, problem.severity, problem.field) = (code, severity, field);
+            out.push(positions.place(problem.with_legacy(legacy), &handler.key, &handler.origin));
         }
     }
     out

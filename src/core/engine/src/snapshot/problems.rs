@@ -9,6 +9,20 @@ use mixer_config::{
 };
 use mixer_expr::{CompileError, Scope};
 
+/// Errors that have another error as their cause.
+const CONSEQUENCES: &[&str] = &["rule-empty", "action-empty"];
+
+/// Whether errors with this code only tell what another error of their resource causes.
+pub fn is_consequence(code: &str) -> bool {
+    CONSEQUENCES.contains(&code)
+}
+
+/// Errors of what a document has, whatever it refers to.
+pub(crate) const OF_DOCUMENTS: &[&str] = &["annotation-unknown", "document-field", "spec-decode"];
+
+/// Errors of a resource that names no adapter or template.
+pub(crate) const OF_REFERENCES: &[&str] = &["adapter-unknown", "template-unknown"];
+
 /// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
 pub struct ResourceProblems<'r> {
     resource: &'r RawResource,

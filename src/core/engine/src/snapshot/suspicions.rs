@@ -204,15 +204,15 @@ pub(super) fn expression(
     problems: &mut ResourceProblems<'_>,
 ) {
     for failure in program.failures() {
-        let problem = if failure.is_certain {
+        let mut problem = if failure.is_certain {
             let message = format!("it fails for every request: {}", failure.message);
             Diagnostic::error("expression-fails", field(), message).accepted_by_istio()
         } else {
             let message = format!("it fails when it has this constant as its operand: {}", failure.message);
             Diagnostic::warning("expression-may-fail", field(), message)
         };
-        let expression = placed(program, failure.position);
-        problems.push(Diagnostic { expression, ..problem.with_hint(&failure.hint) });
+        problem.expression = placed(program, failure.position);
+        problems.push(problem.with_hint(&failure.hint));
     }
     for (position, call) in program.suspicious_calls() {
         let mut problem = match call {

@@ -205,7 +205,7 @@ fn rejections(config: &HandlerConfig, instances: &[BoundInstance]) -> Vec<String
     let errors = problems.into_iter().filter(|problem| problem.severity == Severity::Error);
     let text = |error: Diagnostic| match error.message.strip_prefix("the handler will not be built: ") {
         Some(text) => text.to_owned(),
-        None => error.message,
+        None => error.message.clone(),
     };
     errors.map(text).collect()
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
+use super::text_budget::{self, ProblemCounts};
 use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey, Severity};
 
 /// The result of building a resource.
@@ -43,9 +44,15 @@ struct UnitProblems {
 }
 
 impl UnitProblems {
-    fn of(in_force: Vec<Diagnostic>, refused: Vec<Diagnostic>) -> Option<Box<Self>> {
+    fn of(mut in_force: Vec<Diagnostic>, mut refused: Vec<Diagnostic>) -> Option<Box<Self>> {
+        text_budget::bound(&mut in_force);
+        text_budget::bound(&mut refused);
         let any = !in_force.is_empty() || !refused.is_empty();
         any.then(|| Box::new(Self { in_force, refused }))
+    }
+
+    fn counts(&self) -> ProblemCounts {
+        ProblemCounts::of(self.in_force.iter().chain(&self.refused))
     }
 }
 
@@ -190,11 +197,17 @@ pub(super) struct Units<T> {
     hasher: RandomState,
     /// Keys of units with problems.
     problematic: BTreeSet<ResourceKey>,
+    counts: ProblemCounts,
 }
 
 impl<T> Default for Units<T> {
     fn default() -> Self {
-        Self { table: HashTable::new(), hasher: RandomState::default(), problematic: BTreeSet::new() }
+        Self {
+            table: HashTable::new(),
+            hasher: RandomState::default(),
+            problematic: BTreeSet::new(),
+            counts: ProblemCounts::default(),
+        }
     }
 }
 
@@ -214,6 +227,11 @@ impl<T> Units<T> {
         self.table.iter()
     }
 
+    /// The problems of all units.
+    pub(super) fn counts(&self) -> ProblemCounts {
+        self.counts
+    }
+
     /// Reserves room for `more` units.
     pub(super) fn reserve(&mut self, more: usize) {
         self.table.reserve(more, |unit| self.hasher.hash_one(&unit.latest.key));
@@ -227,8 +245,9 @@ impl<T> Units<T> {
     fn take(&mut self, key: &ResourceKey) -> Option<Unit<T>> {
         let found = self.table.find_entry(self.hasher.hash_one(key), |unit| unit.latest.key == *key).ok()?;
         let unit = found.remove().0;
-        if unit.problems.is_some() {
+        if let Some(problems) = &unit.problems {
             self.problematic.remove(key);
+            self.counts = self.counts.without(problems.counts());
         }
         Some(unit)
     }
@@ -243,8 +262,9 @@ impl<T: Located> Units<T> {
         build: impl FnMut(&RawResource) -> Built<T>,
     ) -> UnitChange {
         let (unit, change) = Unit::update(self.take(&resource.key), resource, usable, build);
-        if unit.problems.is_some() {
+        if let Some(problems) = &unit.problems {
             self.problematic.insert(resource.key.clone());
+            self.counts = self.counts.with(problems.counts());
         }
         let hash = |key: &ResourceKey| self.hasher.hash_one(key);
         self.table.insert_unique(hash(&resource.key), unit, |unit| hash(&unit.latest.key));

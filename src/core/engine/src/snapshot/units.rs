@@ -12,6 +12,7 @@ use super::instances::InstanceState;
 use super::kind::unknown_kind;
 use super::model::SnapshotCounts;
 use super::rules::RuleState;
+use super::text_budget::ProblemCounts;
 use super::unit::{Built, KeptUnit, Located, Unit, Units};
 use super::vocabulary::Manifest;
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
@@ -68,6 +69,12 @@ impl UnitTables {
         let external = self.external.values().filter_map(Unit::kept);
         let extended = self.extended.values().filter_map(Unit::kept);
         manifests.chain(parts).chain(external).chain(extended).collect()
+    }
+
+    /// The problems of resources of those kinds of which there may be very many.
+    pub(super) fn problem_counts(&self) -> ProblemCounts {
+        let parts = [self.handlers.counts(), self.instances.counts(), self.rules.counts()];
+        parts.into_iter().fold(self.unknown.counts(), ProblemCounts::with)
     }
 
     /// The problems of all units, by key, then those across extension resources.

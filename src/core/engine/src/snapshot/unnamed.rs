@@ -10,7 +10,7 @@ use super::model::{RuleConfig, Rules, Snapshot};
 use super::quotas::folded;
 use crate::template::Variety;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostic, Diagnostics, ResourceKey, Severity};
+use mixer_config::{Diagnostics, ResourceKey, Severity};
 
 /// The problems of extensions whose requests may name no namespace although a rule of a namespace may decide about them. Cost:
 /// proportional to the rules of namespaces, if an extension has such requests.
@@ -53,7 +53,7 @@ pub(super) fn without_rules(
                 format!("name the namespace whose rules apply, or `{default_namespace}` if only those of the mesh do")
             });
             let severity = if may_refuse { named.problem.severity } else { Severity::Warning };
-            Diagnostic { severity, ..named.problem.clone() }.with_hint(hint)
+            named.problem.clone().with_severity(severity).with_hint(hint)
         };
         unknown.map(problem).collect::<Diagnostics>()
     };

@@ -75,7 +75,7 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
     fn found(self, condition: &str) -> Vec<(&'static str, String)> {
         let warnings = self.warnings(condition);
         assert!(warnings.iter().all(|d| d.severity == Severity::Warning && d.span.is_some()), "{warnings:?}");
-        warnings.into_iter().map(|d| (d.code, d.hint.unwrap_or_default())).collect()
+        warnings.into_iter().map(|d| (d.code, d.hint.clone().unwrap_or_default())).collect()
     }
 }
 
@@ -354,7 +354,7 @@ fn clauses_are_examined_as_conditions_are() {
             _ => panic!("{attribute} {test:?}: {found:?}"),
         }
     }
-    let charged = clause("request.path", Exact("/login"), FieldPath::root()).map(|d| d.message);
+    let charged = clause("request.path", Exact("/login"), FieldPath::root()).map(|d| d.message.clone());
     assert!(charged.is_some_and(|text| text.contains("is charged to no quota")));
 }
 

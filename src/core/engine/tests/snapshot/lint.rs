@@ -475,7 +475,7 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
         let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
         let snapshot = SnapshotBuilder::new(options()).build(&contents);
         let found = lint(&snapshot).into_iter().find(|d| d.code == "instance-malformed");
-        let told = found.map(|d| (d.span.unwrap_or_default().start.line, d.message));
+        let told = found.map(|d| (d.span.unwrap_or_default().start.line, d.message.clone()));
         let expected = expected.map(|(line, message)| (line, message.to_owned()));
         assert_eq!(told, expected, "{value} {adapter} {on_rule} {on_handler}");
     }

@@ -36,7 +36,7 @@ fn errors(params: &Params) -> Vec<(String, String)> {
     let mut found = Diagnostics::new();
     ListChecker::validate(params, &[], &mut found);
     let errors = found.into_iter().filter(|problem| problem.severity == Severity::Error);
-    errors.map(|problem| (problem.field.to_string(), problem.message)).collect()
+    errors.map(|problem| (problem.field.to_string(), problem.message.clone())).collect()
 }
 
 #[tokio::test]

@@ -51,8 +51,8 @@ pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
     let version = object.version.as_str().into();
     let text: Arc<str> = canonical(object).into();
     let place = ChunkPlace { file: origin, index: 0, line: 0 };
-    let broken = |problem: Diagnostic| {
-        let problem = Diagnostic { chunk: None, ..problem };
+    let broken = |mut problem: Diagnostic| {
+        problem.chunk = None;
         let (file, text) = (Arc::clone(origin), Arc::clone(&text));
         Box::new(Broken { file, document: None, text, problem, keeps_last: false })
     };

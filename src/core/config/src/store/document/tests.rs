@@ -399,3 +399,100 @@ fn capitals_in_the_fields_of_a_document_do_not_count() {
     let contents = read(text);
     assert_eq!((keys(&contents), problems(&contents)), (vec!["r.rule.x:1".to_owned()], Vec::new()));
 }
+
+/// A file with this number of documents that are no resources.
+fn nonsense(number: usize) -> String {
+    "---\na\n".repeat(number)
+}
+
+#[test]
+fn a_file_with_too_many_errors_is_broken_as_a_whole() {
+    let few = read(&format!("{A}\n{}", nonsense(MAX_PROBLEMS)));
+    assert_eq!(
+        (few.resources.len(), few.broken.len(), few.diagnostics.len()),
+        (1, MAX_PROBLEMS, MAX_PROBLEMS)
+    );
+    assert!(few.diagnostics.iter().zip(&few.broken).all(|(listed, broken)| {
+        // Stored once.
+        Arc::ptr_eq(&listed.details, &broken.problem.details)
+    }));
+    for number in [MAX_PROBLEMS + 1, 100_000] {
+        let many = read(&format!("{A}\n{}", nonsense(number)));
+        assert_eq!((many.resources.len(), many.broken.len(), many.diagnostics.len()), (0, 1, 1), "{number}");
+        let whole = &many.broken[0];
+        assert_eq!((whole.document, whole.keeps_last, &*whole.text), (None, false, ""));
+        assert_eq!(
+            problems(&many),
+            [format!(
+                "4:1 error[file-errors] nothing of the file is read: its documents have {number} errors, more than 1000; the first: \
+                 json: cannot unmarshal string into Go value of type store.BackEndResource"
+            )]
+        );
+        assert_eq!(whole.unread().why, format!("conf/a.yaml:4: {}", whole.problem.message));
+    }
+}
+
+#[test]
+fn a_file_with_too_many_documents_is_not_read() {
+    let most = read(&format!("{A}{}", "\n---\n#".repeat(MAX_DOCUMENTS - 1)));
+    assert_eq!((most.resources.len(), most.diagnostics.len()), (1, 0));
+    let more = read(&format!("{A}{}", "\n---\n#".repeat(MAX_DOCUMENTS)));
+    assert_eq!((more.resources.len(), more.broken.len(), more.diagnostics.len()), (0, 1, 1));
+    let problem = &more.diagnostics[0];
+    assert_eq!(problem.code, "file-too-large");
+    assert_eq!(problem.message, "nothing of the file is read: it has 200001 documents, more than 200000");
+}
+
+#[test]
+fn a_file_that_is_refused_keeps_its_last_resources_until_it_is_mended() {
+    let file: Arc<str> = Arc::from("conf/a.yaml");
+    let first = read(&format!("{A}\n---\n{B}\n"));
+    let refused = read_file(&file, nonsense(2_000).as_bytes(), Some(&first)).or_last(&first);
+    assert_eq!((keys(&refused), refused.broken.len()), (keys(&first), 1));
+    assert!(refused.broken[0].keeps_last && !refused.is_empty());
+    let again = read_file(&file, nonsense(3_000).as_bytes(), Some(&refused)).or_last(&refused);
+    assert_eq!((keys(&again), again.broken.len()), (keys(&first), 1));
+    let mended = read_file(&file, A.as_bytes(), Some(&again)).or_last(&again);
+    assert_eq!(
+        (keys(&mended), mended.broken.len(), mended.diagnostics.len()),
+        (vec!["a.rule.x:1".into()], 0, 0)
+    );
+}
+
+#[test]
+fn of_very_many_warnings_the_first_are_listed() {
+    let document =
+        |number: usize| format!("kind: rule\nmetadata: {{name: r{number}, namespace: x}}\nspec: {{no: x}}\n");
+    let text = |number: usize| (0..number).map(document).collect::<Vec<_>>().join("---\n");
+    let all = read(&text(MAX_PROBLEMS));
+    assert_eq!((all.resources.len(), all.diagnostics.len()), (MAX_PROBLEMS, MAX_PROBLEMS));
+    let file: Arc<str> = Arc::from("conf/a.yaml");
+    let mut before = None;
+    for _ in 0..3 {
+        let more = read_file(&file, text(MAX_PROBLEMS + 200).as_bytes(), before.as_ref());
+        assert_eq!((more.resources.len(), more.broken.len()), (MAX_PROBLEMS + 200, 0));
+        assert_eq!(more.diagnostics[..MAX_PROBLEMS], all.diagnostics[..]);
+        let rest: Vec<_> = more.diagnostics[MAX_PROBLEMS..].iter().map(|d| (d.code, &*d.message)).collect();
+        assert_eq!(
+            rest,
+            [("problems-unlisted", "200 more warnings about documents of this file are not listed")]
+        );
+        before = Some(more);
+    }
+}
+
+#[test]
+fn a_document_with_a_problem_is_read_again_and_no_other() {
+    let warned = "kind: rule\nmetadata: {name: c, namespace: x}\nspec: {no: x}";
+    let text = format!("{A}\n---\n{warned}\n---\n{B}\n");
+    let first = read(&text);
+    let second = read_file(&Arc::from("conf/a.yaml"), text.as_bytes(), Some(&first));
+    let reused: Vec<bool> = first
+        .resources
+        .iter()
+        .zip(&second.resources)
+        .map(|(first, second)| Arc::ptr_eq(first, second))
+        .collect();
+    assert_eq!(reused, [true, false, true]);
+    assert_eq!((first.diagnostics.len(), &second.diagnostics), (1, &first.diagnostics));
+}

@@ -251,3 +251,39 @@ async fn an_object_that_cannot_be_read_is_unknown_and_not_gone() {
     put(&feed, "a", "true");
     assert_eq!((names(&store).len(), store.contents().broken.len()), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn labels_and_annotations_count_with_what_they_take() {
+    let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
+    feed.change(|draft| {
+        draft.max_bytes = 1 << 20;
+        draft.close();
+    });
+    let labelled = |name: &str| {
+        let entries: BTreeMap<String, String> =
+            (0..1_000).map(|number| (format!("a{number}"), "b".to_owned())).collect();
+        let object = SourceObject {
+            kind: "rule".to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            labels: entries.clone(),
+            annotations: entries,
+            ..SourceObject::default()
+        };
+        read_object(&feed.origin("rules", Some(name)), object)
+    };
+    // Their texts together have 0.4 MiB.
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let read = labelled(name);
+        feed.change(|draft| draft.put("rules", name, read));
+    }
+    let contents = store.contents();
+    assert_eq!((contents.resources.len(), contents.broken.len()), (3, 5));
+    let hint = contents.broken[0].problem.hint.as_deref();
+    assert!(
+        hint.is_some_and(|hint| hint.contains("annotations, of which each counts 128 bytes")),
+        "{hint:?}"
+    );
+    let text: usize = contents.resources.iter().map(|resource| resource.origin.text.len()).sum();
+    assert!(text < 256 << 10, "{text}");
+}

@@ -148,6 +148,8 @@ pub(super) struct Before<'b> {
     pub(super) event: Option<LastEvent>,
     /// A file that is empty now and had contents may be in the middle of a change.
     pub(super) distrust_empty: bool,
+    /// Whether the last contents stay in effect if nothing of the present ones can be read.
+    pub(super) keeps_last: bool,
     /// Whether the system is asked for writers.
     pub(super) leases: bool,
     /// How documents are read.
@@ -224,7 +226,7 @@ impl ReadError {
     pub(super) fn text(&self, path: &Path) -> String {
         match self {
             ReadError::System(error) => system_text(path, error),
-            ReadError::TooMuch(_) => self.problem(path, false).message,
+            ReadError::TooMuch(_) => self.problem(path, false).message.clone(),
         }
     }
 }
@@ -294,7 +296,12 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         Some(cached) if cached.hash == hash => cached.contents.clone(),
         cached => {
             let name = found.path.display().to_string().into();
-            Arc::new(read_file_as(before.reading, &name, &bytes, cached.map(|c| &*c.contents)))
+            let last = cached.map(|cached| &*cached.contents);
+            let contents = read_file_as(before.reading, &name, &bytes, last);
+            Arc::new(match last.filter(|_| before.keeps_last) {
+                Some(last) => contents.or_last(last),
+                None => contents,
+            })
         }
     };
     Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, contents }))

@@ -323,6 +323,7 @@ impl Scanner {
             unsettled: self.unsettled.get(path),
             event,
             distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
+            keeps_last: self.lost == WhenLost::Keep,
             leases: self.leases,
             reading: self.reading,
             first: !self.has_read,
@@ -644,6 +645,7 @@ impl Scanner {
             }
             contents.diagnostics.push(problem);
         }
+        contents.bound_broken(&self.root);
     }
 
     fn aim(&mut self) {

@@ -124,6 +124,67 @@ async fn every_kind_of_change_is_detected() {
 }
 
 #[tokio::test]
+async fn a_file_with_too_many_errors_keeps_its_last_contents() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "a.yaml", &resource("a", "one"));
+    write(root, "b.yaml", &resource("b", "one"));
+    let kept = store(root);
+    until(&kept, &["a=one", "b=one"]).await;
+    // Written beside it and renamed, so that no part of it is read.
+    let replace = |text: &str| {
+        write(root, "a.yaml~", text);
+        fs::rename(root.join("a.yaml~"), root.join("a.yaml")).unwrap();
+    };
+    replace(&"---\na\n".repeat(1_001));
+    let refused = async {
+        while kept.contents().broken.is_empty() {
+            kept.changed().await;
+        }
+    };
+    timeout(Duration::from_secs(10), refused).await.unwrap();
+    write(root, "b.yaml", &resource("b", "two"));
+    let contents = until(&kept, &["a=one", "b=two"]).await;
+    let unread: Vec<_> = contents.broken.iter().map(|b| (b.document, b.keeps_last, b.problem.code)).collect();
+    assert_eq!(unread, [(None, true, "file-errors")]);
+    assert_eq!((contents.diagnostics.len(), contents.unread().len()), (1, 1));
+    assert!(contents.unread()[0].covers(&root.join("a.yaml").display().to_string()));
+    replace(&resource("a", "three"));
+    let contents = until(&kept, &["a=three", "b=two"]).await;
+    assert_eq!((contents.broken.len(), contents.diagnostics.len()), (0, 0));
+    // A start knows of no last contents, and Istio Mixer keeps none.
+    replace(&"---\na\n".repeat(1_001));
+    for lost in [WhenLost::Keep, WhenLost::Drop] {
+        let contents = FsStore::new("fs://x", root, lost).load();
+        assert_eq!((held(&contents), contents.broken.len()), (vec!["b=two".to_owned()], 1));
+        assert!(!contents.broken[0].keeps_last);
+    }
+}
+
+#[test]
+fn a_directory_of_which_too_much_cannot_be_read_counts_as_unreadable() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for number in 0..11 {
+        write(root, &format!("b{number:02}.yaml"), &"---\na\n".repeat(if number < 10 { 1_000 } else { 5 }));
+    }
+    write(root, "good.yaml", &resource("r", "one"));
+    let tool = crate::store::read_sources(&[root.display().to_string()], &mut std::io::empty()).unwrap();
+    for contents in [&*store(root).load(), &tool] {
+        assert_eq!((held(contents), contents.broken.len()), (vec!["r=one".to_owned()], 10_001));
+        assert_eq!(contents.diagnostics.len(), 10_001);
+        let whole = contents.broken.last().unwrap();
+        assert_eq!((&*whole.file, whole.document), (&*root.display().to_string(), None));
+        let problem = contents.diagnostics.last().unwrap();
+        let text = format!(
+            "10005 files and documents of {} cannot be read, more than 10000: all of it counts as unreadable",
+            root.display()
+        );
+        assert_eq!((problem.code, &problem.message), ("store-errors", &text));
+    }
+}
+
+#[tokio::test]
 async fn config_maps_swap_all_files_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();

@@ -96,7 +96,8 @@ impl<'s> OfExtension<'s> {
             "nothing is charged to the quota `{}`{unless}: the condition of {} reads {why}",
             quota.name, rule.key
         );
-        let problem = Diagnostic { code: "quota-unchargeable", severity, message, ..quota.problem.clone() };
+        let mut problem = quota.problem.clone().with_severity(severity);
+        (problem.code, problem.message) = ("quota-unchargeable", message);
         Some(problem.with_hint(hint))
     }
 
