@@ -248,6 +248,10 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/stores/src/k8s/follow.rs",
         "reflectors of a supervised task: a JoinSet that ends with it; a panic is that of the task",
     ),
+    (
+        "src/core/remote/src/credential.rs",
+        "a read of one file, which may hang for good: who waits gives up; a panic is a read that failed",
+    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 

@@ -28,7 +28,7 @@ use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_config::{ResourceKey, Severity};
+use mixer_config::{Diagnostic, ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);

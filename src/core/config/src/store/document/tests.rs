@@ -332,7 +332,7 @@ fn a_list_of_kubectl_is_not_read_and_says_so() {
         let contents = read(&text);
         let problem = contents.diagnostics[0].clone();
         assert!(problem.message.starts_with("a list of resources, kind `"), "{problem:?}");
-        assert!(problem.hint.is_some_and(|hint| hint.contains("a document of its own")));
+        assert!(problem.hint.as_ref().is_some_and(|hint| hint.contains("a document of its own")));
         assert_eq!(
             (problem.legacy.is_some(), contents.broken.len(), contents.resources.len()),
             (legacy, 1, 0)

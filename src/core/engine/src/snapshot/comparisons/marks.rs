@@ -1,7 +1,7 @@
 //! Constants with marks of another format, or of a text that was pasted: blanks at an end, quotes, a template, several texts in one.
 
 use super::values::{Cure, Part};
-use super::{Comparison, Finding, HEADERS, Notation, Operand};
+use super::{Comparison, Finding, Notation, Operand};
 use mixer_config::mark::Mark;
 use mixer_expr::{Form, TextTestKind};
 
@@ -36,10 +36,10 @@ impl Comparison<'_> {
         Some(Finding { code: CODE, message, hint })
     }
 
-    /// Whether values may have quotes, commas and the like: those of headers, and parts of others.
+    /// Whether values may have quotes, commas and the like: those of headers and claims, which may be lists, and parts of others.
     fn may_have_several(&self) -> bool {
         let may = |operand: &Operand<'_>| {
-            operand.form == Form::Part || (operand.key.is_some() && HEADERS.contains(&operand.attribute))
+            operand.form == Form::Part || operand.key.is_some()
         };
         self.operands.is_empty() || self.operands.iter().any(may)
     }

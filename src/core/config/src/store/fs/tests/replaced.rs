@@ -256,7 +256,7 @@ fn a_link_to_a_directory_outside_is_told() {
     let contents = crate::store::read_sources(&[source], &mut std::io::empty()).unwrap();
     let told = contents.diagnostics.iter().map(|d| (d.severity, d.message.clone())).collect::<Vec<_>>();
     let inside = (Severity::Info, "not read: deep".to_owned());
-    assert_eq!(told, [inside, (Severity::Warning, problem.message)]);
+    assert_eq!(told, [inside, (Severity::Warning, problem.message.clone())]);
 }
 
 /// The watch of a directory outlives its name.
