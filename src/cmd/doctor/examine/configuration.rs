@@ -96,7 +96,7 @@ fn served(
             fail(CHECK, format!("{url}: {why}{kept}"), hint)
         }
         (None, Some(problem)) => {
-            let hint = if errors > 0 { validate } else { problem.hint.unwrap_or_default() };
+            let hint = if errors > 0 { validate } else { problem.hint.clone().unwrap_or_default() };
             fail(CHECK, format!("{found}; {}", problem.message), &hint)
         }
         // Ready or not, it does not serve what the store has: as `mixer server --dry-run`, which fails.

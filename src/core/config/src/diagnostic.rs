@@ -262,6 +262,9 @@ mod tests {
         let quoted = format!("unknown field `{}`", "é".repeat(20_000));
         let diagnostic = Diagnostic::error("x", FieldPath::root(), quoted.clone()).with_hint(quoted);
         assert!(diagnostic.message.ends_with("é… (40016 bytes)"), "{}", &diagnostic.message[16_000..]);
-        assert!(diagnostic.message.len() < MAX_TEXT + 32 && diagnostic.hint.as_ref().unwrap().len() < MAX_TEXT + 32);
+        assert!(
+            diagnostic.message.len() < MAX_TEXT + 32
+                && diagnostic.hint.as_ref().unwrap().len() < MAX_TEXT + 32
+        );
     }
 }

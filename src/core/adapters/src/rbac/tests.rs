@@ -690,8 +690,9 @@ fn restrictions_that_nobody_meets_are_told() {
         let (config, _) = RbacKinds.assemble(&all, &Vocabulary::builder().build(), "istio-system");
         assert_eq!(config.deciding_adapter(), Some("rbac"));
         let found = config.unset(&[&bound()]);
-        let place =
-            |d: Diagnostic| format!("{} {}: {}; {}", d.code, d.field, d.message, d.hint.unwrap_or_default());
+        let place = |d: Diagnostic| {
+            format!("{} {}: {}; {}", d.code, d.field, d.message, d.hint.clone().unwrap_or_default())
+        };
         found.into_iter().map(place).collect::<Vec<_>>()
     };
     assert_eq!(unset(&[ROLE, BINDING]), [""; 0]);

@@ -303,8 +303,9 @@ mod tests {
 
     #[test]
     fn values_that_are_written_as_expressions_are_told_with_a_cure() {
-        let found =
-            |value: &str| expression(value, FieldPath::root()).map(|found| found.hint.unwrap_or_default());
+        let found = |value: &str| {
+            expression(value, FieldPath::root()).map(|found| found.hint.clone().unwrap_or_default())
+        };
         let each = "write each value, with `*` for any text";
         for (value, hint) in [
             (".*", "write `\"*\"`"),

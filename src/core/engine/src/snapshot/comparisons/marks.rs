@@ -38,9 +38,7 @@ impl Comparison<'_> {
 
     /// Whether values may have quotes, commas and the like: those of headers and claims, which may be lists, and parts of others.
     fn may_have_several(&self) -> bool {
-        let may = |operand: &Operand<'_>| {
-            operand.form == Form::Part || operand.key.is_some()
-        };
+        let may = |operand: &Operand<'_>| operand.form == Form::Part || operand.key.is_some();
         self.operands.is_empty() || self.operands.iter().any(may)
     }
 }
