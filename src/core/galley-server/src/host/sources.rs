@@ -76,10 +76,10 @@ mod tests {
     use mixer_galley::source::eureka::EurekaOptions;
     use mixer_galley::source::zookeeper::ZookeeperOptions;
 
-    fn named(change: impl Fn(&mut HostOptions)) -> Result<Vec<String>, String> {
+    async fn named(change: impl Fn(&mut HostOptions)) -> Result<Vec<String>, String> {
         let mut options = HostOptions { mesh_file: "".into(), ..HostOptions::default() };
         change(&mut options);
-        Ok(sources(&options)?.iter().map(|source| source.name()).collect())
+        Ok(sources(&options).await?.iter().map(|source| source.name()).collect())
     }
 
     fn registries(options: &mut HostOptions) {
@@ -92,24 +92,24 @@ mod tests {
 
     #[tokio::test]
     async fn registries_come_after_files_and_need_no_cluster() {
-        let alone = named(registries).unwrap();
+        let alone = named(registries).await.unwrap();
         assert_eq!(alone, ["mesh configuration", "zookeeper z:2181/dubbo", "eureka http://e:1/eureka"]);
         let directory = tempfile::tempdir().unwrap();
         let beside = named(|options| {
             registries(options);
             options.config_path = directory.path().into();
         });
-        let beside = beside.unwrap();
+        let beside = beside.await.unwrap();
         assert_eq!(beside.len(), 4);
         assert!(beside[1].starts_with("files "), "{beside:?}");
         assert!(
-            named(|_| {}).unwrap_err().contains("runs in no pod"),
+            named(|_| {}).await.unwrap_err().contains("runs in no pod"),
             "a cluster is needed without a registry"
         );
         let refused = named(|options| {
             registries(options);
             options.processing.excluded_kinds.push("ServiceEntry".to_owned());
         });
-        assert!(refused.unwrap_err().contains("--excluded-resource-kinds"));
+        assert!(refused.await.unwrap_err().contains("--excluded-resource-kinds"));
     }
 }
