@@ -81,6 +81,25 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l useOldProcessor
 complete -c galley -n "__fish_galley_using_subcommand server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
 serve-valid\t''"
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperAddress -d 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT[,HOST:PORT...][/CHROOT]' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperRoot -d 'Node below which services are' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperSessionTimeout -d 'Time after which a session without a sign of life ends' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperNamespace -d 'Namespace of these service entries' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperUser -d 'User of the scheme digest' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperPasswordFile -d 'File with his password, which is read for each connection' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperCaCertFile -d 'Connect to ZooKeeper with TLS, and verify it with the roots in this file, PEM' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperCertFile -d 'Client certificate chain for ZooKeeper, PEM' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperKeyFile -d 'Its private key, PEM' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaAddress -d 'Eureka servers whose applications become service entries: http://HOST:PORT/eureka, separated by commas' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaRefresh -d 'How often Eureka is asked for changes' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaTimeout -d 'Time limit of a request to Eureka' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaNamespace -d 'Namespace of these service entries' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaServicePort -d 'Port of their services; 0: that of the first instance' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaUser -d 'User of Eureka, with HTTP basic authentication' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaPasswordFile -d 'File with his password, which is read again when it changes' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaCaCertFile -d 'Roots of the certificates of Eureka, PEM; empty: those of the system' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaCertFile -d 'Client certificate chain for Eureka, PEM' -r -F
+complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaKeyFile -d 'Its private key, PEM' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-maxReceivedMessageSize -d 'Most bytes of a message of a sink' -r

@@ -1171,7 +1171,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__server)
-            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --config-on-error --enable-server --server-address --server-max-received-message-size --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
+            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --config-on-error --zookeeper-address --zookeeper-root --zookeeper-session-timeout --zookeeper-namespace --zookeeper-user --zookeeper-password-file --zookeeper-ca-cert-file --zookeeper-cert-file --zookeeper-key-file --eureka-address --eureka-refresh --eureka-timeout --eureka-namespace --eureka-service-port --eureka-user --eureka-password-file --eureka-ca-cert-file --eureka-cert-file --eureka-key-file --enable-server --server-address --server-max-received-message-size --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1231,6 +1231,82 @@ _mixer() {
                     ;;
                 --config-on-error)
                     COMPREPLY=($(compgen -W "keep-last serve-valid" -- "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-session-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-ca-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --zookeeper-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-refresh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-service-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-ca-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-cert-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --eureka-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --enable-server)

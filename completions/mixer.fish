@@ -626,6 +626,25 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
 serve-valid\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-address -d 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT[,HOST:PORT...][/CHROOT]' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-root -d 'Node below which services are' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-session-timeout -d 'Time after which a session without a sign of life ends' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-namespace -d 'Namespace of these service entries' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-user -d 'User of the scheme digest' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-password-file -d 'File with his password, which is read for each connection' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-ca-cert-file -d 'Connect to ZooKeeper with TLS, and verify it with the roots in this file, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-cert-file -d 'Client certificate chain for ZooKeeper, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l zookeeper-key-file -d 'Its private key, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-address -d 'Eureka servers whose applications become service entries: http://HOST:PORT/eureka, separated by commas' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-refresh -d 'How often Eureka is asked for changes' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-timeout -d 'Time limit of a request to Eureka' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-namespace -d 'Namespace of these service entries' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-service-port -d 'Port of their services; 0: that of the first instance' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-user -d 'User of Eureka, with HTTP basic authentication' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-password-file -d 'File with his password, which is read again when it changes' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-ca-cert-file -d 'Roots of the certificates of Eureka, PEM; empty: those of the system' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-cert-file -d 'Client certificate chain for Eureka, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l eureka-key-file -d 'Its private key, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-received-message-size -d 'Most bytes of a message of a sink' -r
