@@ -270,7 +270,8 @@ fn as_written(published: &Published, on_error: OnConfigError) -> Result<(), Stri
     let Some(first) = errors.next() else { return Ok(()) };
     let resource = if first.resource.is_empty() { String::new() } else { format!("{}: ", first.resource) };
     let why = format!("{resource}{}", mask_text(&first.one_line()));
-    let (why, count) = (shortened(&why), errors.count() + 1);
+    let count = first.count() + errors.map(Diagnostic::count).sum::<usize>();
+    let why = shortened(&why);
     Err(format!("what has an error does not serve ({}): {why}", on_error.name()) + &more(count))
 }
 

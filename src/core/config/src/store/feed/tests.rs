@@ -258,6 +258,7 @@ async fn labels_and_annotations_count_with_what_they_take() {
     feed.change(|draft| {
         draft.max_bytes = 1 << 20;
         draft.close();
+        draft.received("rules", "1");
     });
     let labelled = |name: &str| {
         let entries: BTreeMap<String, String> =
