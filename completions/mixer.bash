@@ -1171,7 +1171,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__server)
-            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --config-on-error --enable-server --server-address --server-max-received-message-size --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
+            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --config-on-error --enable-server --server-address --server-max-received-message-size --memory-limit --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1242,6 +1242,10 @@ _mixer() {
                     return 0
                     ;;
                 --server-max-received-message-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory-limit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
