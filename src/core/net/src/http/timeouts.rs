@@ -87,11 +87,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 /// How often the rate of a body is looked at; the first time after twice as long.
 const LOOKS: Duration = Duration::from_secs(1);
 
-/// The body of a request, which fails when it is not complete in time, or arrives too slowly.
+/// The body of a request, which fails when it is not complete in time from its first read on, or arrives too slowly.
 pub struct RequestBody<B> {
     body: B,
     slot: Arc<Slot>,
-    begun: Instant,
+    /// Since when it is read; a request may wait for its turn before.
+    begun: Option<Instant>,
     limit: Duration,
     /// Bytes a second; 0: any.
     min_rate: u64,
@@ -102,22 +103,21 @@ pub struct RequestBody<B> {
 impl<B: Body> RequestBody<B> {
     /// A body that is complete within `limit`, and of which `min_rate` bytes arrive in a second; 0: any.
     pub(super) fn new(body: B, slot: &Arc<Slot>, limit: Duration, min_rate: u64) -> Self {
-        let first = if min_rate > 0 { limit.min(LOOKS * 2) } else { limit };
         slot.body(body.is_end_stream());
         Self {
             body,
             slot: Arc::clone(slot),
-            begun: Instant::now(),
+            begun: None,
             limit,
             min_rate,
             received: 0,
-            timer: Box::pin(tokio::time::sleep(first)),
+            timer: Box::pin(tokio::time::sleep(limit)),
         }
     }
 
     /// Why the body fails, now that the timer has ended.
-    fn failure(&self) -> Option<&'static str> {
-        let elapsed = self.begun.elapsed();
+    fn failure(&self, begun: Instant) -> Option<&'static str> {
+        let elapsed = begun.elapsed();
         if elapsed >= self.limit {
             return Some("the body did not arrive in time");
         }
@@ -138,6 +138,16 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let begun = match self.begun {
+            Some(begun) => begun,
+            None => {
+                let (now, limit) = (Instant::now(), self.limit);
+                let first = if self.min_rate > 0 { limit.min(LOOKS * 2) } else { limit };
+                self.timer.as_mut().reset(now + first);
+                self.begun = Some(now);
+                now
+            }
+        };
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(frame) = polled {
             if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
@@ -149,10 +159,10 @@ where
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         while self.timer.as_mut().poll(cx).is_ready() {
-            if let Some(why) = self.failure() {
+            if let Some(why) = self.failure(begun) {
                 return Poll::Ready(Some(Err(why.into())));
             }
-            let next = (self.begun + self.limit).min(Instant::now() + LOOKS);
+            let next = (begun + self.limit).min(Instant::now() + LOOKS);
             self.timer.as_mut().reset(next);
         }
         Poll::Pending
