@@ -103,7 +103,8 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l eurekaKeyFile -
 complete -c galley -n "__fish_galley_using_subcommand server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l server-maxReceivedMessageSize -d 'Most bytes of a message of a sink' -r
-complete -c galley -n "__fish_galley_using_subcommand server" -l server-maxConcurrentStreams -d 'Streams of a connection' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l memory-limit -d 'Most memory that all sinks together can make the server keep: connections, streams, requests' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l server-maxConcurrentStreams -d 'Streams of a connection; a sink needs one' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l insecure -d 'Serve plain text to everyone' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l tlsCertFile -d 'Certificate chain, PEM' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l tlsKeyFile -d 'Its private key, PEM' -r -F

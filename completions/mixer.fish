@@ -648,7 +648,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-server -d 'Read configuration and serve it to sinks' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-address -d 'Address of sinks: tcp://HOST:PORT or unix:///PATH' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-received-message-size -d 'Most bytes of a message of a sink' -r
-complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-concurrent-streams -d 'Streams of a connection' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l memory-limit -d 'Most memory that all sinks together can make the server keep: connections, streams, requests' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l server-max-concurrent-streams -d 'Streams of a connection; a sink needs one' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l insecure -d 'Serve plain text to everyone' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l tls-cert-file -d 'Certificate chain, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l tls-key-file -d 'Its private key, PEM' -r -F

@@ -201,8 +201,13 @@ pub(super) struct ServingFlags {
     /// Most bytes of a message of a sink.
     #[arg(long = "server-max-received-message-size", alias = "server-maxReceivedMessageSize", default_value = "1048576", value_parser = value::size, value_name = "BYTES")]
     pub(super) server_max_received_message_size: u64,
-    /// Streams of a connection.
-    #[arg(long = "server-max-concurrent-streams", alias = "server-maxConcurrentStreams", default_value = "1024", value_parser = value::uint, value_name = "COUNT")]
+    /// Most memory that all sinks together can make the server keep: connections, streams, requests.
+    ///
+    /// Beyond it, the connection that takes most is closed. A sink takes about 100 KiB. Example: 1GiB.
+    #[arg(long = "memory-limit", default_value = "256MiB", value_parser = value::size, value_name = "BYTES")]
+    pub(super) memory_limit: u64,
+    /// Streams of a connection; a sink needs one.
+    #[arg(long = "server-max-concurrent-streams", alias = "server-maxConcurrentStreams", default_value = "32", value_parser = value::uint, value_name = "COUNT")]
     pub(super) server_max_concurrent_streams: u64,
     /// Serve plain text to everyone.
     #[arg(long = "insecure", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]

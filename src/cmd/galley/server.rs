@@ -115,6 +115,7 @@ impl GalleyServerArgs {
             address: old.address.clone().unwrap_or_else(|| serving.server_address.clone()),
             max_message: usize::try_from(size).unwrap_or(usize::MAX),
             max_streams: u32::try_from(streams).unwrap_or(u32::MAX),
+            max_memory: usize::try_from(serving.memory_limit).unwrap_or(usize::MAX),
             is_insecure: serving.insecure,
             cert_file: serving.tls_cert_file.clone(),
             key_file: serving.tls_key_file.clone(),

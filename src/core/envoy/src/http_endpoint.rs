@@ -125,6 +125,8 @@ async fn serve(
         max_head_bytes,
         head_timeout: TIMEOUT,
         body_timeout: TIMEOUT,
+        // A proxy passes on what a client of its own sends.
+        min_body_rate: 0,
         write_timeout: TIMEOUT,
     };
     let accept_on = async |role: Role, listener: Option<&TcpListener>| {

@@ -6,6 +6,7 @@
 //! | `review` | what arrives and what is answered: `AdmissionReview` of `v1` and `v1beta1` |
 //! | `checks` | the checks of the endpoints, which give a verdict |
 //! | `deep` | the checks of the policy engine, with the resources that are published |
+//! | `room` | how much memory reviews may take at a time |
 //! | `tally` | counts of verdicts |
 //! | [`reconcile`] | keeps the webhook configuration of the cluster as it should be |
 //!
@@ -15,13 +16,14 @@ mod checks;
 mod deep;
 pub mod reconcile;
 mod review;
+mod room;
 pub mod settings;
 mod tally;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
@@ -30,17 +32,16 @@ use http::{HeaderMap, StatusCode, header};
 use mixer_base::metrics::Metrics;
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_mcp::Snapshot;
-use mixer_net::http::{Places, answer};
+use mixer_net::http::answer;
 
 use checks::{Checks, Endpoint};
 use review::{Review, Verdict};
+use room::Room;
 pub use settings::{Depth, ValidationOptions};
 pub use tally::Tally;
 
 /// Largest body of a review, in bytes: twice the largest object of an API server, and its envelope.
 const MAX_BODY: usize = 8 << 20;
-/// Reviews that are looked at at the same time; others wait.
-const MAX_REVIEWS: usize = 4;
 /// Content type of errors.
 const PLAIN: &str = "text/plain; charset=utf-8";
 /// Content type of a review. compat(1.3): Galley answers as `text/plain`.
@@ -53,7 +54,7 @@ pub type PublishedPolicy = Arc<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
 pub struct Admission {
     checks: Checks,
     tally: Tally,
-    places: Places,
+    room: Room,
 }
 
 impl std::fmt::Debug for Admission {
@@ -74,7 +75,7 @@ impl Admission {
         Arc::new(Self {
             checks: Checks::new(policy, depth, published),
             tally: Tally::new(metrics),
-            places: Places::new(MAX_REVIEWS),
+            room: Room::new(),
         })
     }
 
@@ -100,38 +101,59 @@ impl Admission {
 
     async fn review(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
         let (head, body) = request.into_parts();
-        let body = match read(body).await {
-            Ok(body) => body,
-            Err(status) => {
+        match self.answer(endpoint, &head.headers, body).await {
+            Ok(response) => response,
+            Err((status, text)) => {
                 self.tally.refused_request(status);
-                return answer(status, PLAIN, "the body is too large, or did not arrive\n");
+                answer(status, PLAIN, text)
             }
-        };
-        if let Some((status, text)) = unusable(&head.headers, &body) {
-            self.tally.refused_request(status);
-            return answer(status, PLAIN, text);
         }
-        let this = Arc::clone(&self);
-        // Off the thread that serves every endpoint: a resource may be large.
-        match self.places.run(move || this.decide(endpoint, &body)).await {
+    }
+
+    /// Errors: the request is no review, or there is no room for it.
+    async fn answer(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Response, room::Full> {
+        // Of unknown length it may be as long as any.
+        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        let length = length.unwrap_or(MAX_BODY).min(MAX_BODY);
+        let in_memory = self.room.body(length).await?;
+        let body = read(body).await?;
+        if let Some((status, text)) = unusable(headers, &body) {
+            return Err((status, text.to_owned()));
+        }
+        let taken = self.room.tree(&body).await?;
+        let (this, places) = (Arc::clone(self), taken.places.clone());
+        // Off the thread that serves every endpoint: a resource may be large. The room is kept until that ends.
+        let decide = move || {
+            let _taken = (taken, in_memory);
+            this.decide(endpoint, body)
+        };
+        Ok(match places.run(decide).await {
             Ok(text) => answer(StatusCode::OK, JSON, text),
             Err(error) => match error.try_into_panic() {
                 // Counted and answered by the endpoint.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
             },
-        }
+        })
     }
 
-    fn decide(&self, endpoint: Endpoint, body: &[u8]) -> String {
-        let review = match Review::read(body) {
+    fn decide(&self, endpoint: Endpoint, body: bytes::Bytes) -> String {
+        let read = Review::read(&body);
+        drop(body);
+        let mut review = match read {
             Ok(review) => review,
             Err(problem) => return Review::default().answer(&Verdict::undecodable(&problem)),
         };
+        let object = review.request.as_mut().and_then(|request| request.object.take());
         let Some(request) = &review.request else {
             return review.answer(&Verdict::undecodable("no request"));
         };
-        let verdict = self.checks.verdict(endpoint, request);
+        let verdict = self.checks.verdict(endpoint, request, object);
         self.tally.count(request, &verdict);
         if !verdict.allowed {
             tracing::info!(
@@ -156,11 +178,16 @@ fn unusable(headers: &HeaderMap, body: &[u8]) -> Option<(StatusCode, &'static st
         .then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid Content-Type, want `application/json`\n"))
 }
 
-async fn read(body: Body) -> Result<bytes::Bytes, StatusCode> {
+/// Errors: the body is too long, or did not arrive.
+async fn read(body: Body) -> Result<bytes::Bytes, room::Full> {
     axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
-        let is_long =
-            std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
-        if is_long { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST }
+        let source = std::error::Error::source(&error);
+        if source.is_some_and(|e| e.is::<http_body_util::LengthLimitError>()) {
+            let most = MAX_BODY >> 20;
+            (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} MiB\n"))
+        } else {
+            (StatusCode::BAD_REQUEST, format!("the body did not arrive: {error}\n"))
+        }
     })
 }
 

@@ -82,6 +82,8 @@ pub struct ServingOptions {
     pub max_message: usize,
     /// Streams of a connection.
     pub max_streams: u32,
+    /// Most bytes that all sinks together can make this process keep.
+    pub max_memory: usize,
     /// Plain text, for everyone.
     pub is_insecure: bool,
     /// Certificate, PEM.
@@ -125,7 +127,8 @@ impl Default for ServingOptions {
         Self {
             address: "tcp://0.0.0.0:9901".to_owned(),
             max_message: 1 << 20,
-            max_streams: 1024,
+            max_streams: 32,
+            max_memory: 256 << 20,
             is_insecure: false,
             cert_file: "/etc/certs/cert-chain.pem".into(),
             key_file: "/etc/certs/key.pem".into(),

@@ -68,6 +68,9 @@ impl Guard {
     pub(super) fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
         let host = text(header::HOST).unwrap_or_default();
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Err(Refusal::Host);
+        }
         if !self.is_ours(host) {
             return Err(Refusal::Host);
         }
@@ -92,10 +95,7 @@ impl Guard {
     fn is_ours(&self, host: &str) -> bool {
         let Some(name) = host_name(host).map(str::to_ascii_lowercase) else { return false };
         let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(&name);
-        literal.parse::<std::net::IpAddr>().is_ok()
-            || name == "localhost"
-            || name.ends_with(".localhost")
-            || self.hosts.contains(&name)
+        literal.parse::<std::net::IpAddr>().is_ok() || name == "localhost" || self.hosts.contains(&name)
     }
 
     fn knows_token(&self, headers: &HeaderMap) -> bool {
@@ -149,6 +149,11 @@ fn host_name(host: &str) -> Option<&str> {
 /// Browsers send `Sec-Fetch-Site`, `Origin` or `Referer` with requests that may change state; other clients send none of them.
 fn is_cross_site(host: &str, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    // A browser sends one of each; of two, a proxy may have looked at the other one.
+    let is_repeated = |name: &&str| headers.get_all(*name).iter().count() > 1;
+    if ["sec-fetch-site", "origin", "referer"].iter().any(is_repeated) {
+        return true;
+    }
     if text("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return true;
     }
@@ -197,7 +202,11 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_str(v).unwrap())).collect()
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
     }
 
     #[test]
@@ -211,7 +220,6 @@ mod tests {
             "[::1]",
             "localhost:9876",
             "LOCALHOST",
-            "mixer.localhost:1",
             "ops.example.com",
             "Ops.Example.com:443",
         ] {
@@ -219,6 +227,8 @@ mod tests {
         }
         for foreign in [
             "evil.example",
+            "evil.localhost",
+            "mixer.localhost:1",
             "evil.example:9876",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
@@ -254,6 +264,12 @@ mod tests {
         {
             assert_eq!(put(&[("referer", foreign)]), Err(Refusal::CrossSite), "{foreign}");
         }
+        let ours = ("origin", "http://localhost:9876");
+        for second in [ours, ("origin", "http://evil.example")] {
+            assert_eq!(put(&[ours, second]), Err(Refusal::CrossSite), "two origins");
+        }
+        let referer = ("referer", "http://localhost:9876/");
+        assert_eq!(put(&[referer, referer]), Err(Refusal::CrossSite), "two pages");
         assert_eq!(put(&[("sec-fetch-site", "cross-site")]), Err(Refusal::CrossSite));
         assert_eq!(put(&[("sec-fetch-site", "same-site")]), Err(Refusal::CrossSite));
         let read = headers(&[("host", "localhost"), ("origin", "http://evil.example")]);

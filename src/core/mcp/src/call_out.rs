@@ -69,7 +69,7 @@ impl CallOut {
         let source = &self.source;
         let (incoming, arrives) = oneshot::channel::<Incoming>();
         let (ended, end) = oneshot::channel::<Status>();
-        let stop = Stop { server: stop.clone(), revoked: std::future::pending().boxed() };
+        let stop = Stop::when(stop.clone());
         let messages = source.call(arrives.map(Result::ok), self.options.address.clone(), stop);
         let messages = until_end(messages, ended);
         let max_request = source.options().max_request;

@@ -10,10 +10,12 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder, Streaming};
 use tonic::{Code, Status};
+
+use crate::account::StreamCharge;
 
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -162,9 +164,89 @@ impl<T: prost::Message + Default> Decoder for Received<T> {
 /// Messages that arrive, and their sizes.
 pub(crate) type Arriving<T> = Pin<Box<dyn Stream<Item = Result<(T, usize), Status>> + Send>>;
 
-/// The messages of a request, of at most `max` bytes each.
-pub(crate) fn requests<T: prost::Message + Default + 'static>(body: Incoming, max: usize) -> Arriving<T> {
+/// The messages of a request, of at most `max` bytes each, which are charged from their first byte until the next message is read.
+pub(crate) fn requests<T: prost::Message + Default + 'static>(
+    body: Incoming,
+    max: usize,
+    charge: StreamCharge,
+) -> Arriving<T> {
+    let body = Charged { body, charge, max, prefix: (0, 0), missing: 0, kept: 0 };
     arriving(Streaming::new_request(Received::<T>::default(), body, None, Some(max)))
+}
+
+/// A body whose messages are charged. The decoder reserves what a prefix announces, so that this counts, not what has arrived.
+struct Charged<B> {
+    body: B,
+    charge: StreamCharge,
+    max: usize,
+    /// Bytes of the prefix that have arrived, and the length as far as it is known.
+    prefix: (usize, u32),
+    /// Bytes of the message that have not arrived.
+    missing: usize,
+    kept: usize,
+}
+
+impl<B> Charged<B> {
+    fn arrived(&mut self, mut bytes: &[u8]) {
+        while let Some((first, rest)) = bytes.split_first() {
+            if self.missing > 0 {
+                let now = self.missing.min(bytes.len());
+                self.missing -= now;
+                bytes = bytes.get(now..).unwrap_or_default();
+                continue;
+            }
+            bytes = rest;
+            let (have, length) = self.prefix;
+            // The first byte says whether it is compressed.
+            let length = if have == 0 { 0 } else { (length << 8) | u32::from(*first) };
+            self.prefix = (have + 1, length);
+            if have + 1 == PREFIX {
+                self.prefix = (0, 0);
+                self.missing = length as usize;
+                // A longer one is refused by the decoder.
+                let kept = self.missing.min(self.max);
+                self.kept += kept;
+                self.charge.keep(kept);
+            }
+        }
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Charged<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        // The decoder asks for more when it has taken all complete messages.
+        if self.missing == 0 && self.kept > 0 {
+            let kept = std::mem::take(&mut self.kept);
+            self.charge.give_back(kept);
+        }
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.arrived(data);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Charged<B> {
+    fn drop(&mut self) {
+        self.charge.give_back(self.kept);
+    }
 }
 
 /// The messages of a response, of at most `max` bytes each.

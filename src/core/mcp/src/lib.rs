@@ -22,6 +22,7 @@
 //! ```
 
 mod access;
+mod account;
 mod cache;
 mod call_out;
 mod client;
@@ -54,7 +55,7 @@ pub use model::{Collection, Content, Snapshot};
 pub use resource::Resource;
 pub use server::{Server, ServerError, ServerOptions, Services};
 pub use sink::{
-    Change, JournalEntry, Refusal, Sink, SinkCollection, SinkCollectionStatus, SinkOptions, SinkStatus,
-    Updater,
+    Applying, Change, JournalEntry, Refusal, Sink, SinkCollection, SinkCollectionStatus, SinkOptions,
+    SinkStatus, Updater,
 };
 pub use source::{Source, SourceOptions};

@@ -23,18 +23,23 @@ use mixer_net::peer::Peer;
 use mixer_net::tls::{ServerTls, ServerTlsOptions, TlsError};
 
 use crate::access::AccessList;
+use crate::account::{Account, ConnectionCharge};
 use crate::encode::Dialect;
 use crate::grpc::{self, Outgoing};
-use crate::limiter::Rate;
+use crate::limiter::{Limiter, Rate};
 use crate::message::{MeshConfigRequest, RequestResources, SinkNode};
 use crate::sink::{Sink, SinkService, Updater};
 use crate::source::{Revocation, Source, Stop};
 use crate::transport::{self, Spawner};
 
-/// Limits of connections, as Galley has them.
-const WINDOWS: (u32, u32) = (1 << 20, 16 << 20);
+/// What a peer may send on a stream and on a connection before it is read: a sink sends requests of some hundred bytes.
+const WINDOWS_OF_SINKS: (u32, u32) = (64 << 10, 64 << 10);
+/// The same of a source, which sends whole collections.
+const WINDOWS_OF_SOURCES: (u32, u32) = (1 << 20, 2 << 20);
 const PING: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may have no stream: sinks whose stream has ended open another one after 30 s at the latest.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long streams may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -51,12 +56,18 @@ pub struct ServerOptions {
     pub refusal_log: Rate,
     /// Open connections; others wait.
     pub max_connections: usize,
-    /// Streams of a connection.
+    /// Streams of a connection. A sink needs one for all of its collections.
     pub max_streams: u32,
+    /// Most bytes that all peers together can make this process keep: connections, streams, messages that are not complete, versions that
+    /// sinks say they have. Beyond it, the connection that takes most is closed. At least two messages always fit.
+    pub max_memory: usize,
+    /// How long a sink may take for the first request of a stream.
+    pub first_request: Duration,
 }
 
 impl ServerOptions {
-    /// The defaults: plain text, 4096 connections of 1024 streams, a record of refused peers a minute.
+    /// The defaults: plain text, 4096 connections of 32 streams, 256 MiB, 10 s for the first request of a stream, a record of refused peers
+    /// a minute.
     pub fn new(address: ListenAddress) -> Self {
         Self {
             address,
@@ -64,7 +75,9 @@ impl ServerOptions {
             access_list: None,
             refusal_log: Rate { every: Duration::from_secs(60), burst: 1 },
             max_connections: 4096,
-            max_streams: 1024,
+            max_streams: 32,
+            max_memory: 256 << 20,
+            first_request: Duration::from_secs(10),
         }
     }
 }
@@ -107,8 +120,20 @@ struct Shared {
     tls: Option<Arc<ServerTls>>,
     access: Option<Arc<AccessList>>,
     max_streams: u32,
+    /// Of a stream, and of a connection.
+    windows: (u32, u32),
+    account: Arc<Account>,
+    first_request: Duration,
     stop: CancellationToken,
     running: TaskTracker,
+}
+
+/// What the streams of a connection share.
+struct Caller {
+    peer: Arc<Peer>,
+    charge: Arc<ConnectionCharge>,
+    /// Held by the stream that waits for the limit of new streams: one of a connection, so that peers have their turns one after the other.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Server {
@@ -132,12 +157,21 @@ impl Server {
         };
         let listener = Listener::bind(&options.address, None)?;
         let sink = services.sink.map(|(sink, updater)| Arc::new(SinkService::new(sink, updater)));
+        let windows = if sink.is_some() { WINDOWS_OF_SOURCES } else { WINDOWS_OF_SINKS };
+        let messages = [
+            sink.as_ref().map_or(0, |sink| sink.max_message()),
+            services.source.as_ref().map_or(0, |source| source.options().max_request),
+        ];
+        let least = messages.into_iter().max().unwrap_or(0).saturating_mul(2);
         let shared = Shared {
             source: services.source,
             sink,
             tls,
             access,
             max_streams: options.max_streams,
+            windows,
+            account: Account::new(options.max_memory.max(least), windows.1 as usize),
+            first_request: options.first_request,
             stop: CancellationToken::new(),
             running: TaskTracker::new(),
         };
@@ -192,7 +226,13 @@ impl Shared {
 
     /// Serves a connection to its end; or, when the server stops, until its streams have ended.
     async fn connection(self: Arc<Self>, accepted: Accepted) {
-        let (stream, peer, _place) = match accepted.with_tls(self.tls.clone()).open_keeping_place().await {
+        let charge = self.account.open();
+        let opening = accepted.with_tls(self.tls.clone()).open_keeping_place();
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = charge.ended(IDLE) => return,
+        };
+        let (stream, peer, _place) = match opened {
             Ok(opened) => opened,
             Err(error) if error.is_health_check() => return,
             Err(error) => {
@@ -200,22 +240,24 @@ impl Shared {
                 return;
             }
         };
-        let peer = Arc::new(peer);
+        let caller = Arc::new(Caller { peer: Arc::new(peer), charge, turn: tokio::sync::Mutex::default() });
         let service = hyper::service::service_fn(|request| {
-            let (shared, peer) = (Arc::clone(&self), Arc::clone(&peer));
-            async move { shared.call(request, peer).await }
+            let (shared, caller) = (Arc::clone(&self), Arc::clone(&caller));
+            async move { shared.call(request, caller).await }
         });
         let mut builder = http2::Builder::new(Spawner::new("mcp stream"));
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.max_streams)
-            .initial_stream_window_size(WINDOWS.0)
-            .initial_connection_window_size(WINDOWS.1)
+            .initial_stream_window_size(self.windows.0)
+            .initial_connection_window_size(self.windows.1)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING_TIMEOUT);
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            // Whatever its streams have is dropped with it.
+            () = caller.charge.ended(IDLE) => return,
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 match tokio::time::timeout(GRACE, connection).await {
@@ -225,19 +267,19 @@ impl Shared {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(peer = %peer.address(), %error, "a connection has ended");
+            tracing::debug!(peer = %caller.peer.address(), %error, "a connection has ended");
         }
     }
 
     async fn call(
         self: Arc<Self>,
         request: Request<Incoming>,
-        peer: Arc<Peer>,
+        caller: Arc<Caller>,
     ) -> Result<Response<Outgoing>, Infallible> {
         let answered = match request.uri().path() {
-            transport::SOURCE => self.source_stream(Dialect::Resources, request, peer).await,
-            transport::AGGREGATED => self.source_stream(Dialect::Aggregated, request, peer).await,
-            transport::SINK => self.sink_stream(request, peer).await,
+            transport::SOURCE => self.source_stream(Dialect::Resources, request, &caller).await,
+            transport::AGGREGATED => self.source_stream(Dialect::Aggregated, request, &caller).await,
+            transport::SINK => self.sink_stream(request, &caller).await,
             path => {
                 let path = path.trim_start_matches('/');
                 let (service, method) = path.rsplit_once('/').unwrap_or((path, ""));
@@ -262,51 +304,59 @@ impl Shared {
         Ok(async move { refuse(revoked.await) }.boxed())
     }
 
+    /// Lets a stream of an allowed peer begin, at the rate of `limit`. Errors: the server stops.
+    async fn admit(&self, limit: &Limiter, caller: &Caller, revoked: Revocation) -> Result<Stop, Status> {
+        let charge = caller.charge.stream();
+        let turn = async {
+            let _turn = caller.turn.lock().await;
+            limit.acquire().await;
+        };
+        tokio::select! {
+            () = turn => {}
+            () = self.stop.cancelled() => return Err(Status::unavailable("the server is stopping")),
+        }
+        Ok(Stop { server: self.stop.clone(), revoked, first_request: Some(self.first_request), charge })
+    }
+
     async fn source_stream(
         &self,
         dialect: Dialect,
         request: Request<Incoming>,
-        peer: Arc<Peer>,
+        caller: &Caller,
     ) -> Result<Response<Outgoing>, Status> {
         let source = self.source.as_ref().filter(|source| source.speaks(dialect));
         let source = source.ok_or_else(|| {
             let service = request.uri().path().trim_start_matches('/').split('/').next().unwrap_or_default();
             Status::unimplemented(format!("unknown service {service}"))
         })?;
-        tokio::select! {
-            () = source.streams.acquire() => {}
-            () = self.stop.cancelled() => return Err(Status::unavailable("the server is stopping")),
-        }
-        let revoked = self.authenticate(&peer)?;
-        let stop = Stop { server: self.stop.clone(), revoked };
+        let revoked = self.authenticate(&caller.peer)?;
+        let stop = self.admit(&source.streams, caller, revoked).await?;
+        let charge = stop.charge.clone();
         let (body, max) = (request.into_body(), source.options().max_request);
         let incoming = match dialect {
-            Dialect::Resources => grpc::requests(body, max),
+            Dialect::Resources => grpc::requests(body, max, charge),
             Dialect::Aggregated => {
-                let requests = grpc::requests::<MeshConfigRequest>(body, max);
+                let requests = grpc::requests::<MeshConfigRequest>(body, max, charge);
                 requests.map(|request| request.map(|(request, size)| (of_today(request), size))).boxed()
             }
         };
-        let messages = source.serve(dialect, incoming, peer.address().to_string(), stop);
+        let messages = source.serve(dialect, incoming, caller.peer.address().to_string(), stop);
         Ok(grpc::streaming(source.headers(), messages))
     }
 
     async fn sink_stream(
         &self,
         request: Request<Incoming>,
-        peer: Arc<Peer>,
+        caller: &Caller,
     ) -> Result<Response<Outgoing>, Status> {
         let Some(sink) = &self.sink else {
             return Err(Status::unimplemented("unknown service istio.mcp.v1alpha1.ResourceSink"));
         };
-        tokio::select! {
-            () = sink.streams.acquire() => {}
-            () = self.stop.cancelled() => return Err(Status::unavailable("the server is stopping")),
-        }
-        let revoked = self.authenticate(&peer)?;
-        let incoming = grpc::requests(request.into_body(), sink.max_message());
-        let stop = Stop { server: self.stop.clone(), revoked };
-        let messages = Arc::clone(sink).serve(incoming, peer.address().to_string(), stop);
+        let revoked = self.authenticate(&caller.peer)?;
+        let place = sink.place()?;
+        let stop = self.admit(&sink.streams, caller, revoked).await?;
+        let incoming = grpc::requests(request.into_body(), sink.max_message(), stop.charge.clone());
+        let messages = Arc::clone(sink).serve(incoming, caller.peer.address().to_string(), stop, place);
         Ok(grpc::streaming(&[], messages))
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ impl World {
     fn connect(&mut self, index: usize) {
         let (requests, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming).boxed();
-        let stop = Stop { server: CancellationToken::new(), revoked: std::future::pending().boxed() };
+        let stop = Stop::when(CancellationToken::new());
         let messages = self.source.serve(Dialect::Resources, incoming, format!("peer-{index}"), stop);
         let peer = &mut self.peers[index];
         peer.connection = Some(Connection {

@@ -6,6 +6,7 @@ mod state;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,9 @@ impl From<String> for Refusal {
     }
 }
 
+/// A change that is being applied.
+pub type Applying<'u> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'u>>;
+
 /// Takes the changes of a sink.
 pub trait Updater: Send + 'static {
     /// Takes a change as a whole, or refuses it as a whole, after which the content is as before. Called on the task of the sink, one change
@@ -83,6 +87,11 @@ pub trait Updater: Send + 'static {
     ///
     /// Errors: what the source is told in the NACK.
     fn apply(&mut self, change: Change) -> Result<(), Refusal>;
+
+    /// As [`apply`](Self::apply), for changes that take so long that they are applied elsewhere. The next message is read when it completes.
+    fn apply_elsewhere(&mut self, change: Change) -> Applying<'_> {
+        Box::pin(std::future::ready(self.apply(change)))
+    }
 
     /// A stream begins: the source sends everything again, and what it has of a collection is unknown until then.
     fn begin(&mut self) {}
@@ -265,7 +274,7 @@ impl Sink {
         while let Some(message) = messages.next().await {
             let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
             pauses.reset();
-            let answer = self.handle(message, updater);
+            let answer = self.take(message, updater).await;
             if self.send(&requests, &answer).await.is_err() {
                 self.report.send_failed(Code::Unavailable);
                 // Why the stream has ended.
@@ -302,16 +311,17 @@ impl Sink {
     }
 
     /// Applies a message of the source. Returns the answer.
-    pub(crate) fn handle(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
-        let nonce = message.nonce.clone();
-        let asked = message.collection.clone();
+    pub(crate) async fn take(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
+        let (nonce, asked) = (message.nonce.clone(), message.collection.clone());
         let change = self.state.lock().change(message);
-        let applied = change.and_then(|change| {
-            let applied = Applied::of(&change);
-            // Without the lock: the application may look at the status.
-            updater.apply(change)?;
-            Ok(applied)
-        });
+        let applied = match change {
+            Ok(change) => {
+                let applied = Applied::of(&change);
+                // Without the lock: the application may look at the status.
+                updater.apply_elsewhere(change).await.map(|()| applied)
+            }
+            Err(refusal) => Err(refusal),
+        };
         let refusal = applied.as_ref().err().cloned();
         match &refusal {
             None => self.report.acknowledged(&asked),
@@ -322,6 +332,13 @@ impl Sink {
             }
         }
         self.state.lock().answer(&self.options.node, asked, nonce, applied)
+    }
+
+    /// As [`take`](Self::take), of an updater that applies every change at once.
+    #[cfg(test)]
+    pub(crate) fn handle(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
+        use futures_util::FutureExt as _;
+        self.take(message, updater).now_or_never().expect("it is applied at once")
     }
 
     /// A stream is open until the returned value is dropped.

@@ -1,5 +1,7 @@
 //! The checks of the endpoints.
 
+use serde_json::Value;
+
 use mixer_config::yaml;
 use mixer_config::{Diagnostic, Node, Severity};
 use mixer_engine::snapshot::{SnapshotOptions, structure};
@@ -41,13 +43,13 @@ struct Document {
 }
 
 impl Document {
-    /// The object of a request.
-    fn read(request: &Request) -> Result<Self, Verdict> {
+    /// The object of a request, which is not kept beside its text, nor both beside the tree longer than needed.
+    fn read(request: &Request, object: Option<Value>) -> Result<Self, Verdict> {
         let fail = |why: String| {
             let text = format!("cannot decode configuration: error unmarshaling JSON: {why}");
             Verdict::refused(Reason::YamlDecode, text)
         };
-        let text = request.object.as_ref().map(ToString::to_string).unwrap_or_default();
+        let text = object.map(|object| object.to_string()).unwrap_or_default();
         let root = yaml::parse(&text).map(|parsed| parsed.root).map_err(|error| fail(error.to_string()))?;
         let part = |name: &str| root.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
         let (kind, api_version) = (part("kind"), part("apiVersion"));
@@ -81,13 +83,13 @@ impl Checks {
         Self { policy, deep }
     }
 
-    /// The verdict about a request.
-    pub(super) fn verdict(&self, endpoint: Endpoint, request: &Request) -> Verdict {
+    /// The verdict about a request with this object.
+    pub(super) fn verdict(&self, endpoint: Endpoint, request: &Request, object: Option<Value>) -> Verdict {
         let verdict = match endpoint {
-            Endpoint::Pilot => self.pilot(request),
-            Endpoint::Mixer => self.mixer(request),
-            Endpoint::Any if self.is_of_pilot(&request.kind.kind) => self.pilot(request),
-            Endpoint::Any => self.mixer(request),
+            Endpoint::Pilot => self.pilot(request, object),
+            Endpoint::Mixer => self.mixer(request, object),
+            Endpoint::Any if self.is_of_pilot(&request.kind.kind) => self.pilot(request, object),
+            Endpoint::Any => self.mixer(request, object),
         };
         verdict.unwrap_or_else(|refused| refused)
     }
@@ -104,11 +106,11 @@ impl Checks {
     }
 
     /// Spec: galley.md, 19.3.
-    fn pilot(&self, request: &Request) -> Result<Verdict, Verdict> {
+    fn pilot(&self, request: &Request, object: Option<Value>) -> Result<Verdict, Verdict> {
         if !matches!(&*request.operation, "CREATE" | "UPDATE") {
             return Ok(Verdict::unsupported());
         }
-        let document = Document::read(request)?;
+        let document = Document::read(request, object)?;
         let Some(kind) = self.pilot_kind(&document.api_version, &document.kind) else {
             let text = format!("unrecognized type {}", document.kind);
             return Err(Verdict::refused(Reason::UnknownType, text));
@@ -131,7 +133,7 @@ impl Checks {
     }
 
     /// Spec: galley.md, 19.4.
-    fn mixer(&self, request: &Request) -> Result<Verdict, Verdict> {
+    fn mixer(&self, request: &Request, object: Option<Value>) -> Result<Verdict, Verdict> {
         match &*request.operation {
             "CREATE" | "UPDATE" => {}
             "DELETE" if request.name.is_empty() => {
@@ -141,7 +143,7 @@ impl Checks {
             "DELETE" => return Ok(Verdict::passed()),
             _ => return Ok(Verdict::unsupported()),
         }
-        let document = Document::read(request)?;
+        let document = Document::read(request, object)?;
         document.check_fields(request)?;
         let Some(errors) = structure(&request.kind.kind, document.root.get("spec"), &self.policy) else {
             return Ok(Verdict::passed());

@@ -88,4 +88,11 @@ async fn what_is_no_review_is_refused_with_a_status() {
     assert_eq!(ask("text/plain", b"{}".to_vec()).await, 415);
     assert_eq!(ask("application/json", vec![b' '; MAX_BODY + 1]).await, 413);
     assert_eq!(ask("application/json", b"{nope".to_vec()).await, 200);
+    // 2.6 million values in 8 MB.
+    let values = [
+        &br#"{"request":{"operation":"CREATE","object":{"kind":"rule","spec":["#[..],
+        &b"[],".repeat(2_600_000),
+        b"1]}}}",
+    ];
+    assert_eq!(ask("application/json", values.concat()).await, 413);
 }

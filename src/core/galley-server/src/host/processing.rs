@@ -162,6 +162,7 @@ fn server_options(serving: &ServingOptions) -> Result<ServerOptions, String> {
         tls,
         access_list: access_list.filter(|path| !path.as_os_str().is_empty()),
         max_streams: serving.max_streams,
+        max_memory: serving.max_memory,
         ..ServerOptions::new(serving.listen_address()?)
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use super::{Sink, Updater};
@@ -17,10 +17,14 @@ use crate::source::Stop;
 /// New streams of all sources.
 const STREAMS: Rate = Rate { every: Duration::from_secs(1), burst: 100 };
 
-/// A sink on a server. It takes one source at a time, since what it has is that of one source; others wait with an open stream.
+/// Streams of sources at a time: one that is followed, and some that wait until it has gone.
+const PLACES: usize = 5;
+
+/// A sink on a server. It takes one source at a time, since what it has is that of one source; a few others wait with an open stream.
 pub(crate) struct SinkService {
     sink: Arc<Sink>,
     updater: Arc<Mutex<Box<dyn Updater>>>,
+    places: Arc<Semaphore>,
     pub(crate) streams: Limiter,
 }
 
@@ -30,6 +34,7 @@ struct Session {
     incoming: Arriving<Resources>,
     peer: String,
     stop: Stop,
+    _place: OwnedSemaphorePermit,
     initial: VecDeque<RequestResources>,
     /// While it is the turn of this source.
     updater: Option<OwnedMutexGuard<Box<dyn Updater>>>,
@@ -37,11 +42,22 @@ struct Session {
 
 impl SinkService {
     pub(crate) fn new(sink: Arc<Sink>, updater: Box<dyn Updater>) -> Self {
-        Self { sink, updater: Arc::new(Mutex::new(updater)), streams: Limiter::new(STREAMS) }
+        let (updater, places) = (Arc::new(Mutex::new(updater)), Arc::new(Semaphore::new(PLACES)));
+        Self { sink, updater, places, streams: Limiter::new(STREAMS) }
     }
 
     pub(crate) fn max_message(&self) -> usize {
         self.sink.options.max_message
+    }
+
+    /// The place of a stream. Errors: too many sources are there.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let waiting = PLACES - 1;
+            Status::unavailable(format!(
+                "another source is connected to this sink, and {waiting} wait until it has gone; try again later"
+            ))
+        })
     }
 
     /// The requests of a stream whose messages these are.
@@ -50,9 +66,10 @@ impl SinkService {
         incoming: Arriving<Resources>,
         peer: String,
         stop: Stop,
+        place: OwnedSemaphorePermit,
     ) -> Messages {
-        let session =
-            Session { service: self, incoming, peer, stop, initial: VecDeque::new(), updater: None };
+        let initial = VecDeque::new();
+        let session = Session { service: self, incoming, peer, stop, _place: place, initial, updater: None };
         futures_util::stream::unfold(Some(session), |session| async move {
             let mut session = session?;
             match session.next().await {
@@ -89,7 +106,7 @@ impl Session {
         };
         let sink = &self.service.sink;
         match (message, &mut self.updater) {
-            (Ok((message, _)), Some(updater)) => Some(Ok(sink.handle(message, &mut ***updater))),
+            (Ok((message, _)), Some(updater)) => Some(Ok(sink.take(message, &mut ***updater).await)),
             (Ok(_), None) => None,
             (Err(status), _) => {
                 sink.report.receive_failed(status.code());
@@ -119,6 +136,7 @@ impl Session {
         };
         let updater = self.updater.insert(updater);
         updater.begin();
+        self.stop.charge.answered();
         let sink = &self.service.sink;
         tracing::info!(source = self.peer, "New MCP sink stream created");
         let mut state = sink.state.lock();

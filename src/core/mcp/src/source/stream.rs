@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::exchange::{Answered, Exchange, Reaction};
 use super::{Source, TRIGGER};
+use crate::account::StreamCharge;
 use crate::cache::WatchRequest;
 use crate::encode::Dialect;
 use crate::grpc::{Arriving, Message, Messages};
@@ -29,6 +32,29 @@ pub(crate) struct Stop {
     /// The server stops.
     pub(crate) server: CancellationToken,
     pub(crate) revoked: Revocation,
+    /// How long the peer may take for its first request; `None`: as long as it likes.
+    pub(crate) first_request: Option<Duration>,
+    /// What the stream takes.
+    pub(crate) charge: StreamCharge,
+}
+
+impl Stop {
+    /// Nothing but the token ends the stream, and nobody charges it.
+    pub(crate) fn when(server: CancellationToken) -> Self {
+        let revoked = std::future::pending().boxed();
+        Self { server, revoked, first_request: None, charge: StreamCharge::default() }
+    }
+
+    /// Completes when the first request is late. `since` is when the stream began.
+    async fn late(first_request: Option<Duration>, since: Instant) -> Status {
+        match first_request {
+            None => std::future::pending().await,
+            Some(limit) => {
+                tokio::time::sleep_until(since + limit).await;
+                Status::deadline_exceeded(format!("no request arrived within {limit:?}"))
+            }
+        }
+    }
 }
 
 /// A stream of a source. When it is dropped, its watches are cancelled.
@@ -44,6 +70,7 @@ pub(crate) struct SourceStream {
     watched: HashMap<Arc<str>, Arc<str>>,
     id: u64,
     peer: String,
+    opened: Instant,
     stop: Stop,
     /// Why it ended.
     end: Option<String>,
@@ -109,6 +136,7 @@ impl SourceStream {
             watched: HashMap::new(),
             id,
             peer,
+            opened: Instant::now(),
             stop,
             end: None,
         }
@@ -143,6 +171,7 @@ impl SourceStream {
             let event = tokio::select! {
                 () = self.stop.server.cancelled() => Event::Ended(Status::unavailable("the server is stopping")),
                 status = &mut self.stop.revoked => Event::Ended(status),
+                status = Stop::late(self.stop.first_request, self.opened) => Event::Ended(status),
                 () = self.inbox.filled() => Event::Filled,
                 () = self.requests.acquire(), if self.delayed.is_some() => Event::Admitted,
                 request = self.incoming.next(), if self.delayed.is_none() => Event::Request(request),
@@ -157,6 +186,9 @@ impl SourceStream {
                 Event::Request(Some(Err(status))) => return Some(Err(self.failed(status))),
                 Event::Request(Some(Ok((request, size)))) => {
                     self.source.report.request_size(&request.collection, size);
+                    self.stop.first_request = None;
+                    self.stop.charge.subscribed();
+                    self.stop.charge.keep_versions(request.initial_resource_versions.len(), size);
                     if self.exchange.is_answer(&request) {
                         self.handle(request)
                     } else {
@@ -278,6 +310,7 @@ impl SourceStream {
         let ledger = self.source.cache.ledger();
         let Answered { version, publication } = answered;
         self.count(collection, error.as_ref().map(|error| error.code));
+        self.stop.charge.answered();
         match error {
             None => {
                 ledger.acknowledged(self.id, collection, version, *publication);

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The open connections of an endpoint.
 ///
-/// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests and
-/// idle connections keep nobody out. If every connection has a request, or is so new that its request may be there, the new one waits for
-/// the first that ends or has none.
+/// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests, bodies
+/// that arrive slowly and idle connections keep nobody out. A body has a moment to arrive before its connection gives way, and as long as
+/// that may be, a connection that waits is given the same moment. If every connection has a request, or is so new that its request may be
+/// there, the new one waits for the first that ends or has none.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -39,9 +40,14 @@ enum Phase {
     New,
     /// It has waited since then for a request to arrive.
     Waiting(Instant),
+    /// A request has arrived but for its body, which has been on its way since then.
+    Receiving(Instant),
     /// A request is in progress.
     Busy,
 }
+
+/// How long a body may take before its connection gives way: clients that send at once need less on any network.
+const BODY_MOMENT: Duration = Duration::from_millis(500);
 
 /// The place of a connection, until it is dropped.
 #[derive(Debug)]
@@ -70,19 +76,21 @@ impl Connections {
             if let Some(slot) = self.try_enter() {
                 return Place { connections: Arc::clone(self), slot };
             }
-            freed.await;
+            // A body that is arriving may have had its moment meanwhile.
+            let _ = tokio::time::timeout(BODY_MOMENT / 5, freed).await;
         }
     }
 
     fn try_enter(&self) -> Option<Arc<Slot>> {
         let mut open = self.open.lock();
         if open.len() >= self.limit {
-            let oldest = open
-                .iter()
-                .enumerate()
-                .filter_map(|(at, slot)| Some((at, slot.waits_since()?)))
-                .min_by_key(|(_, since)| *since);
-            let (at, _) = oldest?;
+            let incomplete = open.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.incomplete()?)));
+            let receives = open.iter().any(|slot| slot.is_receiving());
+            let oldest = incomplete.min_by_key(|(_, since)| *since);
+            let (at, since) = oldest?;
+            if receives && since.elapsed() < BODY_MOMENT {
+                return None;
+            }
             open.swap_remove(at).close();
         }
         let slot = Arc::new(Slot {
@@ -155,12 +163,34 @@ impl Slot {
     fn waits_since(&self) -> Option<Instant> {
         match *self.phase.lock() {
             Phase::Waiting(since) => Some(since),
+            Phase::New | Phase::Receiving(_) | Phase::Busy => None,
+        }
+    }
+
+    /// Since when its request is incomplete.
+    fn incomplete(&self) -> Option<Instant> {
+        match *self.phase.lock() {
+            Phase::Waiting(since) | Phase::Receiving(since) => Some(since),
             Phase::New | Phase::Busy => None,
         }
     }
 
-    fn is_busy(&self) -> bool {
-        matches!(*self.phase.lock(), Phase::Busy)
+    fn is_receiving(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Receiving(_))
+    }
+
+    fn has_request(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Receiving(_) | Phase::Busy)
+    }
+
+    /// The body is on its way, or is complete.
+    pub(super) fn body(&self, is_complete: bool) {
+        let mut phase = self.phase.lock();
+        match *phase {
+            Phase::Busy if !is_complete => *phase = Phase::Receiving(Instant::now()),
+            Phase::Receiving(_) if is_complete => *phase = Phase::Busy,
+            _ => {}
+        }
     }
 }
 
@@ -188,7 +218,7 @@ impl Place {
 
     /// Bytes have arrived: of a head, unless there is a request.
     pub(super) fn arrived(&self, bytes: usize) {
-        if !self.slot.is_busy() && !self.slot.is_closed.load(Ordering::Relaxed) {
+        if !self.slot.has_request() && !self.slot.is_closed.load(Ordering::Relaxed) {
             self.connections.arrived(&self.slot, bytes);
         }
     }
@@ -241,6 +271,29 @@ mod tests {
         let entered = tokio::time::timeout(std::time::Duration::from_secs(5), fourth).await;
         assert!(entered.is_ok(), "the request has ended, and its connection is open");
         assert!(first.slot().closed().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_arrives_slowly_keeps_nobody_out() {
+        let connections = Connections::new(2, 0);
+        let [slow, quick] = [connections.enter().await, connections.enter().await];
+        let _requests = [slow.request(), quick.request()];
+        quick.slot().body(false);
+        slow.slot().body(false);
+        quick.slot().body(true);
+        let mut third = std::pin::pin!(connections.enter());
+        assert!(third.as_mut().now_or_never().is_none(), "the body may be there in a moment");
+        let start = Instant::now();
+        let third = tokio::time::timeout(Duration::from_secs(30), third).await.unwrap();
+        assert!(start.elapsed() >= BODY_MOMENT / 2);
+        assert!(slow.slot().closed().now_or_never().is_some());
+        assert!(quick.slot().closed().now_or_never().is_none(), "its request is complete");
+        drop(third);
+        let busy = connections.enter().await;
+        let _third = busy.request();
+        let mut fourth = std::pin::pin!(connections.enter());
+        let waits = tokio::time::timeout(BODY_MOMENT * 2, fourth.as_mut()).await;
+        assert!(waits.is_err(), "all requests are complete");
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Bounds of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpLimits {
-    /// Open connections. At the bound, a connection without a request gives way to a new one.
+    /// Open connections. At the bound, a connection whose request is not complete gives way to a new one.
     pub max_connections: usize,
     /// Bytes of heads that have not arrived completely, of all connections. Beyond it, the connection with the longest one is closed.
     pub max_head_bytes: usize,
@@ -41,6 +41,8 @@ pub struct HttpLimits {
     pub head_timeout: Duration,
     /// Time for the body of a request to arrive.
     pub body_timeout: Duration,
+    /// Fewest bytes of a body that arrive in a second, on average after two; 0: any.
+    pub min_body_rate: u64,
     /// How long a client may take nothing of a response.
     pub write_timeout: Duration,
 }
@@ -54,6 +56,7 @@ impl HttpLimits {
             max_head_bytes: 1 << 20,
             head_timeout: timeout,
             body_timeout: timeout,
+            min_body_rate: 4 << 10,
             write_timeout: timeout,
         }
     }
@@ -174,15 +177,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let slot = place.slot();
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             let in_request = place.request();
-            let answered = answer(request.map(|body| RequestBody::new(body, limits.body_timeout)), peer);
+            let is_ambiguous = request.headers().get_all(header::HOST).iter().count() > 1;
+            let (limit, rate) = (limits.body_timeout, limits.min_body_rate);
+            let request = request.map(|body| RequestBody::new(body, place.slot(), limit, rate));
+            let answered = answer(request, peer);
             async move {
+                if is_ambiguous {
+                    let response = unusable();
+                    return Ok::<_, Infallible>(
+                        response.map(|body| ResponseBody { body, _request: in_request }),
+                    );
+                }
                 let mut answered = std::pin::pin!(answered);
                 let answered = std::future::poll_fn(|cx| task::poll_contained(answered.as_mut(), cx)).await;
                 let response = answered.unwrap_or_else(|panic| {
                     task::calls().count_panic(&panic);
                     failed()
                 });
-                Ok::<_, Infallible>(response.map(|body| ResponseBody { body, _request: in_request }))
+                Ok(response.map(|body| ResponseBody { body, _request: in_request }))
             }
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
@@ -210,6 +222,13 @@ fn failed<B: From<&'static str>>() -> Response<B> {
     response
 }
 
+/// The answer to a request with several `Host` headers, of which a proxy may have looked at another one. Spec: RFC 9112 section 3.2.
+fn unusable<B: From<&'static str>>() -> Response<B> {
+    let mut response = Response::new(B::from("the request has several Host headers\n"));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
@@ -229,6 +248,60 @@ mod tests {
             answer
         });
         exchanged.await.unwrap()
+    }
+
+    /// An endpoint that reads bodies, with these limits, until the token is dropped.
+    async fn reading(limits: HttpLimits) -> (SocketAddr, tokio_util::sync::DropGuard) {
+        use http_body_util::BodyExt as _;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let until = stop.clone();
+        tokio::spawn(async move {
+            let answer = |request: Request<HttpBody>, _| async move {
+                match request.into_body().collect().await {
+                    Ok(body) => Response::new(Full::from(format!("{} bytes", body.to_bytes().len()))),
+                    Err(error) => Response::new(Full::from(error.to_string())),
+                }
+            };
+            let begin = |connection: Connection| drop(tokio::spawn(connection.serve(answer)));
+            accept(&listener, limits, until, begin).await;
+        });
+        (address, stop.drop_guard())
+    }
+
+    #[tokio::test]
+    async fn a_request_with_several_hosts_is_refused() {
+        let (address, _stop) = reading(HttpLimits::for_operators(4)).await;
+        let one = exchange(address, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+        assert!(one.starts_with("HTTP/1.1 200 "), "{one}");
+        for second in ["Host: b", "host: a"] {
+            let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{second}\r\nConnection: close\r\n\r\n");
+            let two = exchange(address, text.leak()).await;
+            assert!(two.starts_with("HTTP/1.1 400 "), "{two}");
+            assert!(two.ends_with("the request has several Host headers\n"), "{two}");
+        }
+    }
+
+    #[tokio::test]
+    async fn slow_bodies_keep_no_request_out() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (address, _stop) = reading(HttpLimits::for_operators(3)).await;
+        let mut slow = Vec::new();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\nx").await.unwrap();
+            slow.push(stream);
+        }
+        let start = std::time::Instant::now();
+        let request = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc";
+        let answer = exchange(address, request).await;
+        assert!(answer.ends_with("3 bytes"), "{answer}");
+        assert!(start.elapsed() < Duration::from_secs(8), "before the time of the slow ones has passed");
+        // Those that nobody needs the place of fail as well, long before the deadline.
+        let mut last = slow.pop().unwrap();
+        let mut text = String::new();
+        last.read_to_string(&mut text).await.ok();
+        assert!(text.contains("the body arrives too slowly") || text.is_empty(), "{text}");
     }
 
     #[tokio::test]

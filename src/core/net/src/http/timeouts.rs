@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::connections::InRequest;
+use super::connections::{InRequest, Slot};
 
 /// A socket whose writes fail when the client has taken nothing for a time.
 pub(super) struct WriteTimeout<S> {
@@ -83,15 +84,45 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 }
 
-/// The body of a request, which fails when it is not complete in time.
+/// How often the rate of a body is looked at; the first time after twice as long.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// The body of a request, which fails when it is not complete in time from its first read on, or arrives too slowly.
 pub struct RequestBody<B> {
     body: B,
+    slot: Arc<Slot>,
+    /// Since when it is read; a request may wait for its turn before.
+    begun: Option<Instant>,
+    limit: Duration,
+    /// Bytes a second; 0: any.
+    min_rate: u64,
+    received: u64,
     timer: Pin<Box<Sleep>>,
 }
 
-impl<B> RequestBody<B> {
-    pub(super) fn new(body: B, limit: Duration) -> Self {
-        Self { body, timer: Box::pin(tokio::time::sleep(limit)) }
+impl<B: Body> RequestBody<B> {
+    /// A body that is complete within `limit`, and of which `min_rate` bytes arrive in a second; 0: any.
+    pub(super) fn new(body: B, slot: &Arc<Slot>, limit: Duration, min_rate: u64) -> Self {
+        slot.body(body.is_end_stream());
+        Self {
+            body,
+            slot: Arc::clone(slot),
+            begun: None,
+            limit,
+            min_rate,
+            received: 0,
+            timer: Box::pin(tokio::time::sleep(limit)),
+        }
+    }
+
+    /// Why the body fails, now that the timer has ended.
+    fn failure(&self, begun: Instant) -> Option<&'static str> {
+        let elapsed = begun.elapsed();
+        if elapsed >= self.limit {
+            return Some("the body did not arrive in time");
+        }
+        (self.received < self.min_rate.saturating_mul(elapsed.as_secs()))
+            .then_some("the body arrives too slowly")
     }
 }
 
@@ -107,13 +138,34 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+        let begun = match self.begun {
+            Some(begun) => begun,
+            None => {
+                let (now, limit) = (Instant::now(), self.limit);
+                let first = if self.min_rate > 0 { limit.min(LOOKS * 2) } else { limit };
+                self.timer.as_mut().reset(now + first);
+                self.begun = Some(now);
+                now
+            }
+        };
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(frame) = polled {
+            if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+                self.received += data.len() as u64;
+            }
+            if frame.is_none() || self.body.is_end_stream() {
+                self.slot.body(true);
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        match self.timer.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Some(Err("the body did not arrive in time".into()))),
-            Poll::Pending => Poll::Pending,
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if let Some(why) = self.failure(begun) {
+                return Poll::Ready(Some(Err(why.into())));
+            }
+            let next = (begun + self.limit).min(Instant::now() + LOOKS);
+            self.timer.as_mut().reset(next);
         }
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::chain::ChainVerifier;
 use super::error::TlsError;
@@ -92,6 +95,18 @@ impl ClientTls {
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// TLS on a connection, for these protocols of ALPN; empty: none is offered.
+    ///
+    /// Errors: the handshake failed.
+    pub async fn connect<S>(&self, stream: S, protocols: &[&[u8]]) -> std::io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        TlsConnector::from(Arc::new(config)).connect(self.name.clone(), stream).await
     }
 }
 

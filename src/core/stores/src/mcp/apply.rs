@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use mixer_config::store::{Feed, ReadObject, SourceObject, read_object};
-use mixer_mcp::{Change, Refusal, Resource, Updater};
+use mixer_mcp::{Applying, Change, Refusal, Resource, Updater};
 use mixer_schema::Kind;
 use parking_lot::Mutex;
 
@@ -20,6 +20,8 @@ pub(super) struct Applier {
     /// What was applied, by collection and name, so that what comes again is not read again. A hash of all that counts.
     applied: Arc<Mutex<HashMap<&'static str, Applied>>>,
     hasher: RandomState,
+    /// Held while a change is applied elsewhere.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 type Applied = HashMap<Box<str>, u64>;
@@ -34,7 +36,13 @@ struct Different {
 impl Applier {
     pub(super) fn new(feed: Feed, kinds: &[&'static Kind]) -> Self {
         let kinds = kinds.iter().map(|kind| (kind.collection, *kind)).collect();
-        Self { feed, kinds: Arc::new(kinds), applied: Arc::default(), hasher: RandomState::new() }
+        Self {
+            feed,
+            kinds: Arc::new(kinds),
+            applied: Arc::default(),
+            hasher: RandomState::new(),
+            turn: Arc::default(),
+        }
     }
 
     /// Errors: a body cannot be decoded.
@@ -115,11 +123,27 @@ impl Updater for Applier {
     }
 
     fn apply(&mut self, change: Change) -> Result<(), Refusal> {
-        use tokio::runtime::{Handle, RuntimeFlavor};
-        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-            // Health and ControlZ run on the same threads.
-            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.apply_change(&change)),
-            _ => self.apply_change(&change),
-        }
+        self.apply_change(&change)
+    }
+
+    fn apply_elsewhere(&mut self, change: Change) -> Applying<'_> {
+        let mut this = self.clone();
+        Box::pin(async move {
+            // Off the event loop, since health and ControlZ run on the same threads; and one change at a time on one thread, however fast
+            // a source sends. A change of a stream that has ended meanwhile is applied before those of the next one.
+            let turn = Arc::clone(&this.turn).lock_owned().await;
+            let applied = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                this.apply_change(&change)
+            });
+            match applied.await {
+                Ok(applied) => applied,
+                Err(error) => match error.try_into_panic() {
+                    // Counted by the task of the store, which starts again.
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => Err(Refusal::from("the process ends".to_owned())),
+                },
+            }
+        })
     }
 }

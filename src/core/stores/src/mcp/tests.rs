@@ -56,6 +56,37 @@ fn urls_say_where_and_what() {
     );
 }
 
+/// Whatever a source sends, and however fast, the threads are those that are there.
+#[test]
+fn changes_are_applied_on_one_thread() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let threads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&threads);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_thread_start(move || _ = counted.fetch_add(1, Ordering::Relaxed))
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let scene = Scene::new();
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let mut applier = scene.applier.clone();
+            flood.spawn(async move {
+                for number in 0..50 {
+                    let rules = (0..20).map(|n| rule(&format!("ns/r{n}"), &format!("a{number}"))).collect();
+                    applier.apply_elsewhere(change(RULES, rules)).await.unwrap();
+                }
+            });
+        }
+        flood.join_all().await;
+    });
+    // Two of the event loop, and one that applies; another one if that had not become idle in time.
+    let threads = threads.load(Ordering::Relaxed);
+    assert!(threads <= 5, "{threads} threads");
+}
+
 /// A rule with this condition.
 fn rule(name: &str, text: &str) -> Resource {
     let mut body = vec![0x0a, u8::try_from(text.len()).unwrap()];

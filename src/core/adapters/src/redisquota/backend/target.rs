@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
-use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
-    RedisResult, ScriptInvocation, TlsMode,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    IntoConnectionInfo, RedisResult, ScriptInvocation, Value,
 };
 
 use super::super::Params;
+use super::node::Node;
 use super::scripts::SCRIPTS;
 use crate::files::{SettledFile, Unread};
 
@@ -42,8 +41,8 @@ enum Kind {
 /// A connection that all calls share.
 #[derive(Clone)]
 pub(super) enum Connection {
-    Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Single(Node),
+    Cluster(ClusterConnection<Node>),
 }
 
 impl Connection {
@@ -144,28 +143,18 @@ impl Target {
             .set_response_timeout(Some(self.timeout));
         match &self.kind {
             Kind::Single => {
-                let Some(server) = servers.into_iter().next() else { return Err(no_server()) };
-                let client = Client::open(server)?;
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+                let Some(server) = servers.first() else { return Err(no_server()) };
+                Node::connect(server, config).await.map(Connection::Single)
             }
-            Kind::Sentinels(master) => {
-                let Some(first) = servers.first() else { return Err(no_server()) };
-                let settings = first.redis_settings();
-                let is_tls = matches!(first.addr(), ConnectionAddr::TcpTls { .. });
-                let addresses = servers.iter().map(|server| server.addr().clone());
-                let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
-                    .set_client_to_redis_db(settings.db());
-                if let Some(username) = settings.username() {
-                    builder = builder.set_client_to_redis_username(username);
+            Kind::Sentinels(name) => {
+                let mut failure = no_server();
+                for sentinel in &servers {
+                    match master(name, sentinel, &config).await {
+                        Ok(connection) => return Ok(Connection::Single(connection)),
+                        Err(error) => failure = error,
+                    }
                 }
-                if let Some(password) = settings.password() {
-                    builder = builder.set_client_to_redis_password(password);
-                }
-                if is_tls {
-                    builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
-                }
-                let mut client = builder.build()?;
-                client.get_async_connection_with_config(&config).await.map(Connection::Single)
+                Err(failure)
             }
             Kind::Cluster => {
                 let client = ClusterClientBuilder::new(servers)
@@ -173,9 +162,35 @@ impl Target {
                     .response_timeout(self.timeout)
                     .overall_response_timeout(Some(self.timeout))
                     .build()?;
-                client.get_async_connection().await.map(Connection::Cluster)
+                client.get_async_generic_connection::<Node>().await.map(Connection::Cluster)
             }
         }
+    }
+}
+
+/// The master that a sentinel names, with the settings of the sentinel but its password, which sentinels have none of.
+///
+/// Errors: the sentinel does not answer or does not know it, or what it names does not answer or is none.
+async fn master(name: &str, sentinel: &ConnectionInfo, config: &AsyncConnectionConfig) -> RedisResult<Node> {
+    let address = sentinel.addr().clone().into_connection_info()?;
+    let mut asked = Node::connect(&address, config.clone()).await?;
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+    let Some((host, port)) = question.query_async::<Option<(String, u16)>>(&mut asked).await? else {
+        return Err((ErrorKind::InvalidClientConfig, "a sentinel does not know the master").into());
+    };
+    let address = match sentinel.addr() {
+        ConnectionAddr::TcpTls { .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    let address = address.into_connection_info()?.set_redis_settings(sentinel.redis_settings().clone());
+    let mut connection = Node::connect(&address, config.clone()).await?;
+    let role: Vec<Value> = redis::cmd("ROLE").query_async(&mut connection).await?;
+    match role.first() {
+        Some(Value::BulkString(role)) if role == b"master" => Ok(connection),
+        _ => Err((ErrorKind::InvalidClientConfig, "what a sentinel names is no master").into()),
     }
 }
 

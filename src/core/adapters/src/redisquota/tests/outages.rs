@@ -1,6 +1,7 @@
 //! Redis that is away, hangs, or is no Redis: nothing is granted, and it is told.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::server::{RedisServer, until};
 use super::*;
@@ -111,6 +112,71 @@ async fn what_is_no_redis_grants_nothing() {
         }
         env.tasks.shut_down().await;
         server.abort();
+    }
+}
+
+/// A server that answers the first command with `first`, and then with `rest` for as long as it is read.
+struct Endless {
+    address: String,
+    /// Bytes that were sent on the connection which took most.
+    most: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Endless {
+    async fn start(first: &'static [u8], rest: &'static [u8]) -> Self {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let most = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&most);
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let most = Arc::clone(&counted);
+                tokio::spawn(async move {
+                    let mut sent = first.len();
+                    if stream.read(&mut [0; 1024]).await.is_err() || stream.write_all(first).await.is_err() {
+                        return;
+                    }
+                    let chunk = rest.repeat(65_536 / rest.len());
+                    while stream.write_all(&chunk).await.is_ok() {
+                        sent += chunk.len();
+                        most.fetch_max(sent, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Self { address, most, task }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_without_an_end_takes_no_memory() {
+    // Beside a reply of 1 MiB, what the system buffers of a connection in both directions.
+    const MOST: usize = 24 << 20;
+    let answers: [(&[u8], &[u8]); 4] = [
+        (b"$1000000000\r\n", b"x"),
+        (b"+", b"a"),
+        (b"*1000000000\r\n", b"*100000\r\n"),
+        (b"*1\r\n", b"*1\r\n"),
+    ];
+    for (first, rest) in answers {
+        let of_master = |params: Params| Params { sentinel_master: "m".into(), ..params };
+        let of_cluster = |params: Params| Params { cluster: true, ..params };
+        let kinds: [&dyn Fn(Params) -> Params; 3] = [&|params| params, &of_master, &of_cluster];
+        for kind in kinds {
+            let server = Endless::start(first, rest).await;
+            let (handler, env) = handler(kind(impatient(&server.address))).await;
+            failure(&*handler, "aq").await;
+            until("it is told", async || handler.degradation().is_some()).await;
+            let text = handler.degradation().unwrap();
+            assert!(text.contains(&server.address), "{text}");
+            let most = server.most.load(Ordering::Relaxed);
+            assert!(most < MOST, "{most} bytes were read of {}", first.escape_ascii());
+            env.tasks.shut_down().await;
+            server.task.abort();
+        }
     }
 }
 
