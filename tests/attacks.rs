@@ -77,6 +77,9 @@ const ATTACKS: [&str; 37] = [
     "identifier of 10 MB",
     "patterns",
     "file of 200 MB",
+    "broken documents",
+    "millions of documents",
+    "unknown kinds",
     "pipe",
     "everything at once",
 ];
