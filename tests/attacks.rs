@@ -41,7 +41,7 @@ mod streams;
 mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 37] = [
+const ATTACKS: [&str; 40] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -77,6 +77,9 @@ const ATTACKS: [&str; 37] = [
     "identifier of 10 MB",
     "patterns",
     "file of 200 MB",
+    "broken documents",
+    "millions of documents",
+    "unknown kinds",
     "pipe",
     "everything at once",
 ];
