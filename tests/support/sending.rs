@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use prost_types::Timestamp;
 use serde_json::Value;
 
 use super::bag::{Attribute, Attributes, Words, encode_alone};
@@ -60,6 +61,7 @@ pub(crate) fn records(numbers: impl Iterator<Item = i64>, path: &str) -> mixer::
         let attributes = Attributes::from([
             ("request.size".to_owned(), Attribute::Int64(number)),
             ("request.path".to_owned(), Attribute::Text(path.to_owned())),
+            ("request.time".to_owned(), Attribute::Timestamp(Timestamp { seconds: 1_551_434_400, nanos: 0 })),
         ]);
         encode_alone(&attributes, Words::of_message())
     });
