@@ -46,9 +46,10 @@ impl Applier {
     }
 
     /// Errors: a body cannot be decoded.
-    fn read(&self, kind: &Kind, resource: &Resource) -> Result<ReadObject, Refusal> {
+    fn read(&self, kind: &Kind, resource: Resource) -> Result<ReadObject, Refusal> {
         let spec = mixer_schema::to_json(&resource.type_url, &resource.body)
             .map_err(|why| Refusal::undecodable(format!("{}: {why}", resource.name)))?;
+        let origin = self.feed.origin(kind.collection, Some(&resource.name));
         let (namespace, name) = resource.namespace_and_name();
         let object = SourceObject {
             api_version: kind.api_version(),
@@ -56,34 +57,35 @@ impl Applier {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             version: resource.version.to_string(),
-            labels: resource.labels.clone(),
-            annotations: resource.annotations.clone(),
+            labels: resource.labels,
+            annotations: resource.annotations,
             spec,
             ..SourceObject::default()
         };
-        let origin = self.feed.origin(kind.collection, Some(&resource.name));
         Ok(read_object(&origin, object))
     }
 
     /// Errors: a body cannot be decoded, or a resource is there twice and differently, after which nothing is applied.
-    fn apply_change(&mut self, change: &Change) -> Result<(), Refusal> {
+    /// What was read of a resource takes the place of the resource: of many labels only one copy is held.
+    fn apply_change(&mut self, change: Change) -> Result<(), Refusal> {
         let Some(kind) = self.kinds.get(&*change.collection).copied() else {
             return Err(Refusal::from(format!("unsupported collection {}", change.collection)));
         };
         let mut applied = self.applied.lock();
         let applied = applied.entry(kind.collection).or_default();
-        let (mut different, mut sent) = (Vec::new(), HashMap::new());
-        for resource in &change.resources {
-            let Resource { name, type_url, body, labels, annotations, .. } = resource;
+        let (mut different, mut sent) = (Vec::new(), Applied::new());
+        for resource in change.resources {
+            let Resource { name, type_url, body, labels, annotations, .. } = &resource;
             let hash = self.hasher.hash_one((type_url, body, labels, annotations));
-            match sent.insert(&**name, hash) {
+            match sent.insert(name.clone(), hash) {
                 None => {}
                 Some(same) if same == hash => continue,
                 Some(_) => return Err(format!("{name} is there twice, and differently").into()),
             }
             if applied.get(name) != Some(&hash) {
+                let name = name.clone();
                 let read = self.read(kind, resource)?;
-                different.push(Different { name: name.clone(), hash, read });
+                different.push(Different { name, hash, read });
             }
         }
         if change.incremental {
@@ -123,7 +125,7 @@ impl Updater for Applier {
     }
 
     fn apply(&mut self, change: Change) -> Result<(), Refusal> {
-        self.apply_change(&change)
+        self.apply_change(change)
     }
 
     fn apply_elsewhere(&mut self, change: Change) -> Applying<'_> {
@@ -134,7 +136,7 @@ impl Updater for Applier {
             let turn = Arc::clone(&this.turn).lock_owned().await;
             let applied = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
-                this.apply_change(&change)
+                this.apply_change(change)
             });
             match applied.await {
                 Ok(applied) => applied,

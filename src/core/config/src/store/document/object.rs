@@ -37,6 +37,9 @@ pub struct SourceObject {
 /// A resource, or why an object is none.
 pub type ReadObject = Result<Arc<RawResource>, Box<Broken>>;
 
+/// Trees of longer texts, in bytes, are not kept.
+const KEPT_TEXT: usize = 16 << 10;
+
 /// kubectl repeats the whole object there.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -61,8 +64,9 @@ pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
         identity::identify(&parsed.root, IdentityRule::Complete)
             .map_err(|why| broken(place.unidentified(&why, &text)))?;
     envelope.version = version;
-    // The tree is kept until the resource is built, unless it is much larger than the text.
-    let keep = !parsed.plain && parsed.values <= text.len() / BYTES_PER_KEPT_VALUE;
+    // The tree is kept until the resource is built, unless it is large: it takes several times the text.
+    let is_small = text.len() <= KEPT_TEXT && parsed.values <= text.len() / BYTES_PER_KEPT_VALUE;
+    let keep = !parsed.plain && is_small;
     let (revision, tree) = (revision(&text), keep.then(|| Box::new(parsed.root)));
     let origin = Origin::of_object(origin, text);
     Ok(Arc::new(RawResource::new(key, annotations, envelope, origin, revision, tree)))
