@@ -223,7 +223,8 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Charged<B> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         // The decoder asks for more when it has taken all complete messages.
         if self.missing == 0 && self.kept > 0 {
-            self.charge.give_back(std::mem::take(&mut self.kept));
+            let kept = std::mem::take(&mut self.kept);
+            self.charge.give_back(kept);
         }
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
