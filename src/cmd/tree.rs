@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Probe(Box<probe::ProbeArgs>),
     /// Validate a configuration.
     ///
-    /// Reports every problem with file, line and column, a stable code and a hint. Resources that only the configuration plane uses, such
+    /// Reports every problem with file, line and column, a stable code and a hint, which `--output plain` leaves out. Resources that only the configuration plane uses, such
     /// as VirtualServices, are checked as by its admission webhook. Starts nothing. Exits with status 1 if there is an error, 3 if a path
     /// cannot be read.
     ///

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
         OutputFormat::Plain => {
-            for diagnostic in causes_first(&listed) {
+            for diagnostic in &listed {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
@@ -194,7 +194,7 @@ fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
         .collect()
 }
 
-/// `file:line:column: severity[code]: resource: message (hint)`, a format that programs read.
+/// `file:line:column: severity[code]: resource: message`, a format that programs read: its order and texts are those of the golden cases.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -207,9 +207,6 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(": ");
     }
     line.push_str(&diagnostic.one_line());
-    if let Some(hint) = &diagnostic.hint {
-        line.push_str(&format!(" ({})", hint.replace('\n', " ")));
-    }
     escaped(&line).into_owned()
 }
 

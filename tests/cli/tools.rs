@@ -57,7 +57,7 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
 fn an_empty_configuration_must_be_meant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display().to_string();
-    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it (calls are answered with UNAVAILABLE until it is mended)\n";
+    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it\n";
     let empty = run(&["mixer", "validate", &path]);
     assert_eq!((empty.code, empty.out.as_str()), (1, refused));
     assert_eq!(empty.err, "0 files, 0 resources: 1 error, 0 warnings\n");
