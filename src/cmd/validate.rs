@@ -229,22 +229,22 @@ fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
 }
 
 fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
-    let mut document = json!({
+    let mut summary = json!({
+        "files": totals.files,
+        "resources": totals.resources,
+        "errors": totals.errors,
+        "warnings": totals.warnings,
+    });
+    if let (more @ 1.., Some(summary)) = (totals.unlisted, summary.as_object_mut()) {
+        summary.insert("unlisted".to_owned(), more.into());
+    }
+    json!({
         "apiVersion": "mixer/v1",
         "kind": "ValidationResult",
         "valid": valid,
-        "summary": {
-            "files": totals.files,
-            "resources": totals.resources,
-            "errors": totals.errors,
-            "warnings": totals.warnings,
-        },
+        "summary": summary,
         "diagnostics": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
-    });
-    if totals.unlisted > 0 {
-        document["summary"]["unlisted"] = totals.unlisted.into();
-    }
-    document
+    })
 }
 
 fn diagnostic_json(diagnostic: &Diagnostic) -> Value {

@@ -149,7 +149,13 @@ impl Admission {
             Ok(review) => review,
             Err(problem) => return Review::default().answer(&Verdict::undecodable(&problem)),
         };
-        let object = review.request.as_mut().and_then(|request| request.object.take());
+        let object = review.request.as_mut().and_then(|request| {
+            let object = request.object.take()?;
+            if let Some(name) = object.pointer("/metadata/name").and_then(|name| name.as_str()) {
+                name.clone_into(&mut request.name);
+            }
+            Some(object)
+        });
         let Some(request) = &review.request else {
             return review.answer(&Verdict::undecodable("no request"));
         };

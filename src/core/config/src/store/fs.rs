@@ -339,7 +339,7 @@ impl Shared {
         let mut watching = false;
         let mut scope = Scope::Everything;
         loop {
-            if !watching && self.wake.follows() && !scanner.is_on_request() {
+            if !watching && !scanner.is_on_request() && self.wake.begins_to_follow() {
                 watching = true;
                 scope = Scope::Everything;
                 self.attempt(|| scanner.watch(&self.wake));

@@ -22,7 +22,7 @@ pub(super) struct Request {
     pub(super) kind: GroupVersionKind,
     /// The resource of the API.
     pub(super) resource: GroupVersionResource,
-    /// Empty for objects whose name is yet to be generated.
+    /// That of the object, if it has one. Empty for objects whose name is yet to be generated.
     pub(super) name: String,
     /// Empty for objects of the cluster.
     pub(super) namespace: String,

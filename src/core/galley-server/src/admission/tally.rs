@@ -86,10 +86,7 @@ impl Tally {
     }
 
     fn keep(&self, request: &Request, message: &str) {
-        let object = request.object.as_ref();
-        let name = object.and_then(|object| object.pointer("/metadata/name")?.as_str());
-        let resource =
-            format!("{} {}/{}", request.kind.kind, request.namespace, name.unwrap_or(&request.name));
+        let resource = format!("{} {}/{}", request.kind.kind, request.namespace, request.name);
         let cut = |text: &str| text.chars().take(MAX_MESSAGE).collect::<String>();
         let refusal = Refusal { at: SystemTime::now(), resource: cut(&resource), message: cut(message) };
         let mut last = self.last.lock();

@@ -74,9 +74,11 @@ impl Wake {
         self.signal(|pending| pending.stop = true);
     }
 
-    /// Whether changes are followed.
-    pub(super) fn follows(&self) -> bool {
-        self.pending.lock().follow
+    /// Whether changes are to be followed. If so, everything is read next, so that what arrived before wakes nobody.
+    pub(super) fn begins_to_follow(&self) -> bool {
+        let mut pending = self.pending.lock();
+        pending.signalled &= !pending.follow;
+        pending.follow
     }
 
     /// The events since the last call.
