@@ -617,7 +617,7 @@ fn the_cache_of_another_store_stays() {
     let mut server = Server::on_store("embedded://sample").native().with(&flags).spawn().expect("it starts");
     server.wait_for_log(&differs);
     server.wait_for_log("choose another --config-cache, or delete the file");
-    assert!(check(&server).contains("UNAVAILABLE"), "{}", check(&server));
+    assert!(check(&server).contains("Unavailable"), "{}", check(&server));
     let state = verbose(&server);
     assert_eq!(
         (&state["ready"], &state["configuration"]["store"]),
@@ -632,7 +632,7 @@ fn the_cache_of_another_store_stays() {
     let mut server = Server::on(&root).native().with(&flags).with(&namespace).spawn().expect("it starts");
     server.wait_for_log("it is of the default namespace istio-system, and this server has istio-sytem");
     server.wait_for_log("correct --config-default-namespace; or");
-    assert!(check(&server).contains("UNAVAILABLE"), "{}", check(&server));
+    assert!(check(&server).contains("Unavailable"), "{}", check(&server));
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     assert_eq!(std::fs::read(&file).expect("the cache is there"), before);
     let url = ["--config-store-url", "embedded://sample"];

@@ -229,7 +229,7 @@ impl Drop for Writer {
 pub(crate) enum Acl<'a> {
     /// Everybody, everything.
     Open,
-    /// Nobody but a user: `user:BASE64(SHA-1(user:password))`.
+    /// Nobody but a user, `user:BASE64(SHA-1(user:password))`; everybody may change that again.
     User(&'a str),
 }
 
@@ -329,12 +329,17 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn put_acl(out: &mut Vec<u8>, acl: Acl<'_>) {
-    let (scheme, id) = match acl {
-        Acl::Open => ("world", "anyone"),
-        Acl::User(id) => ("digest", id),
+    const ALL: i32 = 31;
+    const ADMIN: i32 = 16;
+    let anyone = |permissions| (permissions, "world", "anyone");
+    let entries = match acl {
+        Acl::Open => vec![anyone(ALL)],
+        Acl::User(id) => vec![(ALL, "digest", id), anyone(ADMIN)],
     };
-    out.extend(1_i32.to_be_bytes());
-    out.extend(31_i32.to_be_bytes());
-    put(out, scheme.as_bytes());
-    put(out, id.as_bytes());
+    out.extend(i32::try_from(entries.len()).expect("a length").to_be_bytes());
+    for (permissions, scheme, id) in entries {
+        out.extend(permissions.to_be_bytes());
+        put(out, scheme.as_bytes());
+        put(out, id.as_bytes());
+    }
 }

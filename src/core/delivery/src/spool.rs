@@ -342,4 +342,4 @@ fn valid_bytes(path: &Path) -> io::Result<u64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -281,9 +281,10 @@ async fn keys_and_ids_of_a_mebibyte_stay_within_the_memory_limit() {
 #[tokio::test]
 async fn overrides_that_do_not_apply_as_written_are_told() {
     let instance = || bound(NAME, "quota", "dimensions", &[("plan", ValueType::String)]);
-    let with = |overrides: Vec<Override>| Params {
-        quotas: vec![Quota { overrides, ..quota(5, 1) }],
-        ..Params::default()
+    let with = |overrides: Vec<Override>| {
+        let of_a_second = |over| Override { valid_duration: SignedDuration::from_secs(1), ..over };
+        let overrides = overrides.into_iter().map(of_a_second).collect();
+        Params { quotas: vec![Quota { overrides, ..quota(5, 1) }], ..Params::default() }
     };
     let told = |params: &Params| {
         let mut found = Diagnostics::new();

@@ -314,12 +314,10 @@ impl crate::DeliveryStatus {
 #[tokio::test]
 async fn a_killed_process_loses_no_more_than_what_was_in_memory() {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "spill::tests::spills_until_it_is_killed"])
-        .env("SPILL_DIRECTORY", directory.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "spill::tests::spills_until_it_is_killed"]);
+    command.env("SPILL_DIRECTORY", directory.path()).stdout(Stdio::piped());
+    let mut child = crate::spool::tests::start(&mut command);
     let mut kept = 0;
     for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();

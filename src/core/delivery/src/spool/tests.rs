@@ -1,11 +1,22 @@
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
 
 const LIMIT: u64 = 64 << 20;
+
+/// Held while a process is started: until it executes its program it has copies of the descriptors of this one, and so holds its locks.
+static FORKS: Mutex<()> = Mutex::new(());
+
+/// Starts a process.
+pub(crate) fn start(command: &mut Command) -> std::process::Child {
+    let _held = FORKS.lock();
+    // Returns when the program is executed.
+    command.spawn().unwrap()
+}
 
 fn open(directory: &Path) -> Spool {
     Spool::open(directory, LIMIT).unwrap()
@@ -175,12 +186,10 @@ fn appends_until_it_is_killed() {
 #[test]
 fn what_a_killed_process_acknowledged_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "spool::tests::appends_until_it_is_killed"])
-        .env("SPOOL_DIRECTORY", directory.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "spool::tests::appends_until_it_is_killed"]);
+    command.env("SPOOL_DIRECTORY", directory.path()).stdout(Stdio::piped());
+    let mut child = start(&mut command);
     let mut acknowledged = Vec::new();
     for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
@@ -226,6 +235,7 @@ proptest! {
                 }
                 _ => {
                     drop(spool);
+                    let _no_fork = FORKS.lock();
                     spool = Spool::open(directory.path(), limit).unwrap();
                 }
             }

@@ -453,6 +453,7 @@ impl Progress {
     /// The node of a service is gone.
     fn forget(&mut self, service: &str, state: &mut Known) {
         self.problems.remove(service);
+        self.is_news = true;
         for key in state.keys.remove(service).unwrap_or_default() {
             state.registered.set(&key, None, &mut self.waiting);
         }
@@ -460,7 +461,9 @@ impl Progress {
 
     /// A service has these providers.
     fn put(&mut self, service: &Arc<str>, found: &provider::Services, path: &str, state: &mut Known) {
-        self.is_news |= self.problems.remove(service).is_some();
+        self.problems.remove(service);
+        // Also if nothing is delivered: of services with one name, all but the first are not seen, which is told.
+        self.is_news = true;
         let keys: BTreeSet<Box<str>> = found.by_key.keys().map(|key| key.as_str().into()).collect();
         let old = state.keys.insert(Arc::clone(service), keys).unwrap_or_default();
         for gone in old.iter().filter(|key| !found.by_key.contains_key(&***key)) {
@@ -469,7 +472,6 @@ impl Progress {
         for (key, of_key) in &found.by_key {
             state.registered.set(key, Some(of_key), &mut self.waiting);
         }
-        self.is_news |= !self.waiting.is_empty();
         found.problems.iter().for_each(|text| self.problem(service, at(path, text.clone())));
     }
 

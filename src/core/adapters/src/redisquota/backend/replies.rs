@@ -104,7 +104,8 @@ impl Reply {
         };
         self.missing = self.missing.saturating_add(values);
         if self.missing > MAX_VALUES {
-            return Err(too_long(&format!("{} values", self.missing)));
+            // The list itself is one of them.
+            return Err(too_long(&format!("{} values", self.missing.saturating_sub(1))));
         }
         self.complete();
         Ok(())
