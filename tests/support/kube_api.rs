@@ -211,6 +211,12 @@ impl KubeApi {
         self.disconnect();
     }
 
+    /// Serves a kind no more, and says nothing of its objects.
+    pub(crate) fn unserve(&self, plural: &'static str) {
+        self.shared.state().defined.remove(plural);
+        self.disconnect();
+    }
+
     /// An object.
     pub(crate) fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Option<Value> {
         let key = (plural, namespace.to_owned(), name.to_owned());

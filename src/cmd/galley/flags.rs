@@ -58,7 +58,7 @@ const SERVE_VALID: &str = "serve-valid";
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Registries of services")]
 pub(super) struct RegistryFlags {
-    /// ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT[,HOST:PORT...][/CHROOT].
+    /// ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT, separated by commas, and perhaps /CHROOT at the end.
     #[arg(long = "zookeeper-address", alias = "zookeeperAddress", action = clap::ArgAction::Append, value_delimiter = ',', value_name = "SERVERS")]
     pub(super) zookeeper_address: Vec<String>,
     /// Node below which services are.

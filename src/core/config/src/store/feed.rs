@@ -24,7 +24,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// other, and only all of them together tell what has happened.
 const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
-/// Maximum [size](size) of all objects.
+/// Maximum [size] of all objects.
 const MAX_BYTES: usize = 256 << 20;
 /// What a label or an annotation takes beside its text, and a problem of an object beside the text of the object.
 const BYTES_PER_LABEL: usize = 128;

@@ -211,7 +211,7 @@ async fn what_an_api_server_does_not_serve_or_say_any_more_is_kept() {
         until("it is mended", || state().skipped == 0).await;
     }
     api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": "rules.config.istio.io"}}));
-    api.undefine("rules");
+    api.unserve("rules");
     api.delete("customresourcedefinitions", "", "rules.config.istio.io");
     until("it is told", || !state().is_connected).await;
     tokio::time::sleep(AFTER_DEFINITION * 2).await;
