@@ -71,10 +71,10 @@ fn changes_are_applied_on_one_thread() {
     runtime.block_on(async {
         let scene = Scene::new();
         let mut flood = tokio::task::JoinSet::new();
-        for _ in 0..8 {
+        for _ in 0..64 {
             let mut applier = scene.applier.clone();
             flood.spawn(async move {
-                for number in 0..50 {
+                for number in 0..8 {
                     let rules = (0..20).map(|n| rule(&format!("ns/r{n}"), &format!("a{number}"))).collect();
                     applier.apply_elsewhere(change(RULES, rules)).await.unwrap();
                 }
@@ -82,9 +82,9 @@ fn changes_are_applied_on_one_thread() {
         }
         flood.join_all().await;
     });
-    // Two of the event loop, and one that applies; another one if that had not become idle in time.
+    // Two of the event loop, and one that applies; others if that had not become idle in time. Not one for each change that waits.
     let threads = threads.load(Ordering::Relaxed);
-    assert!(threads <= 5, "{threads} threads");
+    assert!(threads <= 16, "{threads} threads");
 }
 
 /// A rule with this condition.

@@ -471,7 +471,8 @@ mod tests {
     /// A caller whose calls are all of other windows, while Redis answers nothing.
     #[tokio::test]
     async fn leases_that_make_room_are_given_back_up_to_a_number() {
-        let share = Arc::new(Share::new(64 << 10));
+        // So many that every shard has some, which make room.
+        let share = Arc::new(Share::new(256 << 10));
         let leases = Leases::new(&Arc::new(share.open()), &Metrics::default(), "h");
         let mut under_way = Vec::new();
         let mut now = 1;
