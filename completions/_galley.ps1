@@ -97,7 +97,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--useOldProcessor', '--useOldProcessor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
             [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid')
-            [CompletionResult]::new('--zookeeperAddress', '--zookeeperAddress', [CompletionResultType]::ParameterName, 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT[,HOST:PORT...][/CHROOT]')
+            [CompletionResult]::new('--zookeeperAddress', '--zookeeperAddress', [CompletionResultType]::ParameterName, 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT, separated by commas, and perhaps /CHROOT at the end')
             [CompletionResult]::new('--zookeeperRoot', '--zookeeperRoot', [CompletionResultType]::ParameterName, 'Node below which services are')
             [CompletionResult]::new('--zookeeperSessionTimeout', '--zookeeperSessionTimeout', [CompletionResultType]::ParameterName, 'Time after which a session without a sign of life ends')
             [CompletionResult]::new('--zookeeperNamespace', '--zookeeperNamespace', [CompletionResultType]::ParameterName, 'Namespace of these service entries')
