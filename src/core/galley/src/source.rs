@@ -29,6 +29,8 @@ pub mod files;
 pub mod kubernetes;
 pub mod mesh;
 mod registered;
+#[cfg(test)]
+mod tests;
 pub mod zookeeper;
 
 use std::sync::Arc;

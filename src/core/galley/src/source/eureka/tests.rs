@@ -3,28 +3,16 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
-
-use mixer_mcp::Snapshot;
-use mixer_schema::DEFAULT_GROUP;
 
 use super::*;
-use crate::source::mesh::Mesh;
-use crate::state::SourceState;
-use crate::{Distributor, Galley};
-
-struct Nowhere;
-
-impl Distributor for Nowhere {
-    fn distribute(&self, _: &str, _: Arc<Snapshot>) {}
-}
+use crate::Galley;
+use crate::source::tests::{held, start, state, until, until_held};
 
 /// What a server does instead of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,39 +233,7 @@ fn settings(servers: &[&Server]) -> EurekaOptions {
 }
 
 fn galley(settings: &EurekaOptions) -> Galley {
-    let options = Options::default();
-    let sources: Vec<Arc<dyn Source>> =
-        vec![Mesh::of(None, &options), Eureka::new(settings, &options).unwrap()];
-    Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap()
-}
-
-fn state(galley: &Galley) -> SourceState {
-    galley.state().sources.pop().unwrap()
-}
-
-/// The service entries: names, versions, and the addresses of endpoints.
-fn held(galley: &Galley) -> Vec<String> {
-    let Some(snapshot) = galley.snapshot(DEFAULT_GROUP) else { return vec!["nothing".to_owned()] };
-    let content = snapshot.get(SERVICE_ENTRIES).unwrap().content();
-    let shown = |resource: &Arc<mixer_mcp::Resource>| {
-        let body = mixer_schema::to_json(&resource.type_url, &resource.body).unwrap();
-        let endpoints = body["endpoints"].as_array().into_iter().flatten();
-        let addresses = endpoints.map(|endpoint| endpoint["address"].as_str().unwrap_or_default());
-        format!("{} {}", resource.name, addresses.collect::<Vec<_>>().join(" "))
-    };
-    content.iter().map(shown).collect()
-}
-
-async fn until(what: &str, galley: &Galley, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: {:?} {:?}", held(galley), state(galley));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-async fn until_held(galley: &Galley, wanted: &[&str]) {
-    until(&format!("{wanted:?}"), galley, || held(galley) == wanted).await;
+    start(|options| Eureka::new(settings, options).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,27 +5,13 @@ mod ports;
 #[path = "../../../../../../tests/support/zookeeper.rs"]
 mod server;
 
-use std::time::Instant;
-
-use tokio::runtime::Handle;
-
-use mixer_mcp::Snapshot;
-use mixer_schema::DEFAULT_GROUP;
-
 use super::*;
-use crate::source::mesh::Mesh;
-use crate::state::SourceState;
-use crate::{Distributor, Galley};
+use crate::Galley;
+use crate::source::tests::{held, start, state, until, until_held};
 use server::{Acl, Writer};
 
 /// `reader:secret`, as ZooKeeper keeps it.
 const READER: &str = "reader:TwMYkJISsEPORbrSYGWeRLjeNEk=";
-
-struct Nowhere;
-
-impl Distributor for Nowhere {
-    fn distribute(&self, _: &str, _: Arc<Snapshot>) {}
-}
 
 fn free_port() -> u16 {
     ports::next_free_port().unwrap()
@@ -44,39 +30,7 @@ fn settings(address: &str) -> ZookeeperOptions {
 }
 
 fn galley(settings: &ZookeeperOptions) -> Galley {
-    let options = Options::default();
-    let source = Zookeeper::new(settings, &options).unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![Mesh::of(None, &options), source];
-    Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap()
-}
-
-fn state(galley: &Galley) -> SourceState {
-    galley.state().sources.pop().unwrap()
-}
-
-/// The service entries: their names and the addresses of their endpoints.
-fn held(galley: &Galley) -> Vec<String> {
-    let Some(snapshot) = galley.snapshot(DEFAULT_GROUP) else { return vec!["nothing".to_owned()] };
-    let content = snapshot.get(SERVICE_ENTRIES).unwrap().content();
-    let shown = |resource: &Arc<mixer_mcp::Resource>| {
-        let body = mixer_schema::to_json(&resource.type_url, &resource.body).unwrap();
-        let endpoints = body["endpoints"].as_array().into_iter().flatten();
-        let addresses = endpoints.map(|endpoint| endpoint["address"].as_str().unwrap_or_default());
-        format!("{} {}", resource.name, addresses.collect::<Vec<_>>().join(" "))
-    };
-    content.iter().map(shown).collect()
-}
-
-async fn until(what: &str, galley: &Galley, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: {:?} {:?}", held(galley), state(galley));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-async fn until_held(galley: &Galley, wanted: &[&str]) {
-    until(&format!("{wanted:?}"), galley, || held(galley) == wanted).await;
+    start(|options| Zookeeper::new(settings, options).unwrap())
 }
 
 /// The path of a provider with a port.
