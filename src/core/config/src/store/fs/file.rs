@@ -352,10 +352,9 @@ pub(super) fn misnamed(path: &Path) -> Option<String> {
             let absolute = Path::new("/").join(path);
             Some(match absolute.exists() {
                 true => format!("did you mean `fs://{}`?", absolute.display()),
-                false => format!(
-                    "create it; it is below the working directory: with a slash more, `fs://{}`, it is not",
-                    absolute.display()
-                ),
+                false => {
+                    "create it; without a slash at its beginning it is below the working directory".to_owned()
+                }
             })
         }
         _ => None,
