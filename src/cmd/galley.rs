@@ -78,7 +78,7 @@ pub(crate) fn is_for_operators(args: &[OsString]) -> bool {
 
 /// Adds the settings of the configuration file; `root` is the command tree.
 ///
-/// Errors: the file cannot be read.
+/// Errors: the file cannot be read, or, but for a program called `galley`, has a key without a meaning.
 pub(crate) fn with_config_file(args: Vec<OsString>, root: &clap::Command) -> Result<Vec<OsString>, Failure> {
     let is_native = args.get(1).is_some_and(|name| name == "galley");
     let parent = match is_native {
@@ -87,7 +87,7 @@ pub(crate) fn with_config_file(args: Vec<OsString>, root: &clap::Command) -> Res
         false => None,
     };
     match parent.and_then(|parent| parent.find_subcommand("server")) {
-        Some(server) => config_file::with_file(args, server),
+        Some(server) => config_file::with_file(args, server, is_native),
         None => Ok(args),
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::cmd::exit::Failure;
 use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
+use mixer_config::message::suggested;
 
 /// Maximum size of a file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -75,12 +76,18 @@ const KEYS: &[(&str, &str)] = &[
 
 /// Adds the settings of the file that `-c` names to the arguments of `server`, except those given as flags.
 ///
-/// Errors: the file cannot be read.
-pub(crate) fn with_file(mut args: Vec<OsString>, server: &clap::Command) -> Result<Vec<OsString>, Failure> {
+/// `is_strict`: a key without a meaning is an error. Galley ignores it, and so a misspelt list of who may connect.
+///
+/// Errors: the file cannot be read, or has such a key.
+pub(crate) fn with_file(
+    mut args: Vec<OsString>,
+    server: &clap::Command,
+    is_strict: bool,
+) -> Result<Vec<OsString>, Failure> {
     let Some(at) = args.iter().position(|arg| arg == "server" || arg == "validator") else { return Ok(args) };
     let given: Vec<OsString> = args.iter().skip(at + 1).cloned().collect();
     let Some(path) = path_of(&given).filter(|path| !path.as_os_str().is_empty()) else { return Ok(args) };
-    let settings = read(&path).map_err(|cause| {
+    let settings = read(&path, is_strict).map_err(|cause| {
         Failure::local(format!("cannot read the configuration file `{}`", path.display()))
             .legacy(format!("fatal error in config file: {cause}"))
             .cause(cause)
@@ -124,8 +131,8 @@ fn is_given(server: &clap::Command, flag: &str, given: &[OsString]) -> bool {
     })
 }
 
-/// Flags and values. Keys that mean nothing are ignored, as by Galley.
-fn read(path: &Path) -> Result<BTreeMap<&'static str, String>, String> {
+/// Flags and values.
+fn read(path: &Path, is_strict: bool) -> Result<BTreeMap<&'static str, String>, String> {
     let kind = path.extension().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
     if !matches!(&*kind, "yaml" | "yml" | "json" | "toml") {
         return Err(format!("Unsupported Config Type \"{kind}\""));
@@ -139,13 +146,20 @@ fn read(path: &Path) -> Result<BTreeMap<&'static str, String>, String> {
     };
     let mut flat = BTreeMap::new();
     flatten("", &document, &mut flat);
+    let is_known = |name: &&String| KEYS.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
+    if let Some(unknown) = flat.keys().find(|name| is_strict && !is_known(name)) {
+        let nearest = suggested(unknown, KEYS.iter().map(|(key, _)| *key));
+        let hint = nearest.map(|key| format!(", did you mean `{key}`?")).unwrap_or_default();
+        return Err(format!("unknown key `{unknown}`{hint}"));
+    }
     let of = |(key, flag): &(&str, &'static str)| {
-        flat.get(&key.to_ascii_lowercase()).map(|value| (*flag, value.clone()))
+        flat.get(&key.to_ascii_lowercase())?.clone().map(|value| (*flag, value))
     };
     Ok(KEYS.iter().filter_map(of).collect())
 }
 
-fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
+/// The values by key, in lower case; `None` for what is no single value.
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Option<String>>) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
@@ -154,9 +168,11 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
                 flatten(&name, value, out);
             }
         }
-        Value::Null | Value::Array(_) => {}
-        Value::String(text) => drop(out.insert(prefix.to_owned(), text.clone())),
-        other => drop(out.insert(prefix.to_owned(), other.to_string())),
+        // An empty file.
+        Value::Null if prefix.is_empty() => {}
+        Value::Null | Value::Array(_) => drop(out.insert(prefix.to_owned(), None)),
+        Value::String(text) => drop(out.insert(prefix.to_owned(), Some(text.clone()))),
+        other => drop(out.insert(prefix.to_owned(), Some(other.to_string()))),
     }
 }
 
@@ -187,14 +203,35 @@ mod tests {
         let root = tree::legacy(Personality::Galley);
         let server = root.find_subcommand("server").unwrap();
         let args = ["galley", "server", "-c", &path.to_string_lossy(), "--monitoringPort", "8"];
-        let args = with_file(args.map(OsString::from).to_vec(), server).unwrap();
+        let args = with_file(args.map(OsString::from).to_vec(), server, true).unwrap();
         let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
         assert!(args.contains(&"--domain=d".into()), "{args:?}");
         assert!(args.contains(&"--liveness-probe-path=/x".into()));
         assert!(args.contains(&"--zookeeper-address=a:1,b:2".into()));
         assert!(!args.iter().any(|arg| arg.starts_with("--monitoring-port")));
         let missing = ["galley", "server", "--config=/nosuch"].map(OsString::from).to_vec();
-        let failure = with_file(missing, server).unwrap_err();
+        let failure = with_file(missing, server, false).unwrap_err();
         assert_eq!(failure.legacy_text(), "fatal error in config file: Unsupported Config Type \"\"");
+    }
+    #[test]
+    fn a_key_without_a_meaning_is_an_error_but_for_galley() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("galley.yaml");
+        let text =
+            "processing: {server: {auth: {mtls: {accesListFile: /list}}}}\nGeneral: {monitoringport: 7}\n";
+        std::fs::write(&path, text).unwrap();
+        let root = tree::legacy(Personality::Galley);
+        let server = root.find_subcommand("server").unwrap();
+        let with = |is_strict| {
+            let args = ["galley", "server", "-c", &path.to_string_lossy()].map(OsString::from).to_vec();
+            with_file(args, server, is_strict)
+        };
+        let why = "fatal error in config file: unknown key `processing.server.auth.mtls.acceslistfile`, did you mean \
+                   `processing.server.auth.mtls.accessListFile`?";
+        assert_eq!(with(true).unwrap_err().legacy_text(), why);
+        let args = with(false).unwrap();
+        assert!(args.contains(&"--monitoring-port=7".into()) && args.len() == 5, "{args:?}");
+        std::fs::write(&path, "# Nothing.\n").unwrap();
+        assert_eq!(with(true).unwrap().len(), 4);
     }
 }

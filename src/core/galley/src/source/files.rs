@@ -25,6 +25,8 @@ use crate::options::{Face, Options};
 
 /// Maximum size of all files, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
+/// Kinds of the policy engine that MCP has no collection for.
+const KINDS_OF_SERVER: [&str; 3] = ["attributemapping", "envoybridge", "ratelimit"];
 /// The code of a document of which the kind is unknown.
 const KIND_UNKNOWN: &str = "kind-unknown";
 /// The code of a directory or file that cannot be read.
@@ -131,7 +133,12 @@ impl Files {
             };
             let text = format!("unknown kind `{written}`");
             let problem = Diagnostic::error(KIND_UNKNOWN, FieldPath::root().field("kind"), text);
-            let hint = "a document of another program; remove it, or correct its kind";
+            let hint = match written.split('.').next() {
+                Some(kind) if KINDS_OF_SERVER.contains(&kind) => {
+                    "only a server that reads files has this kind, MCP has no collection of it: remove it, or give the server the files"
+                }
+                _ => "a document of another program; remove it, or correct its kind",
+            };
             vec![problem.with_legacy(legacy).with_hint(hint)]
         })
     }

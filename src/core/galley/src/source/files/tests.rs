@@ -93,6 +93,11 @@ fn flaws() -> Vec<(&'static str, String, &'static str)> {
         ("a kind that is misspelt", RULE.replace("kind: rule", "kind: ruel"), "unknown kind `ruel`"),
         ("no kind", RULE.replace("kind: rule\n", ""), "unknown kind ``"),
         (
+            "a kind of servers that read files",
+            RULE.replace("kind: rule", "kind: envoybridge"),
+            "only a server that reads files has this kind",
+        ),
+        (
             "the kind of another group",
             RULE.replace("rule", "ruel").replace("config.istio.io", "x.istio.io"),
             "unknown kind",
