@@ -66,9 +66,17 @@ impl RedisServer {
 
     /// The answer to a command.
     pub(in crate::redisquota) async fn ask<T: FromRedisValue>(&self, command: &str) -> T {
-        let client = Client::open(format!("redis://{}", self.address())).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        words(command).query_async(&mut connection).await.unwrap()
+        self.try_ask(command).await.unwrap()
+    }
+
+    /// The answer to a command of a server that may close connections, as one does whose role a sentinel changes.
+    pub(in crate::redisquota) async fn try_ask<T: FromRedisValue>(
+        &self,
+        command: &str,
+    ) -> redis::RedisResult<T> {
+        let client = Client::open(format!("redis://{}", self.address()))?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        words(command).query_async(&mut connection).await
     }
 
     /// Whether it answers before it ends.
@@ -101,7 +109,7 @@ impl Drop for RedisServer {
 }
 
 /// A command as one writes it.
-pub(in crate::redisquota) fn words(command: &str) -> Cmd {
+fn words(command: &str) -> Cmd {
     let mut words = command.split(' ');
     let mut cmd = redis::cmd(words.next().unwrap());
     cmd.arg(words.collect::<Vec<_>>());
