@@ -43,6 +43,8 @@ mod made_attributes;
 mod mapped_attributes;
 #[path = "engine/mistaken_kind.rs"]
 mod mistaken_kind;
+#[path = "engine/mistakes.rs"]
+mod mistakes;
 #[path = "engine/moved.rs"]
 mod moved;
 #[path = "engine/on_config_error.rs"]

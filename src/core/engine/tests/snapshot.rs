@@ -8,6 +8,8 @@ mod comparisons;
 mod external;
 #[path = "snapshot/lint.rs"]
 mod lint;
+#[path = "snapshot/superfluous.rs"]
+mod superfluous;
 
 use std::collections::HashSet;
 use std::sync::Arc;
