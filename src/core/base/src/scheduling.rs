@@ -32,6 +32,12 @@ pub fn let_others_run() {
     }
 }
 
+/// The parts of long data, between which others may run: see [`let_others_run`]. A part is at most 32 KiB long, for some 10 us of work at a byte
+/// or more a cycle.
+pub fn parts_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(32 << 10).inspect(|_| let_others_run())
+}
+
 /// Gives the calling thread, and those that it starts, a tenth of the weight of a thread that answers calls: for work that takes milliseconds, that
 /// no call waits for, and that holds no lock which calls take. The system looks which thread is to run when one wakes up, and at its ticks (every
 /// 1 to 4 ms). After a thread of calls has run for a moment, one of the same weight is owed as much, so that a call that arrives right then

@@ -101,8 +101,8 @@ pub fn parse(text: &str) -> Result<Parsed, YamlError> {
 
 /// [`parse`] without the fast path.
 fn parse_any(text: &str) -> Result<Parsed, YamlError> {
-    if let Some(at) = text.chars().position(is_forbidden) {
-        let before = text.chars().take(at).collect::<String>();
+    if let Some((at, _)) = stretched(text.char_indices()).find(|(_, c)| is_forbidden(*c)) {
+        let before = text.get(..at).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         return Err(YamlError::yaml("control characters are not allowed").on_line(line));
     }
@@ -117,6 +117,16 @@ fn parse_any(text: &str) -> Result<Parsed, YamlError> {
     reader.notes.extend(next.map(|at| Note::SeveralDocuments { at: location(at) }));
     let root = reader.root.unwrap_or_default();
     Ok(Parsed { root, notes: reader.notes, plain: false, values: reader.size.values })
+}
+
+/// The characters, with the time that others need between some.
+fn stretched<T>(characters: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    characters.enumerate().map(|(number, character)| {
+        if number.is_multiple_of(cursor::STRETCH) {
+            mixer_base::scheduling::let_others_run();
+        }
+        character
+    })
 }
 
 /// Characters that YAML 1.1 forbids.

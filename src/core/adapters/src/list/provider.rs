@@ -14,7 +14,7 @@ use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
 use super::openness;
-use crate::files::{SETTLE_TIME, watch};
+use crate::files::{FileWatch, SETTLE_TIME, watch};
 use crate::version::next_version;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
@@ -22,6 +22,9 @@ use mixer_engine::check_cache::AnswerEpoch;
 
 /// A file that is being changed for this long is an error, although its last list serves.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Interval of looks for a directory that was removed.
+const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The current list. Replaced as a whole.
 #[derive(Debug, Default, Clone)]
@@ -186,7 +189,7 @@ pub(super) struct Refresher {
     patience: Duration,
     /// Notified of changes of the file.
     changed: Arc<tokio::sync::Notify>,
-    watcher: Option<notify::RecommendedWatcher>,
+    watch: Option<FileWatch>,
     /// Whether the first fetch has ended.
     is_loaded: bool,
     /// Whether the text of the list is kept for a handler that takes the place of this one.
@@ -208,7 +211,7 @@ impl Refresher {
             unsettled: None,
             patience: PATIENCE,
             changed: Arc::default(),
-            watcher: None,
+            watch: None,
             is_loaded: false,
             keeps_text: true,
         }
@@ -262,7 +265,17 @@ impl Refresher {
     /// The first fetch. It waits once for a file that may be in the middle of a change.
     pub(super) async fn load(&mut self) {
         // Before the file is read, so that no change is missed.
-        self.watcher = self.watch().await;
+        self.watch = match self.start_watch().await {
+            Ok(watch) => watch,
+            Err(problem) => {
+                tracing::warn!(
+                    target: "adapters",
+                    adapter = &*self.provider.handler_name,
+                    "{problem}; the list is reloaded on the refresh interval only"
+                );
+                None
+            }
+        };
         self.fetch().await;
         if let Some(at) = self.looks_again_at() {
             sleep_until(at).await;
@@ -289,16 +302,20 @@ impl Refresher {
         let changed = Arc::clone(&self.changed);
         loop {
             let look_again = self.looks_again_at();
+            let is_found = self.watch_again().await;
+            let watch_again = self.lacks_directory().then(|| Instant::now() + LOST_INTERVAL);
             tokio::select! {
                 biased;
+                () = std::future::ready(()), if is_found => {}
                 _ = ticks.tick() => {}
-                () = changed.notified(), if self.watcher.is_some() => tokio::time::sleep(SETTLE_TIME).await,
+                () = changed.notified(), if self.watch.is_some() => tokio::time::sleep(SETTLE_TIME).await,
                 () = until(look_again) => {}
                 () = until(purge_at) => {
                     self.purge();
                     purge_at = None;
                     continue;
                 }
+                () = until(watch_again) => continue,
             }
             if self.fetch().await {
                 purge_at = Some(Instant::now() + self.ttl);
@@ -310,20 +327,24 @@ impl Refresher {
         }
     }
 
-    /// Watches the file of the list, if it has one.
-    async fn watch(&self) -> Option<notify::RecommendedWatcher> {
-        let ListSource::File(_, path) = &self.provider.source else { return None };
+    /// Watches the file of the list, if it has one. Errors: one line.
+    async fn start_watch(&self) -> Result<Option<FileWatch>, String> {
+        let ListSource::File(_, path) = &self.provider.source else { return Ok(None) };
         let limit = self.interval.min(MAX_FETCH_TIME);
-        let problem = match watch(path, limit, Arc::clone(&self.changed)).await {
-            Ok(watcher) => return Some(watcher),
-            Err(problem) => problem,
-        };
-        tracing::warn!(
-            target: "adapters",
-            adapter = &*self.provider.handler_name,
-            "{problem}; the list is reloaded on the refresh interval only"
-        );
-        None
+        watch(path, limit, Arc::clone(&self.changed)).await.map(Some)
+    }
+
+    /// Whether the directory of the file was removed, so that its watch tells nothing any more.
+    fn lacks_directory(&self) -> bool {
+        self.watch.as_ref().is_some_and(FileWatch::is_lost)
+    }
+
+    /// Watches a directory that took the place of one that was removed. Returns whether there is one.
+    async fn watch_again(&mut self) -> bool {
+        let found = if self.lacks_directory() { self.start_watch().await.ok().flatten() } else { None };
+        let is_found = found.is_some();
+        self.watch = found.or(self.watch.take());
+        is_found
     }
 
     fn purge(&mut self) {

@@ -433,6 +433,42 @@ async fn an_emptied_file_keeps_its_list_unless_that_is_meant() {
     assert!(!f.has("a"), "the last list stays");
 }
 
+/// The new directory may have the inode of the old one, whose watch has ended.
+#[tokio::test]
+async fn a_file_whose_directory_is_removed_and_made_again_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let lists = directory.path().join("lists");
+    let path = lists.join("list");
+    let write = |text: &str| {
+        std::fs::create_dir_all(&lists).unwrap();
+        std::fs::write(&path, text).unwrap();
+    };
+    write("a\n");
+    let hour = SignedDuration::from_secs(3600);
+    let params = Params {
+        provider_file: path.display().to_string(),
+        refresh_interval: hour,
+        ttl: hour,
+        blacklist: true,
+        ..Params::default()
+    };
+    let f = Fixture::new(params).await;
+    for round in 0..3 {
+        let (first, edited) = (format!("first-{round}"), format!("edited-{round}"));
+        std::fs::remove_dir_all(&lists).unwrap();
+        write(&format!("{first}\n"));
+        f.until(|f| !f.has(&first)).await;
+        write(&format!("{edited}\n"));
+        f.until(|f| !f.has(&edited)).await;
+    }
+    // It may come later.
+    std::fs::remove_dir_all(&lists).unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!f.has("edited-2"), "the last list stays");
+    write("late\n");
+    f.until(|f| !f.has("late")).await;
+}
+
 /// An entry with a carriage return would match nothing: a denylist that was edited on Windows would let everybody pass.
 #[tokio::test]
 async fn a_file_may_begin_with_a_byte_order_mark_and_its_lines_end_in_cr_lf() {

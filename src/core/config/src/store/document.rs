@@ -7,6 +7,8 @@ mod object;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use mixer_base::scheduling;
+
 use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, FieldPath, Location, Origin, RawResource, Severity, Span};
@@ -105,10 +107,10 @@ fn empty(file: &Arc<str>) -> Diagnostic {
 }
 
 /// The hash of a text; the same in every process.
-fn revision(text: &str) -> u64 {
+pub(super) fn revision(text: &[u8]) -> u64 {
     // SipHash with fixed keys.
     let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(text.as_bytes());
+    scheduling::parts_of(text).for_each(|part| hasher.write(part));
     hasher.finish()
 }
 
@@ -134,7 +136,7 @@ impl<'p> Known<'p> {
         if self.resources.is_empty() {
             return None;
         }
-        let found = *self.resources.get(&revision(text))?;
+        let found = *self.resources.get(&revision(text.as_bytes()))?;
         if found.origin.first_line == line && found.origin.file == *file {
             return Some(found.clone());
         }
@@ -155,7 +157,7 @@ fn chunks(bytes: &[u8], separator: Separator) -> impl Iterator<Item = Chunk<'_>>
     let mut rest = Some((bytes, 1u32));
     std::iter::from_fn(move || {
         let (bytes, line) = rest.take()?;
-        let lines = |b: &[u8]| u32::try_from(b.iter().filter(|b| **b == b'\n').count()).unwrap_or(u32::MAX);
+        let lines = |b: &[u8]| u32::try_from(newlines(b).count()).unwrap_or(u32::MAX);
         let at = newlines(bytes).find_map(|at| Some((at, separator.length(bytes.get(at..)?)?)));
         let split = at.and_then(|(at, length)| Some((bytes.split_at_checked(at)?, length)));
         let chunk = match split {
@@ -187,7 +189,12 @@ impl Separator {
 }
 
 fn newlines(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at)
+    let parts = scheduling::parts_of(bytes).scan(0, |next, part| {
+        let at = *next;
+        *next += part.len();
+        Some((at, part))
+    });
+    parts.flat_map(|(at, part)| memchr::memchr_iter(b'\n', part).map(move |within| at + within))
 }
 
 fn read_chunk(
@@ -265,7 +272,7 @@ fn read_chunk(
     match identified {
         Ok(Identity { key, annotations, envelope }) => {
             let origin = Origin { file: file.clone(), text: trimmed.into(), first_line: line };
-            let revision = revision(trimmed);
+            let revision = revision(trimmed.as_bytes());
             // The tree is kept until the resource is built, unless it is much larger than the text.
             let keep = !parsed.plain && parsed.values <= trimmed.len() / BYTES_PER_KEPT_VALUE;
             out.contents.resources.push(Arc::new(RawResource::new(

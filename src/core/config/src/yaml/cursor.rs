@@ -1,5 +1,10 @@
 //! A position in a text: lines, columns and characters as YAML 1.1 counts them.
 
+use mixer_base::scheduling;
+
+/// Characters after which others may run.
+pub(super) const STRETCH: usize = 4096;
+
 /// A position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
@@ -94,11 +99,28 @@ impl<'t> Cursor<'t> {
 
     /// Skips a character that is not a line break, and returns it.
     pub(super) fn next(&mut self) -> Option<char> {
+        if self.mark.characters.is_multiple_of(STRETCH) {
+            scheduling::let_others_run();
+        }
         let c = self.text.get(self.mark.at..)?.chars().next()?;
         self.mark.at += c.len_utf8();
         self.mark.characters += 1;
         self.mark.column += 1;
         Some(c)
+    }
+
+    /// Skips letters, digits and underscores, and returns them: at most [`STRETCH`].
+    pub(super) fn next_letters(&mut self) -> &'t str {
+        let rest = self.text.get(self.mark.at..).unwrap_or_default();
+        let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        let length = rest.bytes().take(STRETCH).take_while(|byte| is_letter(&byte)).count();
+        if length == STRETCH {
+            scheduling::let_others_run();
+        }
+        self.mark.at += length;
+        self.mark.characters += length;
+        self.mark.column = self.mark.column.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+        rest.get(..length).unwrap_or_default()
     }
 
     /// Skips characters that are not line breaks.

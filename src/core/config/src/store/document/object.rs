@@ -67,7 +67,7 @@ pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
     // The tree is kept until the resource is built, unless it is large: it takes several times the text.
     let is_small = text.len() <= KEPT_TEXT && parsed.values <= text.len() / BYTES_PER_KEPT_VALUE;
     let keep = !parsed.plain && is_small;
-    let (revision, tree) = (revision(&text), keep.then(|| Box::new(parsed.root)));
+    let (revision, tree) = (revision(text.as_bytes()), keep.then(|| Box::new(parsed.root)));
     let origin = Origin::of_object(origin, text);
     Ok(Arc::new(RawResource::new(key, annotations, envelope, origin, revision, tree)))
 }

@@ -10,7 +10,7 @@ use mixer_base::regular_file;
 
 use super::walk::{self, Found};
 use super::watch::LastEvent;
-use crate::store::document::read_file_as;
+use crate::store::document::{read_file_as, revision};
 use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, Reading};
 use crate::{Diagnostic, FieldPath};
 
@@ -291,7 +291,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         return Ok(Look::Wait(Why::Changing, after));
     }
     let fresh = stamp.age().is_none_or(|age| age < Duration::from_secs(2));
-    let hash = hash(&bytes);
+    let hash = revision(&bytes);
     let contents = match before.cached {
         Some(cached) if cached.hash == hash => cached.contents.clone(),
         cached => {
@@ -305,13 +305,6 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         }
     };
     Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, contents }))
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    use std::hash::Hasher as _;
-    let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 /// Go's error text for a path.

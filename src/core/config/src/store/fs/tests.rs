@@ -282,6 +282,27 @@ async fn a_symlinked_root_can_be_replaced() {
     until(&store, &["a=three"]).await;
 }
 
+/// The new directory may have the inode of the old one, whose watch has ended.
+#[tokio::test]
+async fn a_directory_that_is_removed_and_made_again_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("conf");
+    write(&root, "deep/a.yaml", &resource("a", "0"));
+    let store = store(&root);
+    until(&store, &["a=0"]).await;
+    for round in 1..=20 {
+        fs::remove_dir_all(&root).unwrap();
+        write(&root, "deep/a.yaml", &resource("a", &format!("{round}")));
+        until(&store, &[&format!("a={round}")]).await;
+        // The walk after a change is over.
+        if round > 17 {
+            tokio::time::sleep(SETTLING + Duration::from_millis(500)).await;
+        }
+        write(&root, "deep/a.yaml", &resource("a", &format!("{round}-edited")));
+        until(&store, &[&format!("a={round}-edited")]).await;
+    }
+}
+
 #[tokio::test]
 async fn an_unreadable_directory_keeps_the_last_contents() {
     let dir = tempfile::tempdir().unwrap();

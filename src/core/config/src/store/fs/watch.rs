@@ -1,6 +1,7 @@
 //! File events for the store.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -61,6 +62,19 @@ impl Noted {
     }
 }
 
+/// Records the watched paths that an event says are removed.
+fn note_removed(watched: &Mutex<Watched>, event: &notify::Result<notify::Event>) {
+    let Ok(event) = event else { return };
+    if event.kind.is_remove() {
+        let mut watched = watched.lock();
+        for path in &event.paths {
+            if let Some((identity, _)) = watched.get_mut(path) {
+                *identity = None;
+            }
+        }
+    }
+}
+
 fn last_event(kind: EventKind) -> LastEvent {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write))
@@ -102,13 +116,25 @@ impl Drop for Presence {
     }
 }
 
+/// Watched paths, and whether recursively. One that was removed has no identity: the library has ended its watch, and what takes its place may
+/// have its inode.
+type Watched = BTreeMap<PathBuf, (Option<Identity>, bool)>;
+
+/// Device, inode, and time of creation, if the file system has it: another directory may have the inode of one that was removed.
+type Identity = (u64, u64, Option<std::time::SystemTime>);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino(), metadata.created().ok()))
+}
+
 /// Watches a tree, its parent directory and the targets of its links.
 pub(super) struct Watch {
     /// Until it is dropped.
     watcher: Option<RecommendedWatcher>,
     life: Arc<Mutex<Life>>,
-    /// Watched paths, with inode and whether recursively.
-    watched: BTreeMap<PathBuf, (u64, bool)>,
+    /// Not locked while the library is called, whose thread locks it.
+    watched: Arc<Mutex<Watched>>,
     /// Events are relevant at, below and above these paths.
     interest: Arc<RwLock<Vec<PathBuf>>>,
     /// The canonical path of the root.
@@ -150,16 +176,19 @@ impl Watch {
         let fault = Arc::new(std::sync::atomic::AtomicBool::new(false));
         #[cfg(test)]
         let injected = Arc::clone(&fault);
+        let watched = Arc::<Mutex<Watched>>::default();
+        let noted = Arc::clone(&watched);
         let handler = move |event: notify::Result<notify::Event>| {
-            let noted = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
                 task.check();
+                note_removed(&noted, &event);
                 #[cfg(test)]
                 assert!(!injected.load(std::sync::atomic::Ordering::Relaxed), "on purpose");
                 if is_relevant(&event) {
                     presence.wake.note(event);
                 }
             }));
-            if let Err(panic) = noted {
+            if let Err(panic) = outcome {
                 *presence.life.lock() = Life::Panicked(panic_text(&*panic));
                 resume_unwind(panic);
             }
@@ -169,7 +198,7 @@ impl Watch {
         Ok(Self {
             watcher: Some(watcher),
             life,
-            watched: BTreeMap::new(),
+            watched,
             interest,
             real: None,
             #[cfg(test)]
@@ -229,28 +258,29 @@ impl Watch {
         }
         *self.interest.write() = interest;
         self.apply(&required);
-        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_local_path(path))
+        let watched = self.watched.lock();
+        all_inside && required.keys().all(|path| watched.contains_key(path) && is_local_path(path))
     }
 
     fn apply(&mut self, required: &BTreeMap<PathBuf, bool>) {
-        let inode = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.ino());
-        let stale = self
-            .watched
-            .iter()
-            .filter(|(path, (old, recursive))| required.get(*path) != Some(recursive) || inode(path) != *old);
-        for path in stale.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
-            // It may already be removed.
-            let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(&path));
-            self.watched.remove(&path);
+        let known = self.watched.lock().clone();
+        for (path, (before, recursive)) in &known {
+            if required.get(path) != Some(recursive) || identity(path) != *before {
+                // It may already be removed.
+                let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(path));
+                self.watched.lock().remove(path);
+            }
         }
         for (path, recursive) in required {
-            if self.watched.contains_key(path) {
-                continue;
-            }
+            // Known before it is watched, so that its removal is recorded.
+            match self.watched.lock().entry(path.clone()) {
+                Entry::Occupied(_) => continue,
+                Entry::Vacant(entry) => entry.insert((identity(path), *recursive)),
+            };
             let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             // Paths that cannot be watched are polled.
-            if self.watcher.as_mut().is_some_and(|watcher| watcher.watch(path, mode).is_ok()) {
-                self.watched.insert(path.clone(), (inode(path), *recursive));
+            if !self.watcher.as_mut().is_some_and(|watcher| watcher.watch(path, mode).is_ok()) {
+                self.watched.lock().remove(path);
             }
         }
     }

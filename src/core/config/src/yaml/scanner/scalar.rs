@@ -74,7 +74,10 @@ impl Scanner<'_> {
             }
             while !self.cursor.ends_word(0) && !self.ends_plain() {
                 space.fold_into(&mut text);
-                text.extend(self.cursor.next());
+                match self.cursor.next_letters() {
+                    "" => text.extend(self.cursor.next()),
+                    letters => text.push_str(letters),
+                }
                 end = self.cursor.mark();
             }
             if !self.cursor.is_blank(0) && !self.cursor.is_break(0) {
