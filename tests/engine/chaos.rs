@@ -101,7 +101,11 @@ impl Run {
             self.cached = None;
         }
         if let (true, Some(cached)) = (serves, &self.cached) {
-            assert_eq!(*cached, answers, "the cache is older than what serves: {event}, seed {}", self.seed);
+            assert!(
+                *cached == answers,
+                "the cache is older than what serves: {cached:?}\n{}",
+                self.place(event, &self.world.files(), &answers)
+            );
         }
         self.good = serves.then(|| answers.clone());
         self.trail.push((event, answers));

@@ -1,5 +1,7 @@
 //! The settings of tracing.
 
+use mixer_base::secrets::mask_text;
+
 /// The collectors and the sampling rate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TracingOptions {
@@ -60,13 +62,16 @@ impl TracingOptions {
     }
 }
 
-/// `key=value …`.
+/// `key=value …`, without what is secret in the addresses.
 impl std::fmt::Display for TracingOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
             "zipkinUrl={} jaegerUrl={} logSpans={} samplingRate={}",
-            self.zipkin_url, self.jaeger_url, self.log_spans, self.sampling_rate
+            mask_text(&self.zipkin_url),
+            mask_text(&self.jaeger_url),
+            self.log_spans,
+            self.sampling_rate
         )
     }
 }
@@ -74,6 +79,12 @@ impl std::fmt::Display for TracingOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_of_addresses_are_not_shown() {
+        let shown = zipkin("http://u:pa55w@collector:9411/api").to_string();
+        assert!(shown.contains("collector:9411") && !shown.contains("pa55w"), "{shown}");
+    }
 
     fn zipkin(url: &str) -> TracingOptions {
         TracingOptions { zipkin_url: url.to_owned(), ..TracingOptions::default() }

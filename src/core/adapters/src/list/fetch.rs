@@ -1,5 +1,6 @@
 //! Fetching a list by HTTP or from a file.
 
+use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::causes::with_causes;
 use crate::files::{SettledFile, Unread};
 use crate::go_url;
 use mixer_base::quote::quoted;
+use mixer_base::secrets::mask_text;
 use mixer_config::mark::BYTE_ORDER_MARK;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
@@ -53,12 +55,12 @@ impl ListSource {
         }
     }
 
-    /// As configured.
-    pub(super) fn name(&self) -> &str {
+    /// As configured, without what is secret in it: the texts with it are logged, and answers of calls.
+    pub(super) fn name(&self) -> Cow<'_, str> {
         match self {
-            ListSource::None => "",
-            ListSource::Url(url) => url,
-            ListSource::File(written, _) => written,
+            ListSource::None => Cow::Borrowed(""),
+            ListSource::Url(url) => mask_text(url),
+            ListSource::File(written, _) => mask_text(written),
         }
     }
 }
@@ -132,15 +134,17 @@ impl Fetcher {
         interval: Duration,
     ) -> Result<Vec<u8>, FetchError> {
         let limit = interval.min(MAX_FETCH_TIME);
-        match source {
+        let fetched = match source {
             ListSource::None => Ok(Vec::new()),
             ListSource::Url(url) => {
                 let late =
                     |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
-                Ok(tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)?)
+                let got = tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late);
+                got.map_err(FetchError::from)
             }
             ListSource::File(written, path) => self.read(written, path, limit).await,
-        }
+        };
+        fetched.map_err(|error| FetchError { text: mask_text(&error.text).into_owned(), ..error })
     }
 
     async fn read(&mut self, written: &str, path: &Path, limit: Duration) -> Result<Vec<u8>, FetchError> {

@@ -1,5 +1,6 @@
 //! The context of a dispatch.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use crate::adapter::{HandlerError, Reply, join_errors};
 use crate::routing::{Destination, Route};
 use crate::snapshot::{OnError, RuleConfig};
 use mixer_base::metrics::{Family, Metrics};
+use mixer_base::secrets::mask_text;
 use mixer_expr::EvalError;
 
 thread_local! {
@@ -63,9 +65,12 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
-    /// Adds an error.
+    /// Adds an error. Callers read its text: what is secret in it, such as a password in an address, is masked.
     pub fn push(&mut self, error: HandlerError) {
-        self.errors.push(error.message);
+        self.errors.push(match mask_text(&error.message) {
+            Cow::Borrowed(_) => error.message,
+            Cow::Owned(masked) => masked,
+        });
         self.is_of_request |= error.is_of_request;
         self.is_fault |= error.is_fault;
     }
