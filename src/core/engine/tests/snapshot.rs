@@ -14,8 +14,8 @@ mod superfluous;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mixer_config::Diagnostic;
 use mixer_config::store::{ConfigStore, MemoryStore};
+use mixer_config::{Diagnostic, Severity};
 use mixer_engine::snapshot::{Condition, Registry, Snapshot, SnapshotBuilder, SnapshotOptions};
 
 fn options() -> SnapshotOptions {
@@ -104,6 +104,32 @@ spec:
         positions(&snapshot),
         ["a.yaml:21:9 rule-empty", "a.yaml:24:10 expression-parse", "a.yaml:26:14 handler-unknown"]
     );
+}
+
+/// A document has a problem in three bytes; nobody reads more than the first ones.
+#[test]
+fn of_very_many_problems_of_a_resource_the_first_are_kept_and_all_are_counted() {
+    const MANY: usize = 20_000;
+    let rule = |actions: &str| {
+        format!(
+            "kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {{actions: [{actions}]}}\n"
+        )
+    };
+    let errors = |actions: &str| {
+        let snapshot = with_manifest(&rule(&actions.repeat(MANY)));
+        let listed = snapshot.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+        let listed: Vec<_> = listed.map(|problem| (problem.code, problem.count())).collect();
+        assert!(listed.len() < 1_100, "{}", listed.len());
+        (listed.iter().map(|(_, count)| count).sum::<usize>(), listed.last().map(|(code, _)| *code))
+    };
+    let (counted, _) = errors("{},");
+    assert!(counted > MANY, "each action has an error, and the rule: {counted}");
+    let (counted, _) = errors("{handler: deny, instances: [ghost]},");
+    assert!(counted > MANY, "{counted}");
+    // Fields that do not exist are not counted beyond the first.
+    let (counted, last) = errors("{x: 1},");
+    assert!((1_000..1_100).contains(&counted), "{counted}");
+    assert_eq!(last, Some("spec-decode"));
 }
 
 #[test]

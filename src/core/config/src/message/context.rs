@@ -18,12 +18,15 @@ pub struct DecodeError {
     pub hint: Option<String>,
 }
 
+/// Maximum number of errors of a message that are listed: a document has one in three bytes, and an error takes hundreds.
+const MAX_ERRORS: usize = 1_000;
+
 /// Tracks the position of a decoder and collects its errors.
 #[derive(Debug, Default)]
 pub struct DecodeContext {
     base: FieldPath,
     steps: Vec<Step>,
-    /// The errors in decoding order; Istio Mixer reports the first.
+    /// The errors in decoding order; Istio Mixer reports the first. At most [`MAX_ERRORS`], and one that says that there are more.
     pub errors: Vec<DecodeError>,
 }
 
@@ -64,7 +67,12 @@ impl DecodeContext {
 
     /// Adds an error at the current position, with a hint.
     pub fn error_with_hint(&mut self, node: &Node, message: impl Into<String>, hint: Option<String>) {
-        self.errors.push(DecodeError { message: message.into(), field: self.path(), span: node.span, hint });
+        let (message, hint) = match self.errors.len() {
+            count if count < MAX_ERRORS => (message.into(), hint),
+            MAX_ERRORS => ("further errors of the document are not listed".to_owned(), None),
+            _ => return,
+        };
+        self.errors.push(DecodeError { message, field: self.path(), span: node.span, hint });
     }
 
     /// Runs `step` at another position.

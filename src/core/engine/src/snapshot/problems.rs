@@ -3,9 +3,10 @@
 use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
+use super::text_budget::{abridged, rank};
 use mixer_config::message::{DecodeError, resembles, suggestion};
 use mixer_config::{
-    Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, Span, UnknownField,
+    Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, Severity, Span, UnknownField,
 };
 use mixer_expr::{CompileError, Scope};
 
@@ -23,13 +24,24 @@ pub(crate) const OF_DOCUMENTS: &[&str] = &["annotation-unknown", "document-field
 /// Errors of a resource that names no adapter or template.
 pub(crate) const OF_REFERENCES: &[&str] = &["adapter-unknown", "template-unknown"];
 
+/// Maximum number of problems of a severity that a resource keeps with their texts while it is built: a document has a problem in three bytes,
+/// and a problem takes hundreds.
+const TEXTS: usize = 1_000;
+
 /// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
 pub struct ResourceProblems<'r> {
     resource: &'r RawResource,
     document: OnceCell<Node>,
-    /// All problems so far, in the order of discovery.
+    /// The problems so far, in the order of discovery. Those of a severity beyond [`TEXTS`] are one, with their number.
     pub list: Vec<Diagnostic>,
+    /// The numbers of problems with texts, by severity.
+    kept: [usize; SEVERITIES.len()],
+    /// Where the problems without texts are in the list.
+    further: [Option<usize>; SEVERITIES.len()],
 }
+
+/// In the order of the numbers.
+const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Info];
 
 impl<'r> ResourceProblems<'r> {
     /// The problems of the document of `resource`: fields that belong elsewhere, which has other reasons than a misspelt field of
@@ -43,7 +55,13 @@ impl<'r> ResourceProblems<'r> {
 
     /// An empty list, for problems of `resource` that are found later.
     pub fn more(resource: &'r RawResource) -> Self {
-        Self { resource, document: OnceCell::new(), list: Vec::new() }
+        Self {
+            resource,
+            document: OnceCell::new(),
+            list: Vec::new(),
+            kept: Default::default(),
+            further: Default::default(),
+        }
     }
 
     /// The parsed document.
@@ -60,8 +78,26 @@ impl<'r> ResourceProblems<'r> {
 
     /// Adds a problem. A problem without a span gets that of its field.
     pub fn push(&mut self, problem: Diagnostic) {
+        let number = SEVERITIES.iter().position(|severity| *severity == problem.severity);
+        let number = number.unwrap_or_default();
+        let (Some(kept), Some(further)) = (self.kept.get_mut(number), self.further.get_mut(number)) else {
+            return;
+        };
+        if *kept < TEXTS {
+            *kept += 1;
+            let problem = self.complete(problem);
+            return self.list.push(problem);
+        }
+        if let Some(first) = further.and_then(|at| self.list.get_mut(at)) {
+            first.more = first.more.saturating_add(problem.count());
+            if rank(problem.code) < rank(first.code) {
+                first.code = problem.code;
+            }
+            return;
+        }
+        *further = Some(self.list.len());
         let problem = self.complete(problem);
-        self.list.push(problem);
+        self.list.push(abridged(&problem, problem.count()));
     }
 
     /// A problem with the resource and, unless it has one, the span of its field.

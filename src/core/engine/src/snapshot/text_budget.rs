@@ -86,7 +86,7 @@ pub(super) fn bound(problems: &mut Vec<Diagnostic>) {
 }
 
 /// Lower, the more the errors with this code decide.
-fn rank(code: &str) -> u8 {
+pub(super) fn rank(code: &str) -> u8 {
     match code {
         code if OF_DOCUMENTS.contains(&code) => 0,
         code if OF_REFERENCES.contains(&code) => 1,
@@ -96,7 +96,7 @@ fn rank(code: &str) -> u8 {
 }
 
 /// A problem without its texts, which stands for this number of them.
-fn abridged(problem: &Diagnostic, count: usize) -> Diagnostic {
+pub(super) fn abridged(problem: &Diagnostic, count: usize) -> Diagnostic {
     let text = "further problems; their texts are not kept";
     let mut abridged = Diagnostic::new(problem.severity, problem.code, FieldPath::root(), text)
         .with_resource(problem.resource.as_str());
