@@ -27,6 +27,7 @@ use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
 use parking_lot::Mutex;
 use prost::Message as _;
+use tokio_util::sync::CancellationToken;
 
 /// The directory.
 const ROOT: &str = "/conf";
@@ -419,9 +420,14 @@ impl Stage {
         let takes = time.saturating_sub(self.ran);
         self.ran = time;
         self.background.block_on(async {
-            // Never cancelled; dropped between two attempts.
-            let run = process.configurator.run(Default::default());
-            let _ = tokio::time::timeout(takes, run).await;
+            let stop = CancellationToken::new();
+            let run = process.configurator.run(stop.clone());
+            let until = async {
+                tokio::time::sleep(takes).await;
+                stop.cancel();
+            };
+            // What was written to the cache is published, too.
+            tokio::join!(run, until);
         });
     }
 
