@@ -115,6 +115,18 @@ fn a_hundred_thousand_documents_that_are_none() {
     scene.end();
 }
 
+/// Each action is a problem of its own.
+#[test]
+fn a_rule_with_very_many_empty_actions() {
+    let mut scene = Scene::start(&[]);
+    let actions = "{},".repeat(900_000);
+    let text = format!(
+        "kind: rule\nmetadata: {{name: many, namespace: istio-system}}\nspec: {{match: 'false', actions: [{actions}]}}\n"
+    );
+    attack_with("empty actions", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
 #[test]
 fn millions_of_documents() {
     let mut scene = Scene::start(&[]);
