@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::message::google::protobuf::Any;
-use crate::message::{Metadata, Resource as Message};
+use crate::message::{Metadata, Resource as Message, Resources};
 
 const RULES: &str = "istio/policy/v1beta1/rules";
 const RULE: &str = "type.googleapis.com/istio.policy.v1beta1.Rule";
