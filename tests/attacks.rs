@@ -35,6 +35,8 @@ mod quotas;
 mod records;
 #[path = "attacks/scene.rs"]
 mod scene;
+#[path = "attacks/sources.rs"]
+mod sources;
 #[path = "attacks/streams.rs"]
 mod streams;
 #[path = "attacks/words.rs"]

@@ -23,6 +23,8 @@ mod clouds;
 mod cluster;
 #[path = "server/config_cache.rs"]
 mod config_cache;
+#[path = "server/decision_log.rs"]
+mod decision_log;
 #[path = "server/doctor.rs"]
 mod doctor;
 #[path = "server/fifos.rs"]

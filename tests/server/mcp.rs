@@ -308,3 +308,102 @@ fn certificates_are_waited_for() {
     std::fs::write(path("root.pem"), &authority.certificate).unwrap();
     server.wait_for_log("onnection refused");
 }
+
+/// A handler whose roles are in the configuration, and the rule that asks it about the service `books`.
+const ROLES: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: roles, namespace: istio-system}
+spec: {compiledAdapter: rbac, params: {cacheDuration: 0s}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: who-does-what, namespace: istio-system}
+spec:
+  compiledTemplate: authorization
+  params:
+    subject: {user: source.user | ""}
+    action: {namespace: '"default"', service: destination.service | "", method: request.method | "", path: request.path | ""}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: roles, namespace: istio-system}
+spec: {match: destination.service == "books", actions: [{handler: roles, instances: [who-does-what]}]}
+---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRole
+metadata: {name: reader, namespace: default}
+spec: {rules: [{services: [books], methods: [GET]}]}
+---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRoleBinding
+metadata: {name: readers, namespace: default}
+spec: {subjects: [{user: ann}], roleRef: {kind: ServiceRole, name: reader}}
+"#;
+
+/// Whether a user may read books.
+fn may_read(server: &Server, user: &str) -> bool {
+    let attributes =
+        format!("source.user={user},destination.service=books,request.method=GET,request.path=/1");
+    let said = check(server, &["-s", &attributes]);
+    let (ok, denied) = (said.contains("Check status was OK"), said.contains("RBAC: permission denied."));
+    assert!(ok != denied, "{said}");
+    ok
+}
+
+#[test]
+fn roles_are_followed_without_being_named_in_the_url() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let file = directory.path().join("roles.yaml");
+    std::fs::write(&file, ROLES).unwrap();
+    // At a start with such a handler, nothing serves before the roles are there.
+    let mut source = McpSource::serving(directory.path());
+    let server = on(&source).start();
+    assert!(may_read(&server, "ann") && !may_read(&server, "eve"), "{}", server.log());
+    std::fs::write(&file, ROLES.replace("user: ann", "user: eve")).unwrap();
+    source.set(directory.path());
+    until(&server, "another user", || may_read(&server, "eve"));
+    assert!(!may_read(&server, "ann"));
+    // Each stream asks for them.
+    source.stop();
+    std::fs::write(&file, ROLES).unwrap();
+    source.set(directory.path());
+    source.resume();
+    until(&server, "the first user again", || may_read(&server, "ann"));
+    drop(server);
+    // A handler that comes later.
+    std::fs::remove_file(&file).unwrap();
+    source.set(directory.path());
+    let server = on(&source).start();
+    assert!(may_read(&server, "eve"), "no rule asks the handler");
+    let asked = |source: &McpSource| {
+        let requests = source.take_requests(0, LIMIT);
+        requests.iter().any(|request| request.collection.starts_with("istio/rbac/"))
+    };
+    assert!(asked(&source), "the first server did");
+    std::fs::write(&file, ROLES).unwrap();
+    source.set(directory.path());
+    until(&server, "the handler decides", || !may_read(&server, "eve"));
+    assert!(may_read(&server, "ann") && asked(&source));
+    assert_eq!(why(&server), "");
+}
+
+#[test]
+fn a_source_without_the_roles_that_a_handler_needs_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let mut source = McpSource::serving(directory.path());
+    source.forget("istio/rbac/v1alpha1/servicerolebindings");
+    let server = on(&source).start();
+    std::fs::write(directory.path().join("roles.yaml"), ROLES).unwrap();
+    for collection in [RULES, "istio/policy/v1beta1/instances", "istio/policy/v1beta1/handlers"] {
+        source.set_collection(directory.path(), collection);
+    }
+    let bindings = "istio/rbac/v1alpha1/servicerolebindings: it is not received yet";
+    until(&server, "the missing collection is told", || state(&server).to_string().contains(bindings));
+    source.stop();
+    source.set(directory.path());
+    source.resume();
+    until(&server, "the handler decides", || !may_read(&server, "eve") && may_read(&server, "ann"));
+}

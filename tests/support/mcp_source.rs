@@ -191,6 +191,11 @@ impl McpSource {
         content
     }
 
+    /// Serves a collection no longer: nothing answers who asks for it.
+    pub(crate) fn forget(&self, collection: &str) {
+        self.shared.state().content.remove(collection);
+    }
+
     /// Serves these resources in a collection from now on.
     pub(crate) fn put(&self, collection: &str, resources: Vec<Resource>) {
         let mut state = self.shared.state();
@@ -204,6 +209,13 @@ impl McpSource {
         if is_answered {
             state.send(collection);
         }
+    }
+
+    /// Whether what is served in a collection was acknowledged or refused.
+    pub(crate) fn is_answered(&self, collection: &str) -> bool {
+        let state = self.shared.state();
+        let newest = state.content.get(collection).map(|(version, _)| version);
+        newest.is_some() && state.answered.get(collection) == newest
     }
 
     /// Requests since the last time, at least this many.
@@ -252,11 +264,18 @@ fn encoded(resource: &RawResource) -> Option<(String, Resource)> {
     let document = resource.document();
     let null = mixer_config::Node::default();
     let body = mixer_schema::encode(kind, document.get("spec").unwrap_or(&null)).expect("it is valid");
+    let texts_of = |name: &str| -> BTreeMap<String, String> {
+        let texts = document.get("metadata").and_then(|metadata| metadata.get(name));
+        let texts = texts.map_or(&[][..], |texts| texts.entries()).iter();
+        texts
+            .map(|entry| (entry.key.to_string(), entry.value.as_str().unwrap_or_default().to_owned()))
+            .collect()
+    };
     let metadata = Metadata {
         name: format!("{}/{}", resource.key.namespace, resource.key.name),
         version: format!("{:x}", resource.revision),
-        annotations: resource.annotations.clone(),
-        labels: resource.envelope.labels.clone(),
+        annotations: texts_of("annotations"),
+        labels: texts_of("labels"),
         ..Metadata::default()
     };
     let body = mixer_mcp::message::google::protobuf::Any { type_url: body.type_url, value: body.body };

@@ -83,7 +83,7 @@ impl Adapter for Rbac {
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
         let state = match &*params.config_store_url {
-            "" | "k8s://" => {
+            url if is_of_server(url) => {
                 let policy = env.resources.as_ref().and_then(|resources| resources.get::<Policy>());
                 Arc::new(ArcSwap::from_pointee(State::of(policy.unwrap_or_default())))
             }
@@ -96,6 +96,11 @@ impl Adapter for Rbac {
             incomplete: AtomicU64::new(0),
         }))
     }
+}
+
+/// Whether a URL is that of the configuration of the server.
+fn is_of_server(url: &str) -> bool {
+    matches!(url, "" | "k8s://")
 }
 
 /// Checks a URL as the store does that it names, which alone knows the schemes. Errors: Go's text.

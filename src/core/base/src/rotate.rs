@@ -92,6 +92,11 @@ impl RotatingFile {
         std::mem::take(&mut self.counts)
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Buffers one line with its line feed. Errors: the line alone exceeds the limit, or the file system fails; then lines that were
     /// buffered before can be lost as well, see [`take_counts`](Self::take_counts).
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {

@@ -6,6 +6,7 @@
 //! See docs/configuration.md.
 
 pub mod annotation;
+mod annotations;
 mod diagnostic;
 mod field_name;
 mod field_path;
@@ -17,6 +18,7 @@ pub mod store;
 pub mod text_index;
 pub mod yaml;
 
+pub use annotations::Annotations;
 pub use diagnostic::{Chunk, Diagnostic, DiagnosticDetails, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::FieldPath;
 pub use node::{Location, MappingEntry, Node, NodeKind, Span};

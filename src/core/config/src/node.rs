@@ -96,6 +96,22 @@ impl Node {
         }
     }
 
+    /// What its content takes in memory, in bytes, beside the node itself. Cost: a pass over the tree.
+    pub(crate) fn content_size(&self) -> usize {
+        match &self.kind {
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Int(_) | NodeKind::Float(_) => 0,
+            NodeKind::String(text) => text.len(),
+            NodeKind::Sequence(items) => {
+                let contents: usize = items.iter().map(Node::content_size).sum();
+                items.capacity() * size_of::<Node>() + contents
+            }
+            NodeKind::Mapping(entries) => {
+                let contents = entries.iter().map(|entry| entry.key.len() + entry.value.content_size());
+                entries.capacity() * size_of::<MappingEntry>() + contents.sum::<usize>()
+            }
+        }
+    }
+
     /// Whether both have the same value, wherever they are. The order of the entries of a mapping counts.
     pub fn same_value(&self, other: &Node) -> bool {
         match (&self.kind, &other.kind) {

@@ -1,12 +1,12 @@
 //! Resources: documents of configuration with an identity and an origin.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Diagnostic, FieldPath, Node, Span, yaml};
+use super::{Annotations, Diagnostic, FieldPath, Node, Span, yaml};
 use mixer_base::shared_map::Keyed;
 
 /// The identity of a resource.
@@ -136,7 +136,7 @@ impl Positions {
     }
 }
 
-/// What a document has beside kind, name, namespace, annotations and `spec`.
+/// What a document has beside kind, name, namespace, annotations and `spec`. Nothing reads labels, which are in the text only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope {
     /// `apiVersion`; empty if there is none.
@@ -144,8 +144,6 @@ pub struct Envelope {
     /// The version that its source gives it, such as `metadata.resourceVersion`; empty if it has none. Never a part of equality: a
     /// source may give one content several versions.
     pub version: Box<str>,
-    /// `metadata.labels`.
-    pub labels: BTreeMap<String, String>,
     /// Fields that have no effect where they are.
     pub unknown: Box<[UnknownField]>,
     /// The annotations of Mixer whose values are Booleans, numbers or null instead of texts.
@@ -186,15 +184,49 @@ pub struct RawResource {
     /// The identity.
     pub key: ResourceKey,
     /// `metadata.annotations`.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Annotations,
     /// What else the document has.
     pub envelope: Envelope,
     /// The origin.
     pub origin: Origin,
     /// Hash of the text; equal revisions are equal resources.
     pub revision: u64,
-    /// The tree from which the identity was read, until [`document`](Self::document) takes it; `None` if parsing again is cheap.
-    parsed: Mutex<Option<Box<Node>>>,
+    /// The tree from which the identity was read, until [`document`](Self::document) takes it; `None` if parsing again is cheap, or if
+    /// there is no room for more trees.
+    parsed: Mutex<Option<KeptTree>>,
+}
+
+/// Maximum size of the trees that are kept, in bytes: those of some 20 000 rules. A tree takes several times the text.
+const MAX_KEPT_TREES: usize = 32 << 20;
+
+/// Size of the trees that are kept, in bytes, of all resources of the process.
+static KEPT_TREES: AtomicUsize = AtomicUsize::new(0);
+
+/// A tree that counts towards [`MAX_KEPT_TREES`].
+#[derive(Debug)]
+struct KeptTree {
+    root: Option<Box<Node>>,
+    size: usize,
+}
+
+impl KeptTree {
+    /// `None` without room.
+    fn keep(root: Box<Node>) -> Option<Self> {
+        let size = size_of::<Node>() + root.content_size();
+        let has_room = |kept: usize| Some(kept + size).filter(|kept| *kept <= MAX_KEPT_TREES);
+        KEPT_TREES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).ok()?;
+        Some(Self { root: Some(root), size })
+    }
+
+    fn take(mut self) -> Node {
+        self.root.take().map(|root| *root).unwrap_or_default()
+    }
+}
+
+impl Drop for KeptTree {
+    fn drop(&mut self) {
+        KEPT_TREES.fetch_sub(self.size, Ordering::Relaxed);
+    }
 }
 
 impl Keyed for RawResource {
@@ -209,32 +241,71 @@ impl RawResource {
     /// A resource that was just parsed.
     pub fn new(
         key: ResourceKey,
-        annotations: BTreeMap<String, String>,
+        annotations: Annotations,
         envelope: Envelope,
         origin: Origin,
         revision: u64,
         parsed: Option<Box<Node>>,
     ) -> Self {
-        Self { key, annotations, envelope, origin, revision, parsed: Mutex::new(parsed) }
+        let parsed = Mutex::new(parsed.and_then(KeptTree::keep));
+        Self { key, annotations, envelope, origin, revision, parsed }
     }
 
     /// The same resource with another origin.
     #[must_use]
     pub(crate) fn moved(&self, origin: Origin) -> Self {
-        Self::new(
-            self.key.clone(),
-            self.annotations.clone(),
-            self.envelope.clone(),
+        Self {
+            key: self.key.clone(),
+            annotations: self.annotations.clone(),
+            envelope: self.envelope.clone(),
             origin,
-            self.revision,
-            self.parsed.lock().take(),
-        )
+            revision: self.revision,
+            parsed: Mutex::new(self.parsed.lock().take()),
+        }
     }
 
     /// The document, with spans relative to `origin.text`. Trees are much larger than texts and are not kept: the first call
     /// may return the tree parsed by the store, later calls parse the text again.
     pub fn document(&self) -> Node {
         let kept = self.parsed.lock().take();
-        kept.map_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default(), |tree| *tree)
+        kept.map_or_else(
+            || yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default(),
+            KeptTree::take,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_are_kept_up_to_a_bound_and_read_again_beyond_it() {
+        const SIZE: usize = 1 << 20;
+        let resource = |number: usize| {
+            let text = format!("number: {number}\ntext: {}\n", "x".repeat(SIZE));
+            let root = yaml::parse(&text).unwrap().root;
+            let key = ResourceKey { kind: "rule".into(), namespace: "shop".into(), name: "r".into() };
+            let origin = Origin { file: "a.yaml".into(), text: text.into(), first_line: 1 };
+            RawResource::new(
+                key,
+                Annotations::default(),
+                Envelope::default(),
+                origin,
+                1,
+                Some(Box::new(root)),
+            )
+        };
+        for _ in 0..2 {
+            let all: Vec<_> = (0..40).map(resource).collect();
+            let kept = all.iter().filter(|resource| resource.parsed.lock().is_some()).count();
+            // Other tests keep trees as well.
+            assert!(kept > 16 && kept <= MAX_KEPT_TREES / SIZE, "{kept}");
+            for (number, resource) in all.iter().enumerate() {
+                let number = i64::try_from(number).unwrap();
+                assert_eq!(resource.document().get("number").unwrap().kind, crate::NodeKind::Int(number));
+                assert!(resource.parsed.lock().is_none());
+            }
+        }
     }
 }

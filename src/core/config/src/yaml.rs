@@ -292,7 +292,8 @@ impl Reader {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
         let closed = (end.start != end.end).then_some(end.end);
         let (kind, mut span, anchor, first, inner_end) = match frame {
-            Frame::Sequence { items, span, anchor, first } => {
+            Frame::Sequence { mut items, span, anchor, first } => {
+                items.shrink_to_fit();
                 let last = items.last().map(|i| i.span.end);
                 (NodeKind::Sequence(items), span, anchor, first, last)
             }

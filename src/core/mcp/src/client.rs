@@ -14,7 +14,7 @@ use mixer_base::task::Group;
 use mixer_net::tls::ClientTlsOptions;
 use mixer_remote::{Connector, GoogleOptions, GoogleTokens};
 
-use crate::grpc::{self, Arriving, GRPC, Messages, Outgoing};
+use crate::grpc::{self, Arriving, GRPC, Messages, Outgoing, Receivable};
 use crate::transport::Spawner;
 
 /// The limit of connecting, TLS included.
@@ -114,7 +114,7 @@ impl Client {
     /// Opens a stream of a method, and sends what comes of `outgoing` from then on, also while the server has not answered.
     ///
     /// Errors: there is no connection, or the server refuses the call.
-    pub(crate) async fn open<T: prost::Message + Default + 'static>(
+    pub(crate) async fn open<T: Receivable>(
         &self,
         path: &'static str,
         outgoing: Messages,

@@ -136,6 +136,18 @@ impl http_body::Body for Outgoing {
     }
 }
 
+/// A message as its receiver takes it.
+pub(crate) trait Receivable: Sized + Send + 'static {
+    /// Of its bytes, which it may keep. Errors: they are not such a message.
+    fn receive(bytes: Bytes) -> Result<Self, String>;
+}
+
+impl<T: prost::Message + Default + 'static> Receivable for T {
+    fn receive(bytes: Bytes) -> Result<Self, String> {
+        Self::decode(bytes).map_err(|error| error.to_string())
+    }
+}
+
 /// Decodes messages, and tells their sizes.
 struct Received<T>(PhantomData<fn() -> T>);
 
@@ -145,13 +157,13 @@ impl<T> Default for Received<T> {
     }
 }
 
-impl<T: prost::Message + Default> Decoder for Received<T> {
+impl<T: Receivable> Decoder for Received<T> {
     type Item = (T, usize);
     type Error = Status;
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
         let size = source.remaining();
-        let message = T::decode(source)
+        let message = T::receive(source.copy_to_bytes(size))
             .map_err(|error| Status::internal(format!("the message cannot be decoded: {error}")))?;
         Ok(Some((message, size)))
     }
@@ -165,11 +177,7 @@ impl<T: prost::Message + Default> Decoder for Received<T> {
 pub(crate) type Arriving<T> = Pin<Box<dyn Stream<Item = Result<(T, usize), Status>> + Send>>;
 
 /// The messages of a request, of at most `max` bytes each, which are charged from their first byte until the next message is read.
-pub(crate) fn requests<T: prost::Message + Default + 'static>(
-    body: Incoming,
-    max: usize,
-    charge: StreamCharge,
-) -> Arriving<T> {
+pub(crate) fn requests<T: Receivable>(body: Incoming, max: usize, charge: StreamCharge) -> Arriving<T> {
     let body = Charged { body, charge, max, prefix: (0, 0), missing: 0, kept: 0 };
     arriving(Streaming::new_request(Received::<T>::default(), body, None, Some(max)))
 }
@@ -250,11 +258,7 @@ impl<B> Drop for Charged<B> {
 }
 
 /// The messages of a response, of at most `max` bytes each.
-pub(crate) fn responses<T: prost::Message + Default + 'static>(
-    body: Incoming,
-    status: StatusCode,
-    max: usize,
-) -> Arriving<T> {
+pub(crate) fn responses<T: Receivable>(body: Incoming, status: StatusCode, max: usize) -> Arriving<T> {
     arriving(Streaming::new_response(Received::<T>::default(), body, status, None, Some(max)))
 }
 

@@ -55,7 +55,7 @@ pub use model::{Collection, Content, Snapshot};
 pub use resource::Resource;
 pub use server::{Server, ServerError, ServerOptions, Services};
 pub use sink::{
-    Applying, Change, JournalEntry, Refusal, Sink, SinkCollection, SinkCollectionStatus, SinkOptions,
-    SinkStatus, Updater,
+    Applying, Change, ChangedResources, JournalEntry, Refusal, Sink, SinkCollection, SinkCollectionStatus,
+    SinkOptions, SinkStatus, Updater,
 };
 pub use source::{Source, SourceOptions};

@@ -58,7 +58,10 @@ impl Updater for Application {
         for name in &change.removed {
             assert!(held.remove(name).is_some(), "`{name}` is removed, and was never there");
         }
-        held.extend(change.resources.into_iter().map(|r| (r.name.into(), r.version.into())));
+        for resource in change.resources {
+            let resource = resource?;
+            held.insert(resource.name.into(), resource.version.into());
+        }
         Ok(())
     }
 }

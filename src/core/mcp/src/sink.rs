@@ -1,5 +1,6 @@
 //! A sink: asks a source for collections, passes changes to an [`Updater`], and answers each with an ACK or a NACK.
 
+mod arrived;
 mod service;
 mod state;
 #[cfg(test)]
@@ -22,16 +23,19 @@ use mixer_base::time::Timestamp;
 
 use crate::client::{ClientOptions, LazyClient};
 use crate::grpc::Message;
-use crate::message::{RequestResources, Resources, SinkNode};
+use crate::message::{RequestResources, SinkNode};
 use crate::report::Report;
-use crate::resource::Resource;
 use crate::transport;
 
+pub(crate) use arrived::Arrived;
+pub use arrived::ChangedResources;
 pub(crate) use service::SinkService;
-use state::{Applied, State};
+use state::State;
 
 /// How often files of certificates are looked for that are not there yet.
 const FILES_POLL: Duration = Duration::from_millis(500);
+/// Characters of a refusal.
+const MAX_REFUSAL: usize = 2_048;
 /// Code of a NACK for a collection that the sink did not ask for.
 const UNIMPLEMENTED: i32 = 12;
 /// Code of a NACK for a body that cannot be decoded.
@@ -45,7 +49,7 @@ pub struct Change {
     /// The collection.
     pub collection: Arc<str>,
     /// All resources of the collection; or, if `incremental`, those that are new or different. In the order of the message.
-    pub resources: Vec<Resource>,
+    pub resources: ChangedResources,
     /// Names of the resources that are gone; only if `incremental`.
     pub removed: Vec<String>,
     /// Whether it is a difference to the last change that was applied; otherwise it replaces everything.
@@ -67,6 +71,15 @@ impl Refusal {
     /// A body that cannot be decoded.
     pub fn undecodable(message: impl Into<String>) -> Self {
         Self { code: UNKNOWN, message: message.into() }
+    }
+
+    /// With a text of bounded length: it may repeat names that a source chose, and the last ones are kept.
+    fn shortened(mut self) -> Self {
+        if let Some((end, _)) = self.message.char_indices().nth(MAX_REFUSAL) {
+            self.message.truncate(end);
+            self.message.push('…');
+        }
+        self
     }
 }
 
@@ -120,6 +133,8 @@ pub struct SinkOptions {
     pub node: SinkNode,
     /// What it asks for.
     pub collections: Vec<SinkCollection>,
+    /// What it may [ask for](Sink::ask_for) later.
+    pub later: Vec<SinkCollection>,
     /// Most bytes of a message.
     pub max_message: usize,
     /// The pauses before a stream is opened again: the first one, and the longest. They double, with jitter, and start over with the first
@@ -135,6 +150,7 @@ impl SinkOptions {
         Self {
             node: SinkNode { id: "default".to_owned(), annotations: BTreeMap::new() },
             collections,
+            later: Vec::new(),
             max_message: 64 << 20,
             pauses: (Duration::from_secs(1), Duration::from_secs(30)),
             component,
@@ -194,7 +210,8 @@ pub struct Sink {
 impl Sink {
     /// A sink without a stream.
     pub fn new(options: SinkOptions, metrics: &Arc<Metrics>) -> Arc<Self> {
-        let report = Report::new(metrics, options.component, options.collections.iter().map(|c| &c.name));
+        let collections = options.collections.iter().chain(&options.later);
+        let report = Report::new(metrics, options.component, collections.map(|c| &c.name));
         let state = Mutex::new(State::new(&options));
         Arc::new(Self { options, state, report })
     }
@@ -202,6 +219,15 @@ impl Sink {
     /// Its settings.
     pub fn options(&self) -> &SinkOptions {
         &self.options
+    }
+
+    /// Asks for a collection of [`SinkOptions::later`], from now on. For an [`Updater`] that applies a change: an open stream has the request
+    /// behind the answer.
+    pub fn ask_for(&self, collection: &str) {
+        let later = self.options.later.iter().find(|later| &*later.name == collection);
+        if let Some(later) = later {
+            self.state.lock().add(later);
+        }
     }
 
     /// What it has, and where from.
@@ -256,7 +282,7 @@ impl Sink {
         let client = client.get(source).map_err(failed)?;
         let (requests, outgoing) = mpsc::channel(1);
         let outgoing = ReceiverStream::new(outgoing).map(Ok).boxed();
-        let opening = client.open::<Resources>(transport::SOURCE, outgoing, self.options.max_message);
+        let opening = client.open::<Arrived>(transport::SOURCE, outgoing, self.options.max_message);
         // The source need not answer before it has requests.
         let (opened, ()) = {
             let mut sending = std::pin::pin!(self.send_initial_requests(&requests));
@@ -275,7 +301,7 @@ impl Sink {
             let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
             pauses.reset();
             let answer = self.take(message, updater).await;
-            if self.send(&requests, &answer).await.is_err() {
+            if self.send_with_others(&requests, &answer).await.is_err() {
                 self.report.send_failed(Code::Unavailable);
                 // Why the stream has ended.
                 return match messages.next().await {
@@ -304,6 +330,20 @@ impl Sink {
         requests.send(message).await.map_err(|_| ())
     }
 
+    /// An answer, and requests for the collections that are asked for since. Errors: the stream has ended.
+    async fn send_with_others(
+        &self,
+        requests: &mpsc::Sender<Message>,
+        answer: &RequestResources,
+    ) -> Result<(), ()> {
+        self.send(requests, answer).await?;
+        let others = self.state.lock().later_requests(&self.options.node);
+        for request in others {
+            self.send(requests, &request).await?;
+        }
+        Ok(())
+    }
+
     /// The requests with which a stream begins.
     #[cfg(test)]
     pub(crate) fn initial_requests(&self) -> Vec<RequestResources> {
@@ -311,17 +351,17 @@ impl Sink {
     }
 
     /// Applies a message of the source. Returns the answer.
-    pub(crate) async fn take(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
-        let (nonce, asked) = (message.nonce.clone(), message.collection.clone());
-        let change = self.state.lock().change(message);
+    pub(crate) async fn take(&self, message: Arrived, updater: &mut dyn Updater) -> RequestResources {
+        let understood = self.state.lock().understand(&message);
+        let change = understood.and_then(|understood| understood.change(&message));
+        let head = message.head;
+        let (nonce, asked) = (head.nonce, head.collection);
         let applied = match change {
-            Ok(change) => {
-                let applied = Applied::of(&change);
-                // Without the lock: the application may look at the status.
-                updater.apply_elsewhere(change).await.map(|()| applied)
-            }
+            // Without the lock: the application may look at the status.
+            Ok((change, applied)) => updater.apply_elsewhere(change).await.map(|()| applied),
             Err(refusal) => Err(refusal),
         };
+        let applied = applied.map_err(Refusal::shortened);
         let refusal = applied.as_ref().err().cloned();
         match &refusal {
             None => self.report.acknowledged(&asked),
@@ -336,9 +376,13 @@ impl Sink {
 
     /// As [`take`](Self::take), of an updater that applies every change at once.
     #[cfg(test)]
-    pub(crate) fn handle(&self, message: Resources, updater: &mut dyn Updater) -> RequestResources {
+    pub(crate) fn handle(
+        &self,
+        message: crate::message::Resources,
+        updater: &mut dyn Updater,
+    ) -> RequestResources {
         use futures_util::FutureExt as _;
-        self.take(message, updater).now_or_never().expect("it is applied at once")
+        self.take(message.into(), updater).now_or_never().expect("it is applied at once")
     }
 
     /// A stream is open until the returned value is dropped.

@@ -252,13 +252,75 @@ impl Drop for Look {
     }
 }
 
-/// Reads whose first answer somebody waits for, on threads, one of a path: nothing ends a read of a file system that hangs, so that each would
-/// hold a thread for good.
+/// Reads a file whose content is no [`Credential`] by itself, on a thread and for at most two seconds: for where nothing can be awaited.
+///
+/// Errors: why it was not read in time.
+pub(crate) fn read_blocking<T: Send + 'static>(
+    path: &Path,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, &'static str> {
+    FIRST_READS.run(path, FIRST_READ, read)
+}
+
+/// Whether a file with a credential is there. Waits up to two seconds for its file system; it counts as there if that does not answer.
+pub fn is_there(path: &Path) -> bool {
+    let file = path.to_owned();
+    read_blocking(path, move || file.exists()).unwrap_or(true)
+}
+
+/// As [`read_blocking`], awaited for at most a second. `is_needed`: an earlier read of the file is waited for as long; otherwise that is an error
+/// at once, so that only the first of many calls waits for a file system that hangs.
+pub(crate) async fn read_elsewhere<T: Send + 'static>(
+    path: &Path,
+    is_needed: bool,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, &'static str> {
+    FIRST_READS.await_within(path, LIMIT, if is_needed { LIMIT } else { Duration::ZERO }, read).await
+}
+
+/// Reads whose answer somebody waits for, on threads, one of a path: nothing ends a read of a file system that hangs, so that each would hold a
+/// thread for good.
 static FIRST_READS: FirstReads = FirstReads(Mutex::new(BTreeSet::new()));
 
 struct FirstReads(Mutex<BTreeSet<PathBuf>>);
 
+/// Why there is no answer: nobody has waited for this one.
+pub(crate) const EARLIER: &str = "an earlier read of the file has not ended: its file system may hang";
+const LATE: &str = "no answer in time: its file system may hang";
+
 impl FirstReads {
+    fn turn(&'static self, path: &Path) -> Option<Turn> {
+        let is_free = self.0.lock().insert(path.to_owned());
+        is_free.then(|| Turn { reads: self, path: path.to_owned() })
+    }
+
+    /// As [`run`](Self::run), awaited: at most `patience` for the end of an earlier read, and `limit` for this one.
+    async fn await_within<T: Send + 'static>(
+        &'static self,
+        path: &Path,
+        limit: Duration,
+        patience: Duration,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, &'static str> {
+        let since = Instant::now();
+        let turn = loop {
+            match self.turn(path) {
+                Some(turn) => break turn,
+                None if since.elapsed() >= patience => return Err(EARLIER),
+                None => tokio::time::sleep(POLL).await,
+            }
+        };
+        let run = move || {
+            let found = read();
+            drop(turn);
+            found
+        };
+        match tokio::time::timeout(limit, tokio::task::spawn_blocking(run)).await {
+            Ok(found) => found.map_err(|_| "the process ends"),
+            Err(_) => Err(LATE),
+        }
+    }
+
     /// Errors: it takes longer than `limit`, an earlier one goes on, or there are no threads.
     fn run<T: Send + 'static>(
         &'static self,
@@ -267,14 +329,14 @@ impl FirstReads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, &'static str> {
         let since = Instant::now();
-        while !self.0.lock().insert(path.to_owned()) {
-            if since.elapsed() >= limit {
-                return Err("an earlier read of the file has not ended: its file system may hang");
+        let turn = loop {
+            match self.turn(path) {
+                Some(turn) => break turn,
+                None if since.elapsed() >= limit => return Err(EARLIER),
+                None => std::thread::sleep(POLL),
             }
-            std::thread::sleep(POLL);
-        }
+        };
         let (send, receive) = std::sync::mpsc::sync_channel(1);
-        let turn = Turn { reads: self, path: path.to_owned() };
         let run = move || {
             let found = read();
             drop(turn);
@@ -282,7 +344,7 @@ impl FirstReads {
         };
         let thread = std::thread::Builder::new().name("credential".to_owned());
         thread.spawn(run).map_err(|_| "there is no thread to read it")?;
-        receive.recv_timeout(limit).map_err(|_| "no answer in time: its file system may hang")
+        receive.recv_timeout(limit).map_err(|_| LATE)
     }
 }
 

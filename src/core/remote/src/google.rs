@@ -20,7 +20,7 @@ use mixer_base::file_stamp::FileStamp;
 
 use crate::RemoteError;
 use crate::answer::{Answer, foreign};
-use crate::credential::Secret;
+use crate::credential::{self, Secret};
 use crate::http::{HttpOptions, HttpTarget};
 use crate::renewal::{Lasting, Renewal};
 use key::Key;
@@ -64,7 +64,17 @@ pub struct GoogleTokens {
     options: GoogleOptions,
     tokens: Renewal<HeaderValue>,
     looks: Mutex<Looks>,
+    files: FileAccess,
 }
+
+/// How the key file is looked at, and read. Both block for as long as its file system does.
+#[derive(Debug, Clone, Copy)]
+struct FileAccess {
+    stamp: fn(&Path) -> Option<FileStamp>,
+    read: fn(&Path) -> Result<Key, String>,
+}
+
+const FILES: FileAccess = FileAccess { stamp, read: Key::read };
 
 #[derive(Debug)]
 enum Source {
@@ -86,9 +96,9 @@ impl GoogleTokens {
     }
 
     fn with(options: GoogleOptions, environment: Environment<'_>) -> Result<Self, RemoteError> {
-        let source = match default_file(&options, environment) {
-            Some(file) => {
-                let key = Key::read(&file).map_err(RemoteError::Invalid)?;
+        let source = match default_file(&options, environment)? {
+            Some((file, key)) => {
+                let key = key.map_err(RemoteError::Invalid)?;
                 token_target(&key, &options)?;
                 Source::File(file)
             }
@@ -97,12 +107,12 @@ impl GoogleTokens {
                 Source::Metadata(Box::new(metadata))
             }
         };
-        Ok(Self { source, options, tokens: Renewal::default(), looks: Mutex::default() })
+        Ok(Self { source, options, tokens: Renewal::default(), looks: Mutex::default(), files: FILES })
     }
 
     /// The header `authorization` of a call. Errors: there is no token, for operators and without credentials.
     pub async fn authorization(&self) -> Result<HeaderValue, String> {
-        self.look();
+        self.look().await;
         self.tokens.token(self.fetch()).await
     }
 
@@ -112,8 +122,8 @@ impl GoogleTokens {
         self.tokens.refused(authorization)
     }
 
-    /// Forgets the token of a key file that was replaced.
-    fn look(&self) {
+    /// Forgets the token of a key file that was replaced. Looks at the file on a thread: nobody waits long for a file system that hangs.
+    async fn look(&self) {
         let Source::File(file) = &self.source else { return };
         let now = Instant::now();
         {
@@ -124,7 +134,8 @@ impl GoogleTokens {
             looks.at = Some(now);
         }
         // Without the lock. A file that is away for a moment is being replaced.
-        let stamp = stamp(file);
+        let (path, stamp) = (file.clone(), self.files.stamp);
+        let Ok(stamp) = credential::read_elsewhere(file, false, move || stamp(&path)).await else { return };
         let mut looks = self.looks.lock();
         if stamp.is_some() && stamp != looks.stamp {
             looks.stamp = stamp;
@@ -142,7 +153,9 @@ impl GoogleTokens {
                 token(&metadata.get(&path).await?)
             }
             Source::File(file) => {
-                let key = Key::read(file)?;
+                let (path, read) = (file.clone(), self.files.read);
+                let key = credential::read_elsewhere(file, true, move || read(&path)).await;
+                let key = key.map_err(|why| unread(file, why))??;
                 let target = token_target(&key, &self.options).map_err(|error| error.to_string())?;
                 let body = key.request(self.options.scopes, jiff::Timestamp::now())?;
                 let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
@@ -169,18 +182,36 @@ fn stamp(file: &Path) -> Option<FileStamp> {
     std::fs::metadata(file).ok().map(|metadata| FileStamp::of(&metadata))
 }
 
-/// The file with credentials, if there is one.
-fn default_file(options: &GoogleOptions, environment: Environment<'_>) -> Option<PathBuf> {
-    if !options.key_file.as_os_str().is_empty() {
-        return Some(options.key_file.clone());
-    }
-    let named = environment("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from);
-    named.or_else(|| {
+/// A key file that was not read in time.
+fn unread(file: &Path, why: &str) -> String {
+    format!("cannot read the key file `{}`: {why}", file.display())
+}
+
+/// A key file, and what it has. Errors: it cannot be used, and why.
+type KeyFile = (PathBuf, Result<Key, String>);
+
+/// The file with credentials, if there is one. Waits at most two seconds for its file system. Errors: it takes longer.
+fn default_file(
+    options: &GoogleOptions,
+    environment: Environment<'_>,
+) -> Result<Option<KeyFile>, RemoteError> {
+    let named = match options.key_file.as_os_str().is_empty() {
+        true => environment("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
+        false => Some(options.key_file.clone()),
+    };
+    let is_named = named.is_some();
+    let of_gcloud = || {
         let directory = environment("CLOUDSDK_CONFIG")
             .map(PathBuf::from)
             .or_else(|| environment("HOME").map(|home| Path::new(&home).join(".config/gcloud")))?;
-        Some(directory.join("application_default_credentials.json")).filter(|file| file.is_file())
-    })
+        Some(directory.join("application_default_credentials.json"))
+    };
+    let Some(file) = named.or_else(of_gcloud) else { return Ok(None) };
+    let path = file.clone();
+    let read = move || (is_named || path.is_file()).then(|| Key::read(&path));
+    let key = credential::read_blocking(&file, read);
+    let key = key.map_err(|why| RemoteError::Invalid(unread(&file, why)))?;
+    Ok(key.map(|key| (file, key)))
 }
 
 fn token_target(key: &Key, options: &GoogleOptions) -> Result<HttpTarget, RemoteError> {

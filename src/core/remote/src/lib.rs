@@ -45,7 +45,7 @@ pub use answer::{Answer, foreign};
 pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
 pub use channel::{ChannelOptions, GrpcChannel, grpc_error_text};
 pub use connector::{Connector, Stream, check_address};
-pub use credential::{Credential, CredentialError, Secret};
+pub use credential::{Credential, CredentialError, Secret, is_there};
 pub use datagram::DatagramTarget;
 pub use google::{GoogleMetadata, GoogleOptions, GoogleTokens, MetadataFact};
 pub use grpc::{GrpcDetail, GrpcFailure, GrpcTarget};

@@ -41,6 +41,7 @@ use mixer_base::secrets::mask_text;
 use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
+use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, is_consequence};
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
@@ -178,6 +179,7 @@ pub(super) struct Conditions {
     pub(super) on_config_error: OnConfigError,
     pub(super) configuration: (Arc<Runtime>, ProbeEmitter),
     pub(super) log: Log,
+    pub(super) decisions: Option<Arc<DecisionLog>>,
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     pub(super) tasks: ProbeEmitter,
     pub(super) degradations: Degradations,
@@ -194,7 +196,11 @@ impl Conditions {
         let mut publications = self.configuration.0.publications();
         loop {
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => {
+                    // What was published last is told, also if this task did not run since.
+                    self.look();
+                    return;
+                }
                 _ = looks.tick() => self.look(),
                 // The sender is never dropped.
                 _ = tasks.changed() => {}
@@ -228,6 +234,9 @@ impl Conditions {
         emitter.set(serves);
         self.log.try_again();
         self.degradations.set("log", self.log.last_write());
+        if let Some(decisions) = &self.decisions {
+            self.degradations.set("decision-log", decisions.last_write());
+        }
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
     }

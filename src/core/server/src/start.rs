@@ -29,6 +29,7 @@ use mixer_base::probe::FileProbe;
 use mixer_base::task::TaskCollector;
 use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
+use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_introspect::pprof;
 use mixer_net::address::ListenAddress;
@@ -97,6 +98,7 @@ pub(super) fn run_start<T>(
         adapter_pools: Arc::default(),
         inherited: InheritedSockets::default(),
         has_envoy_http: false,
+        decisions: None,
         components: Components::default(),
     };
     let log = start.log.clone();
@@ -139,6 +141,8 @@ pub(super) struct Start<'s> {
     inherited: InheritedSockets,
     /// Whether there is an HTTP endpoint for Envoy.
     has_envoy_http: bool,
+    /// The decision log; set with the workers.
+    decisions: Option<Arc<DecisionLog>>,
     /// The components started so far.
     components: Components,
 }
@@ -182,6 +186,7 @@ impl Start<'_> {
             on_config_error: self.options.config_on_error,
             configuration: (Arc::clone(&runtime), served),
             log: self.log.clone(),
+            decisions: self.decisions.clone(),
             workers: (Arc::clone(&workers), stuck),
             tasks,
             degradations: self.health.degradations.clone(),

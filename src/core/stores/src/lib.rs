@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use mixer_base::metrics::Metrics;
+use mixer_config::RawResource;
 use mixer_config::store::{self, ConfigStore, StoreContents, StoreError, WhenLost};
 
 pub use mcp::Credentials;
@@ -35,6 +36,8 @@ pub struct StoreOptions {
     pub when_lost: WhenLost,
     /// The kinds that are read from a server; a directory has whatever its files have.
     pub kinds: Vec<StoreKind>,
+    /// The kinds that an MCP source is asked for once a resource needs them.
+    pub needed: Vec<NeededKinds>,
     /// The certificates of this server, for MCP with TLS.
     pub credentials: Credentials,
     /// Maximum size of a message of an MCP source, in bytes.
@@ -50,6 +53,21 @@ pub struct StoreKind {
     pub kind: &'static str,
     /// Its API group.
     pub group: &'static str,
+}
+
+/// Kinds, and what needs them.
+#[derive(Clone)]
+pub struct NeededKinds {
+    /// The kinds.
+    pub kinds: Vec<StoreKind>,
+    /// Whether a resource needs them.
+    pub is_needed_by: Arc<dyn Fn(&RawResource) -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for NeededKinds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NeededKinds").field("kinds", &self.kinds).finish_non_exhaustive()
+    }
 }
 
 /// What is wrong with objects, by the name of their [origin](mixer_config::Origin).
@@ -71,6 +89,7 @@ impl StoreOptions {
             url: url.into(),
             when_lost: WhenLost::Keep,
             kinds: Vec::new(),
+            needed: Vec::new(),
             credentials: Credentials::default(),
             max_mcp_message: 64 << 20,
             faults: None,

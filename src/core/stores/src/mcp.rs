@@ -26,7 +26,7 @@ use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 use mixer_schema::Kind;
 
 use crate::StoreKind;
-use apply::Applier;
+use apply::{Applier, Needed};
 
 /// How often the state of the stream is looked at.
 const LOOKS: Duration = Duration::from_millis(500);
@@ -136,12 +136,14 @@ pub fn open(
     metrics: &Arc<Metrics>,
 ) -> Result<FeedStore, StoreError> {
     let kinds = settings.kinds(url, &options.kinds)?;
-    let collections = kinds.iter().map(|kind| SinkCollection {
+    let needed = needed_kinds(&kinds, options);
+    let collection = |kind: &&Kind| SinkCollection {
         name: kind.collection.into(),
         type_url: Some(kind.type_url().into()),
         incremental: false,
-    });
-    let mut asked = SinkOptions::new("mixer", collections.collect());
+    };
+    let mut asked = SinkOptions::new("mixer", kinds.iter().map(collection).collect());
+    asked.later = needed.iter().flat_map(|needed| &needed.kinds).map(collection).collect();
     asked.max_message = options.max_mcp_message;
     let stop = CancellationToken::new();
     let root = url.split(['?', '#']).next().unwrap_or(url).trim_end_matches('/');
@@ -152,7 +154,8 @@ pub fn open(
     });
     let sink = Sink::new(asked, metrics);
     let follower = Follower {
-        updater: Applier::new(feed.clone(), &kinds),
+        updater: Applier::new(feed.clone(), &kinds, options.max_mcp_message)
+            .asking_for(needed, Arc::clone(&sink)),
         feed,
         sink,
         settings,
@@ -172,6 +175,19 @@ pub fn open(
     // The handle is not kept: the task ends with the store.
     drop(Task::restarted("store").spawn(stop, make));
     Ok(store)
+}
+
+/// The kinds that may be needed beside those that are asked for.
+fn needed_kinds(asked: &[&'static Kind], options: &crate::StoreOptions) -> Vec<Needed> {
+    let is_new = |kind: &&'static Kind| !asked.iter().any(|known| known.collection == kind.collection);
+    let find = |read: &StoreKind| {
+        mixer_schema::kinds().iter().find(|kind| kind.kind == read.kind && kind.group == read.group)
+    };
+    let needed = options.needed.iter().map(|needed| Needed {
+        kinds: needed.kinds.iter().filter_map(find).filter(is_new).collect(),
+        is_needed_by: Arc::clone(&needed.is_needed_by),
+    });
+    needed.filter(|needed| !needed.kinds.is_empty()).collect()
 }
 
 /// What is needed to follow a source, again after a failure of this program.

@@ -173,7 +173,7 @@ fn refused(error: RemoteError) -> BuildError {
 /// The options of tokens. A key file that is not there is left out, as in Istio Mixer.
 fn options(params: &Params, handler: &str) -> GoogleOptions {
     let mut key_file = Path::new(&params.service_account_path);
-    if !key_file.as_os_str().is_empty() && !key_file.exists() {
+    if !key_file.as_os_str().is_empty() && !mixer_remote::is_there(key_file) {
         let file = key_file.display();
         tracing::warn!(handler, "could not find {file}, using Application Default Credentials instead");
         key_file = Path::new("");

@@ -24,10 +24,10 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// other, and only all of them together tell what has happened.
 const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
-/// Maximum [size] of all objects.
-const MAX_BYTES: usize = 256 << 20;
-/// What a label or an annotation takes beside its text, and a problem of an object beside the text of the object.
-const BYTES_PER_LABEL: usize = 128;
+/// Maximum [size](object_size) of all objects, in bytes.
+pub const MAX_OBJECT_BYTES: usize = 256 << 20;
+/// What an object takes beside its text and its annotations, and a problem of an object beside the text of the object.
+const BYTES_PER_OBJECT: usize = 512;
 const BYTES_PER_PROBLEM: usize = 1 << 10;
 /// Names of collections that an outage lists.
 const LISTED: usize = 8;
@@ -82,7 +82,7 @@ struct Pending {
 pub struct FeedDraft {
     collections: BTreeMap<Arc<str>, Collection>,
     resources: SharedMap<Arc<RawResource>>,
-    /// [Size](size) of all objects.
+    /// [Size](object_size) of all objects.
     bytes: usize,
     max_bytes: usize,
     has_changed: bool,
@@ -135,7 +135,7 @@ impl Feed {
             collections: BTreeMap::new(),
             resources: SharedMap::default(),
             bytes: 0,
-            max_bytes: MAX_BYTES,
+            max_bytes: MAX_OBJECT_BYTES,
             has_changed: false,
             emptied: BTreeSet::new(),
             is_begun: false,
@@ -211,6 +211,14 @@ impl Feed {
         self.0.draft.lock().is_closed
     }
 
+    /// What objects take, in bytes: all of them, and those of a collection with these names.
+    pub fn sizes(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> (usize, usize) {
+        let draft = self.0.draft.lock();
+        let objects = draft.collections.get(collection).into_iter().flat_map(|known| &known.objects);
+        let meant = objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum();
+        (draft.bytes, meant)
+    }
+
     /// Says why the server cannot be followed, or that it can again.
     pub fn outage(&self, why: Option<String>) {
         self.0.published.lock().outage = why;
@@ -273,10 +281,10 @@ impl FeedDraft {
         let (bytes, max_bytes) = (self.bytes, self.max_bytes);
         let known = self.collection(collection);
         let before = known.objects.get(name);
-        let others = bytes.saturating_sub(before.map_or(0, size));
-        let has_room = others.saturating_add(size(&object)) <= max_bytes;
+        let others = bytes.saturating_sub(before.map_or(0, object_size));
+        let has_room = others.saturating_add(object_size(&object)) <= max_bytes;
         let object = if has_room { object } else { Err(Box::new(no_room(object, max_bytes))) };
-        let bytes = others.saturating_add(size(&object));
+        let bytes = others.saturating_add(object_size(&object));
         let is_same = match (before, &object) {
             (Some(Ok(before)), Ok(object)) => before.revision == object.revision && before.key == object.key,
             (Some(Err(before)), Err(object)) => before == object,
@@ -309,7 +317,7 @@ impl FeedDraft {
         if known.objects.is_empty() {
             self.emptied.insert(collection.into());
         }
-        self.bytes = self.bytes.saturating_sub(size(&removed));
+        self.bytes = self.bytes.saturating_sub(object_size(&removed));
         match removed {
             Ok(removed) => drop(self.resources.remove(&removed.key)),
             Err(_) => known.broken -= 1,
@@ -390,16 +398,10 @@ fn origin_of(root: &str, collection: &str) -> Arc<str> {
     format!("{root}/{collection}").into()
 }
 
-/// What an object takes, in bytes: its text, and its labels and annotations once more, which are also held one by one.
-fn size(object: &ReadObject) -> usize {
-    let entries = |entries: &BTreeMap<String, String>| {
-        let sizes = entries.iter().map(|(name, value)| name.len() + value.len() + BYTES_PER_LABEL);
-        sizes.sum::<usize>()
-    };
+/// What an object takes while it is held, in bytes.
+pub fn object_size(object: &ReadObject) -> usize {
     match object {
-        Ok(resource) => {
-            resource.origin.text.len() + entries(&resource.envelope.labels) + entries(&resource.annotations)
-        }
+        Ok(resource) => resource.origin.text.len() + resource.annotations.size() + BYTES_PER_OBJECT,
         Err(broken) => broken.text.len() + BYTES_PER_PROBLEM,
     }
 }
@@ -413,7 +415,7 @@ fn no_room(object: ReadObject, max_bytes: usize) -> Broken {
     let text = format!("{file}: it is not read: all objects have more than {} MiB", max_bytes >> 20);
     let problem = Diagnostic::error("store-unreadable", FieldPath::root(), text)
         .with_hint(format!(
-            "remove objects, labels or annotations, of which each counts {BYTES_PER_LABEL} bytes more than it has, or have several \
+            "remove objects, of which each counts {BYTES_PER_OBJECT} bytes more than it has, or labels and annotations, or have several \
              servers with a part each"
         ));
     let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };

@@ -101,7 +101,9 @@ impl MappingBuilder {
         }
     }
 
-    pub(super) fn finish(self) -> Vec<MappingEntry> {
+    pub(super) fn finish(mut self) -> Vec<MappingEntry> {
+        // Most mappings have fewer entries than a vector that grows has places.
+        self.entries.shrink_to_fit();
         self.entries
     }
 }

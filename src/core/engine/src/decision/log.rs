@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
+
 use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
 use super::{Decision, DecisionOptions, Select};
@@ -51,6 +53,8 @@ pub struct DecisionLog {
     sampler: Option<Sampler>,
     /// Whether the recording has room.
     recording: Arc<AtomicBool>,
+    /// Why the last lines could not be written.
+    trouble: Arc<ArcSwapOption<String>>,
     calls: Delivery<List<QueuedCall>>,
 }
 
@@ -91,6 +95,7 @@ impl DecisionLog {
             false => Some(Recording::open(options)?),
         };
         let has_room = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
+        let trouble = Arc::new(ArcSwapOption::empty());
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
         let written = |file| metrics.counter(Family::DecisionsWritten, &[file]);
         let sampler = log.is_some().then(|| Sampler::new(options.log.sampling));
@@ -103,6 +108,9 @@ impl DecisionLog {
             lost: lost("file"),
             logged: written("log"),
             recorded: written("recording"),
+            trouble: Arc::clone(&trouble),
+            failure: None,
+            has_written: false,
             error_logged: None,
         };
         let settings = Settings {
@@ -116,7 +124,7 @@ impl DecisionLog {
         calls
             .start()
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
-        Ok(Some(Self { sampler, recording: has_room, calls }))
+        Ok(Some(Self { sampler, recording: has_room, trouble, calls }))
     }
 
     /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
@@ -132,6 +140,11 @@ impl DecisionLog {
     pub fn push(&self, call: AnsweredCall, targets: DecisionTargets) {
         // What does not fit is counted.
         let _ = self.calls.accept(QueuedCall(Box::new(call), targets));
+    }
+
+    /// Whether the lines of the last batch were all written. Errors: the file that could not be, and why; until lines are written again.
+    pub fn last_write(&self) -> Result<(), String> {
+        self.trouble.load().as_deref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
     /// Writes all queued calls. Returns whether that was done within `deadline`.
@@ -213,6 +226,11 @@ struct Writer {
     lost: Counter,
     logged: Counter,
     recorded: Counter,
+    /// For [`DecisionLog::last_write`].
+    trouble: Arc<ArcSwapOption<String>>,
+    /// What failed of this batch, and whether any of it was written.
+    failure: Option<String>,
+    has_written: bool,
     error_logged: Option<Instant>,
 }
 
@@ -229,6 +247,7 @@ impl BlockingSink<List<QueuedCall>> for Writer {
         let panicked = u64::from(written.is_err());
         self.lost.add(panicked);
         lost += panicked + self.flush();
+        self.tell();
         let begun = calls - batch.len();
         // A call of which a line is lost is not delivered.
         tally.delivered(begun.saturating_sub(usize::try_from(lost).unwrap_or(usize::MAX)));
@@ -249,21 +268,21 @@ impl Writer {
             && targets.log
             && (self.select == Select::All || decision.is_denial())
         {
-            outcome = log.push(&line);
+            outcome = log.push(&line).map_err(|error| (log.path().to_owned(), error));
         }
         if let Some(recording) = &mut self.recording
             && targets.record
         {
             if let Err(error) = recording.push(&line) {
-                outcome = Err(error);
+                outcome = Err((recording.file.path().to_owned(), error));
             }
             if !recording.has_room() && self.has_room.swap(false, Ordering::Relaxed) {
                 tracing::info!("the recording of requests is full and has ended");
             }
         }
         let lost = self.count();
-        if let Err(error) = outcome {
-            self.log_failure(&error);
+        if let Err((file, error)) = outcome {
+            self.failed(&file, &error);
         }
         lost
     }
@@ -271,10 +290,11 @@ impl Writer {
     /// Writes the buffered lines. Returns the number of lines that were lost.
     fn flush(&mut self) -> u64 {
         let files = self.log.iter_mut().chain(self.recording.iter_mut().map(|recording| &mut recording.file));
-        let failures: Vec<io::Error> = files.filter_map(|file| file.flush().err()).collect();
+        let failure = |file: &mut RotatingFile| Some((file.flush().err()?, file.path().to_owned()));
+        let failures: Vec<_> = files.filter_map(failure).collect();
         let lost = self.count();
-        for error in &failures {
-            self.log_failure(error);
+        for (error, file) in &failures {
+            self.failed(file, error);
         }
         lost
     }
@@ -286,13 +306,26 @@ impl Writer {
         for (file, written) in self.log.as_mut().map(|log| (log, &self.logged)).into_iter().chain(recording) {
             let counts = file.take_counts();
             written.add(counts.written);
+            self.has_written |= counts.written > 0;
             self.lost.add(counts.lost);
             lost += counts.lost;
         }
         lost
     }
 
-    fn log_failure(&mut self, error: &io::Error) {
+    /// Tells what became of a batch.
+    fn tell(&mut self) {
+        let has_written = std::mem::take(&mut self.has_written);
+        match self.failure.take() {
+            Some(why) => self.trouble.store(Some(Arc::new(why))),
+            None if has_written => self.trouble.store(None),
+            None => {}
+        }
+    }
+
+    fn failed(&mut self, file: &Path, error: &io::Error) {
+        self.failure =
+            Some(format!("decisions are lost: cannot write `{}`: {}", file.display(), os_text(error)));
         if self.error_logged.is_none_or(|at| at.elapsed() >= ERROR_LOG_INTERVAL) {
             self.error_logged = Some(Instant::now());
             tracing::error!("decisions cannot be written: {}", os_text(error));

@@ -135,13 +135,13 @@ impl History {
 mod tests {
     use super::super::differences::{Resources, differences};
     use super::*;
-    use mixer_config::{Envelope, Origin};
+    use mixer_config::{Annotations, Envelope, Origin};
 
     fn resource(name: &str, revision: u64) -> Arc<RawResource> {
         let key = ResourceKey { kind: "rule".into(), namespace: "ns".into(), name: name.into() };
         let text = format!("text {revision}");
         let origin = Origin { file: "f".into(), text: text.into(), first_line: 1 };
-        Arc::new(RawResource::new(key, BTreeMap::new(), Envelope::default(), origin, revision, None))
+        Arc::new(RawResource::new(key, Annotations::default(), Envelope::default(), origin, revision, None))
     }
 
     fn state(list: &[(&str, u64)]) -> Resources {

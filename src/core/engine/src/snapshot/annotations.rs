@@ -28,7 +28,7 @@ pub(super) const OF_GENERATORS: &[&str] = &[RECEIVED_VALUES];
 
 /// Whether a rule is in dry run. An unknown value counts as `false`, and so does one that is no text: the rule is enforced.
 pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
-    let (message, hint) = match resource.annotations.get(DRY_RUN).map(String::as_str) {
+    let (message, hint) = match resource.annotations.get(DRY_RUN) {
         None => return false,
         Some(value) if is_untyped(resource, DRY_RUN) => (
             format!(
@@ -66,7 +66,7 @@ fn shown(value: &str) -> &str {
 
 /// Whether a rule refuses the requests that no rule allows. An unknown value counts as `deny`: a typing error opens nothing.
 pub(super) fn denies_by_default(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
-    match resource.annotations.get(DEFAULT).map(String::as_str) {
+    match resource.annotations.get(DEFAULT) {
         None | Some("allow") => false,
         Some("deny") => true,
         Some(other) => {
@@ -82,7 +82,7 @@ pub(super) fn denies_by_default(resource: &RawResource, problems: &mut ResourceP
 /// Whether OK of a rule for the mesh allows what the default of another namespace refuses. An unknown value counts as no annotation: a
 /// typing error opens nothing.
 pub(super) fn allows_everywhere(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
-    match resource.annotations.get(ALLOWS).map(String::as_str) {
+    match resource.annotations.get(ALLOWS) {
         None => false,
         Some("everywhere") => true,
         Some(other) => {
@@ -99,7 +99,7 @@ pub(super) fn allows_everywhere(resource: &RawResource, problems: &mut ResourceP
 
 /// The failure policy of a rule or handler.
 pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> Option<OnError> {
-    match resource.annotations.get(ON_ERROR)?.as_str() {
+    match resource.annotations.get(ON_ERROR)? {
         "deny" => Some(OnError::Deny),
         "allow" => Some(OnError::Allow),
         "lastKnown" => Some(OnError::LastKnown),
@@ -117,7 +117,7 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
 /// Whether the received values of the attributes that an instance binds are ignored. An unknown value counts as `ignore`: a typing error
 /// lets no caller choose them.
 pub(super) fn ignores_received_values(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
-    match resource.annotations.get(RECEIVED_VALUES).map(String::as_str) {
+    match resource.annotations.get(RECEIVED_VALUES) {
         None | Some("keep") => false,
         Some("ignore") => true,
         Some(other) => {
@@ -136,13 +136,13 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
     for name in resource.annotations.keys() {
         let meant = meant(name);
         let is_ours = meant.is_some() || name.split_once('/').is_some_and(|(prefix, _)| prefix == PREFIX);
-        if !is_ours || known.contains(&name.as_str()) {
+        if !is_ours || known.contains(&name) {
             continue;
         }
         let kind = &resource.key.kind;
         let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let message = format!("annotation {name} is not supported on {article} {kind}");
-        let hint = match (name.as_str(), meant) {
+        let hint = match (name, meant) {
             (ON_ERROR, _) => "it belongs on a rule or a handler".to_owned(),
             (RECEIVED_VALUES, _) => "it belongs on an instance of an attribute generator".to_owned(),
             (rule, _) if OF_RULES.contains(&rule) => "it belongs on a rule".to_owned(),
@@ -168,10 +168,10 @@ pub fn unsupported_annotations(resource: &RawResource) -> Vec<Diagnostic> {
 /// resources without the annotation: what was written in another one may mean something else in it.
 pub(super) fn language(resource: &RawResource, problems: &mut ResourceProblems<'_>) {
     let known = Language::ALL.map(Language::name);
-    for (name, value) in &resource.annotations {
+    for (name, value) in resource.annotations.iter() {
         let is_language = known.iter().any(|known| known.eq_ignore_ascii_case(value));
         let (code, message, hint) = if name == LANGUAGE {
-            if known.contains(&value.as_str()) {
+            if known.contains(&value) {
                 continue;
             }
             let upper = value.to_uppercase();

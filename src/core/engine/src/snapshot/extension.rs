@@ -54,6 +54,18 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// The kinds without which handlers of the adapter decide nothing. A store that has to ask for each kind asks for these once there is a
+    /// handler that [needs](Self::is_needed_by) them.
+    fn needed_kinds(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether a resource is a handler of the adapter that has its configuration from the kinds.
+    fn is_needed_by(&self, resource: &RawResource) -> bool {
+        let _ = resource;
+        false
+    }
+
     /// Built-in attributes, in name order.
     fn attributes(&self) -> &'static [(&'static str, ValueType)];
 

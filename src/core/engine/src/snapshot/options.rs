@@ -45,8 +45,7 @@ impl SnapshotOptions {
 impl SnapshotOptions {
     /// The language of a rule or instance.
     pub(super) fn language_of(&self, resource: &RawResource) -> Language {
-        let annotated =
-            || resource.annotations.get(LANGUAGE).map_or(Language::Cexl, |name| Language::from_name(name));
+        let annotated = || resource.annotations.get(LANGUAGE).map_or(Language::Cexl, Language::from_name);
         self.language.unwrap_or_else(annotated)
     }
 }

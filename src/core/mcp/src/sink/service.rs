@@ -8,10 +8,10 @@ use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-use super::{Sink, Updater};
+use super::{Arrived, Sink, Updater};
 use crate::grpc::{Arriving, Message, Messages};
 use crate::limiter::{Limiter, Rate};
-use crate::message::{RequestResources, Resources};
+use crate::message::RequestResources;
 use crate::source::Stop;
 
 /// New streams of all sources.
@@ -31,10 +31,11 @@ pub(crate) struct SinkService {
 /// A stream of a source.
 struct Session {
     service: Arc<SinkService>,
-    incoming: Arriving<Resources>,
+    incoming: Arriving<Arrived>,
     peer: String,
     stop: Stop,
     _place: OwnedSemaphorePermit,
+    /// Requests that begin a collection and are not sent yet.
     initial: VecDeque<RequestResources>,
     /// While it is the turn of this source.
     updater: Option<OwnedMutexGuard<Box<dyn Updater>>>,
@@ -63,7 +64,7 @@ impl SinkService {
     /// The requests of a stream whose messages these are.
     pub(crate) fn serve(
         self: Arc<Self>,
-        incoming: Arriving<Resources>,
+        incoming: Arriving<Arrived>,
         peer: String,
         stop: Stop,
         place: OwnedSemaphorePermit,
@@ -106,7 +107,11 @@ impl Session {
         };
         let sink = &self.service.sink;
         match (message, &mut self.updater) {
-            (Ok((message, _)), Some(updater)) => Some(Ok(sink.take(message, &mut ***updater).await)),
+            (Ok((message, _)), Some(updater)) => {
+                let answer = sink.take(message, &mut ***updater).await;
+                self.initial.extend(sink.state.lock().later_requests(&sink.options.node));
+                Some(Ok(answer))
+            }
             (Ok(_), None) => None,
             (Err(status), _) => {
                 sink.report.receive_failed(status.code());

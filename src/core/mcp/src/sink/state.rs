@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use mixer_base::time::Timestamp;
 
+use super::arrived::Arrived;
 use super::{
     Change, JournalEntry, Refusal, SinkCollection, SinkCollectionStatus, SinkOptions, SinkStatus,
     UNIMPLEMENTED,
 };
 use crate::message::google::rpc;
-use crate::message::{RequestResources, Resources, SinkNode};
-use crate::resource::Resource;
+use crate::message::{RequestResources, SinkNode};
 
 /// Requests that the journal keeps.
 const JOURNAL: usize = 32;
@@ -35,6 +35,8 @@ struct Row {
     versions: BTreeMap<String, String>,
     /// Whether the next message has everything, because the source was not told what the sink has.
     is_fresh: bool,
+    /// Whether the stream was asked for it.
+    is_asked_for: bool,
     received: Option<Instant>,
     status: SinkCollectionStatus,
 }
@@ -44,21 +46,46 @@ pub(super) struct Applied {
     collection: Arc<str>,
     version: String,
     incremental: bool,
-    /// Names and versions.
+    /// Number of resources.
+    count: usize,
+    /// Their names and versions; of incremental collections only.
     resources: Vec<(String, String)>,
     removed: Vec<String>,
 }
 
-impl Applied {
-    pub(super) fn of(change: &Change) -> Self {
-        let pair = |resource: &Resource| (resource.name.to_string(), resource.version.to_string());
-        Self {
-            collection: Arc::clone(&change.collection),
-            version: change.system_version.clone(),
-            incremental: change.incremental,
-            resources: change.resources.iter().map(pair).collect(),
-            removed: change.removed.clone(),
-        }
+/// How a message of a collection is to be understood.
+pub(super) struct Understanding {
+    collection: Arc<str>,
+    type_url: Option<Arc<str>>,
+    /// Whether the versions are kept.
+    keeps_versions: bool,
+    /// Whether a difference is one to what the sink has.
+    takes_differences: bool,
+}
+
+impl Understanding {
+    /// The change that a message brings. Errors: the message is refused.
+    pub(super) fn change(self, message: &Arrived) -> Result<(Change, Applied), Refusal> {
+        let incremental = message.head.incremental && self.takes_differences;
+        let mut versions = Vec::new();
+        let resources = message.resources(self.type_url, |name, version| {
+            if self.keeps_versions {
+                versions.push((name, version));
+            }
+        })?;
+        let removed = if incremental { message.removed()? } else { Vec::new() };
+        let version = message.head.system_version_info.clone();
+        let applied = Applied {
+            collection: Arc::clone(&self.collection),
+            version: version.clone(),
+            incremental,
+            count: resources.len(),
+            resources: versions,
+            removed: removed.clone(),
+        };
+        let change =
+            Change { collection: self.collection, resources, removed, incremental, system_version: version };
+        Ok((change, applied))
     }
 }
 
@@ -68,6 +95,7 @@ impl Row {
             options: options.clone(),
             versions: BTreeMap::new(),
             is_fresh: true,
+            is_asked_for: false,
             received: None,
             status: SinkCollectionStatus::default(),
         }
@@ -75,7 +103,7 @@ impl Row {
 
     fn apply(&mut self, applied: Applied) {
         if !self.options.incremental {
-            self.status.resources = applied.resources.len();
+            self.status.resources = applied.count;
         } else {
             if !applied.incremental {
                 self.versions.clear();
@@ -121,10 +149,16 @@ impl State {
 
     /// The requests with which a stream begins.
     pub(super) fn initial_requests(&mut self, node: &SinkNode) -> Vec<RequestResources> {
+        self.rows.values_mut().for_each(|row| row.is_asked_for = false);
+        self.later_requests(node)
+    }
+
+    /// Requests for the collections that the stream was not asked for yet.
+    pub(super) fn later_requests(&mut self, node: &SinkNode) -> Vec<RequestResources> {
         let request = |(name, row): (&Arc<str>, &mut Row)| {
             let size: usize = row.versions.iter().map(|(name, version)| name.len() + version.len() + 8).sum();
             let versions = if size <= MAX_VERSIONS { row.versions.clone() } else { BTreeMap::new() };
-            row.is_fresh = versions.is_empty();
+            (row.is_fresh, row.is_asked_for) = (versions.is_empty(), true);
             RequestResources {
                 sink_node: Some(node.clone()),
                 collection: name.to_string(),
@@ -133,46 +167,31 @@ impl State {
                 ..RequestResources::default()
             }
         };
-        let requests: Vec<RequestResources> = self.rows.iter_mut().map(request).collect();
+        let missing = self.rows.iter_mut().filter(|(_, row)| !row.is_asked_for);
+        let requests: Vec<RequestResources> = missing.map(request).collect();
         requests.iter().for_each(|request| self.record(request, None));
         requests
     }
 
-    /// The change that a message brings. Errors: the message is refused.
-    pub(super) fn change(&mut self, message: Resources) -> Result<Change, Refusal> {
-        let Some((name, row)) = self.rows.get_key_value(&*message.collection) else {
-            let message = format!("unsupported collection {}", message.collection);
+    /// Adds a collection, unless it is there.
+    pub(super) fn add(&mut self, collection: &SinkCollection) {
+        if !self.rows.contains_key(&collection.name) {
+            self.rows.insert(Arc::clone(&collection.name), Row::new(collection));
+        }
+    }
+
+    /// How a message is to be understood, which has arrived now. Errors: nobody asked for its collection.
+    pub(super) fn understand(&mut self, message: &Arrived) -> Result<Understanding, Refusal> {
+        let Some(row) = self.rows.get_mut(&*message.head.collection) else {
+            let message = format!("unsupported collection {}", message.head.collection);
             return Err(Refusal { code: UNIMPLEMENTED, message });
         };
-        let (name, expected) = (Arc::clone(name), row.options.type_url.clone());
-        let incremental = message.incremental && !row.is_fresh;
-        if let Some(row) = self.rows.get_mut(&*message.collection) {
-            row.received = Some(Instant::now());
-        }
-        let mut resources = Vec::with_capacity(message.resources.len());
-        for resource in message.resources {
-            let mut resource = Resource::of_message(resource).map_err(Refusal::undecodable)?;
-            match &expected {
-                Some(expected) if **expected == *resource.type_url => {
-                    resource.type_url = Arc::clone(expected)
-                }
-                Some(expected) => {
-                    let (name, found) = (&resource.name, &resource.type_url);
-                    return Err(
-                        format!("resource `{name}` has type `{found}`; expected is `{expected}`").into()
-                    );
-                }
-                None => {}
-            }
-            resources.push(resource);
-        }
-        let removed = if incremental { message.removed_resources } else { Vec::new() };
-        Ok(Change {
-            collection: name,
-            resources,
-            removed,
-            incremental,
-            system_version: message.system_version_info,
+        row.received = Some(Instant::now());
+        Ok(Understanding {
+            collection: Arc::clone(&row.options.name),
+            type_url: row.options.type_url.clone(),
+            keeps_versions: row.options.incremental,
+            takes_differences: !row.is_fresh,
         })
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::message::google::protobuf::Any;
-use crate::message::{Metadata, Resource as Message};
+use crate::message::{Metadata, Resource as Message, Resources};
 
 const RULES: &str = "istio/policy/v1beta1/rules";
 const RULE: &str = "type.googleapis.com/istio.policy.v1beta1.Rule";
@@ -100,14 +100,85 @@ fn what_is_refused_changes_nothing_and_says_why() {
     assert_eq!((code, text.contains("resource `b` has type `t`")), (3, true), "{text}");
     updater.1 = Some("no".to_owned().into());
     assert_eq!(refuse(&mut updater, &|_| {}), (3, "no".to_owned()));
+    updater.1 = Some(Refusal::from("ü".repeat(1 << 20)));
+    let (code, text) = refuse(&mut updater, &|_| {});
+    assert_eq!((code, text.chars().count(), text.ends_with("ü…")), (3, 2_049, true));
     updater.1 = Some(Refusal::undecodable("garbage"));
     assert_eq!(refuse(&mut updater, &|_| {}), (2, "garbage".to_owned()));
     let status = &sink.status().collections[RULES];
-    assert_eq!((status.changes, status.version.as_deref()), ((1, 4), Some("version of 1")));
+    assert_eq!((status.changes, status.version.as_deref()), ((1, 5), Some("version of 1")));
     assert_eq!(status.refusal, Some(Refusal::undecodable("garbage")));
     let requests = sink.initial_requests();
     let has = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
     assert_eq!(requests[0].initial_resource_versions, has);
+}
+
+#[test]
+fn what_exceeds_a_bound_is_refused_before_it_is_read() {
+    let (sink, mut updater) = (sink(false), Last::default());
+    let mut refuse = |change: &dyn Fn(&mut Resources)| {
+        let mut message = message("1", &[("shop/a", "1"), ("shop/b", "1")]);
+        change(&mut message);
+        let error = sink.handle(message, &mut updater).error_detail;
+        assert_eq!(error.is_none(), updater.0.take().is_some());
+        error.map(|error| (error.code, error.message))
+    };
+    let labels = |count: usize| {
+        move |message: &mut Resources| {
+            let metadata = message.resources[1].metadata.as_mut().unwrap();
+            metadata.labels = (0..count / 2).map(|n| (format!("{n:04}"), "b".to_owned())).collect();
+            metadata.annotations = metadata.labels.clone();
+        }
+    };
+    // An entry has 9 bytes beside the 128.
+    assert_eq!(refuse(&labels(7_652)), None);
+    let text = "resource `shop/b` has 7654 labels and annotations that take 1048598 bytes, of which each counts 128 beside its text, \
+                more than 1 MiB: remove those that nothing reads";
+    assert_eq!(refuse(&labels(7_654)), Some((3, text.to_owned())));
+    let body = |size: usize| {
+        move |message: &mut Resources| {
+            message.resources[0].body.as_mut().unwrap().value = vec![0; size].into();
+        }
+    };
+    assert_eq!(refuse(&body((2 << 20) - 100)), None);
+    let (code, text) = refuse(&body(2 << 20)).unwrap();
+    assert!(code == 3 && text.ends_with("bytes, more than 2 MiB: divide it into several"), "{text}");
+    let long = "x".repeat(1 << 20);
+    let (_, text) = refuse(&|message| message.resources[0] = resource(&long, "1", &long)).unwrap();
+    assert!(text.len() < 1_000, "{}", text.len());
+    assert!(refuse(&|message| message.nonce = "n".repeat(60_000)).is_none());
+    let too_long = Resources { nonce: "n".repeat(70_000), ..message("", &[]) };
+    use crate::grpc::Receivable as _;
+    let error = Arrived::receive(prost::Message::encode_to_vec(&too_long).into()).unwrap_err();
+    assert!(error.starts_with("version, collection and nonce have 70"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_decoded_is_refused() {
+    let (sink, mut updater) = (sink(false), Last::default());
+    let bytes = |resource: &[u8]| {
+        let head = prost::Message::encode_to_vec(&message("1", &[("shop/a", "1")]));
+        [&head[..], &[3 << 3 | 2, u8::try_from(resource.len()).unwrap()], resource].concat()
+    };
+    use crate::grpc::Receivable as _;
+    use futures_util::FutureExt as _;
+    // A length that is more than there is; a label that is no text.
+    let length = u8::try_from(RULE.len()).unwrap();
+    let rule: Vec<u8> = [&[0x12, length + 2, 0x0a, length][..], RULE.as_bytes()].concat();
+    for resource in [vec![0x0a, 9], [&rule[..], &[0x0a, 6, 0x22, 4, 0x0a, 2, 0xff, 0xff]].concat()] {
+        let arrived = Arrived::receive(bytes(&resource).into()).unwrap();
+        updater.0 = None;
+        let answer = sink.take(arrived, &mut updater).now_or_never().unwrap();
+        let error = match answer.error_detail {
+            Some(error) => error.message,
+            None => {
+                let read: Result<Vec<_>, _> = updater.0.take().unwrap().resources.into_iter().collect();
+                read.unwrap_err().message
+            }
+        };
+        assert!(error.starts_with("resource 2 of the message cannot be decoded: "), "{error}");
+    }
+    assert!(Arrived::receive(vec![3 << 3 | 2, 9].into()).is_err(), "the message itself is cut off");
 }
 
 #[test]

@@ -143,7 +143,10 @@ impl Updater for Application {
         for name in &change.removed {
             held.remove(name);
         }
-        held.extend(change.resources.into_iter().map(|r| (r.name.into(), r.version.into())));
+        for resource in change.resources {
+            let resource = resource?;
+            held.insert(resource.name.into(), resource.version.into());
+        }
         Ok(())
     }
 }

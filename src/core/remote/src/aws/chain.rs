@@ -116,10 +116,10 @@ impl Chain {
     }
 
     /// How the key is found. Errors: it cannot be, and why.
-    fn plan(&mut self) -> Result<Plan, String> {
+    async fn plan(&mut self) -> Result<Plan, String> {
         let endpoint = Plan { base: Base::Endpoint, roles: Vec::new() };
         if self.is_profile_named {
-            return match self.profiles.plan()? {
+            return match self.profiles.plan().await? {
                 Some(plan) => Ok(plan),
                 None if self.is_endpoint_named => Ok(endpoint),
                 None => Err(format!("no access key: {} has none", self.profiles.place())),
@@ -134,12 +134,12 @@ impl Chain {
         if let Some(plan) = &self.web_identity {
             return Ok(plan.clone());
         }
-        Ok(self.profiles.plan()?.unwrap_or(endpoint))
+        Ok(self.profiles.plan().await?.unwrap_or(endpoint))
     }
 
     /// The key. Errors: no source has one.
     pub(super) async fn key(&mut self) -> Result<AccessKey, String> {
-        let plan = match self.plan()? {
+        let plan = match self.plan().await? {
             Plan { base: Base::Key(key), roles } if roles.is_empty() => return Ok(key),
             plan => plan,
         };

@@ -7,31 +7,71 @@ use mixer_base::regular_file;
 
 use super::role::{Base, Plan, Role};
 use super::{AccessKey, AwsOptions, Environment};
-use crate::credential::Secret;
+use crate::credential::{self, Secret};
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 256 << 10;
 /// Most profiles that are each other's source.
 const MAX_SOURCES: usize = 5;
 
-/// A profile in both files, which are read again when they change.
+/// A profile in both files, which are read again when they change, on a thread: nobody waits long for a file system that hangs.
 #[derive(Debug)]
 pub(super) struct Profiles {
     profile: String,
-    credentials: PathBuf,
-    config: PathBuf,
+    files: Files,
     known: Option<Known>,
     /// Whether the last attempt to read them again failed.
     is_stale: bool,
+    /// How the files are looked at.
+    look: Look,
+}
+
+/// `credentials` and `config`.
+#[derive(Debug, Clone)]
+struct Files([PathBuf; 2]);
+
+/// How the files were at some time.
+type Stamps = [Option<FileStamp>; 2];
+
+/// Looks at the files. `None`: they are as they were.
+type Look = fn(&Files, Option<Stamps>) -> Option<Found>;
+
+/// What the files have.
+struct Found {
+    stamps: Stamps,
+    /// Errors: the file that cannot be read, and why.
+    texts: Result<[String; 2], String>,
 }
 
 /// What the files said.
 #[derive(Debug)]
 struct Known {
-    stamps: [Option<FileStamp>; 2],
+    stamps: Stamps,
     /// How a key is found. Errors: a profile that cannot be used, and why.
     plan: Result<Option<Plan>, String>,
     region: Option<String>,
+}
+
+impl Files {
+    /// Blocks for as long as the file system does.
+    fn look(&self, before: Option<Stamps>) -> Option<Found> {
+        let stamps = self.0.each_ref().map(|file| stamp(file));
+        if before.as_ref() == Some(&stamps) {
+            return None;
+        }
+        let text = |index: usize| match (self.0.get(index), stamps.get(index)) {
+            (Some(file), Some(Some(_))) => read(file).map_err(|why| format!("`{}`: {why}", file.display())),
+            _ => Ok(String::new()),
+        };
+        let texts = text(0).and_then(|credentials| Ok([credentials, text(1)?]));
+        Some(Found { stamps, texts })
+    }
+
+    /// The file whose name stands for both.
+    fn first(&self) -> &Path {
+        let [credentials, _] = &self.0;
+        credentials
+    }
 }
 
 impl Profiles {
@@ -48,50 +88,66 @@ impl Profiles {
             profile => profile.to_owned(),
         };
         let config = file("AWS_CONFIG_FILE", "config").unwrap_or_default();
-        Self { profile, credentials, config, known: None, is_stale: false }
+        let files = Files([credentials, config]);
+        Self { profile, files, known: None, is_stale: false, look: Files::look }
     }
 
     /// Where a key would be.
     pub(super) fn place(&self) -> String {
-        format!("profile `{}` in `{}`", self.profile, self.credentials.display())
+        format!("profile `{}` in `{}`", self.profile, self.files.first().display())
     }
 
-    /// How a key is found; `None`: not by the profile. Errors: it cannot be used, and why.
-    pub(super) fn plan(&mut self) -> Result<Option<Plan>, String> {
-        self.refresh();
+    /// How a key is found; `None`: not by the profile. Waits at most a second for the file system, and not at all while an earlier look at the
+    /// files goes on whose result is known already.
+    ///
+    /// Errors: it cannot be used, and why.
+    pub(super) async fn plan(&mut self) -> Result<Option<Plan>, String> {
+        let (files, look, before) = (self.files.clone(), self.look, self.stamps());
+        let is_needed = self.known.is_none();
+        let found =
+            credential::read_elsewhere(self.files.first(), is_needed, move || look(&files, before)).await;
+        match found {
+            Ok(found) => self.take(found),
+            // Another one looks at them.
+            Err(credential::EARLIER) if !is_needed => {}
+            Err(why) if is_needed => return Err(format!("{} cannot be read: {why}", self.place())),
+            Err(why) => self.stale(&format!("`{}`: {why}", self.files.first().display())),
+        }
         self.known.as_ref().map_or(Ok(None), |known| known.plan.clone())
     }
 
+    /// The region. Waits at most two seconds for the file system, on this thread: for a start.
     pub(super) fn region(&mut self) -> Option<String> {
-        self.refresh();
+        let (files, look, before) = (self.files.clone(), self.look, self.stamps());
+        match credential::read_blocking(self.files.first(), move || look(&files, before)) {
+            Ok(found) => self.take(found),
+            Err(why) => self.stale(&format!("`{}`: {why}", self.files.first().display())),
+        }
         self.known.as_ref().and_then(|known| known.region.clone())
     }
 
-    /// Reads the files if they have changed. If they cannot be read, what they said is used on, and the log says so once.
-    fn refresh(&mut self) {
-        let files = [&self.credentials, &self.config];
-        let stamps = files.map(|file| stamp(file));
-        if self.known.as_ref().is_some_and(|known| known.stamps == stamps) {
+    fn stamps(&self) -> Option<Stamps> {
+        self.known.as_ref().map(|known| known.stamps)
+    }
+
+    /// What the files said is used on, and the log says so once.
+    fn stale(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_stale, true) {
+            tracing::warn!("credentials cannot be read: {why}");
+        }
+    }
+
+    /// Takes what a look has found.
+    fn take(&mut self, found: Option<Found>) {
+        let Some(Found { stamps, texts }) = found else {
+            self.is_stale = false;
             return;
-        }
-        let mut texts = [String::new(), String::new()];
-        for (file, (text, stamp)) in files.into_iter().zip(texts.iter_mut().zip(&stamps)) {
-            if stamp.is_none() {
-                continue;
-            }
-            match read(file) {
-                Ok(read) => *text = read,
-                Err(why) => {
-                    if !std::mem::replace(&mut self.is_stale, true) {
-                        let file = file.display();
-                        tracing::warn!("credentials cannot be read: `{file}`: {why}");
-                    }
-                    return;
-                }
-            }
-        }
+        };
+        let [credentials, config] = match &texts {
+            Ok(texts) => texts,
+            Err(why) => return self.stale(why),
+        };
         self.is_stale = false;
-        let [credentials, config] = &texts;
         let find = |profile: &str, key: &str| {
             let of_config = match profile {
                 "default" => "default".to_owned(),
@@ -252,6 +308,76 @@ mod tests {
         let text: String =
             (0..9).map(|at| format!("[p{at}]\nrole_arn=a\nsource_profile=p{}\n", at + 1)).collect();
         assert!(planned(&text, "p0").unwrap_err().contains("more than 5 profiles"));
+    }
+
+    /// Held while the file system of the next test hangs.
+    static HUNG: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+    fn hangs(files: &Files, before: Option<Stamps>) -> Option<Found> {
+        drop(HUNG.lock());
+        files.look(before)
+    }
+
+    #[test]
+    fn nobody_waits_for_a_file_system_that_hangs() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("credentials");
+        let write = |id: &str| {
+            std::fs::write(&file, format!("[default]\naws_access_key_id={id}\naws_secret_access_key=s\n"))
+                .unwrap();
+        };
+        write("first");
+        let options = AwsOptions { credentials_file: file.clone(), ..AwsOptions::default() };
+        let id = |plan: Result<Option<Plan>, String>| match plan {
+            Ok(Some(Plan { base: Base::Key(key), .. })) => key.id,
+            other => format!("{other:?}"),
+        };
+        let hung = HUNG.lock();
+        runtime.block_on(async {
+            let mut profiles = Profiles::new(&options, &|_| None);
+            assert_eq!(id(profiles.plan().await), "first");
+            write("second, longer");
+            profiles.look = hangs;
+            // Another task of the thread goes on meanwhile.
+            let mut turns = 0;
+            let others = async {
+                loop {
+                    turns += 1;
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                plan = profiles.plan() => assert_eq!(id(plan), "first"),
+                () = others => {}
+            }
+            assert!(turns > 1, "{turns}");
+            assert!(profiles.is_stale, "and it is told");
+            // Only the first one waits.
+            tokio::select! {
+                biased;
+                plan = profiles.plan() => assert_eq!(id(plan), "first"),
+                () = std::future::ready(()) => panic!("it waits"),
+            }
+            let mut new = Profiles { look: hangs, ..Profiles::new(&options, &|_| None) };
+            let refused = new.plan().await.unwrap_err();
+            assert!(
+                refused.ends_with(
+                    "cannot be read: an earlier read of the file has not ended: its file system may hang"
+                ),
+                "{refused}"
+            );
+            assert_eq!(new.region(), None);
+            drop(hung);
+            while id(profiles.plan().await) == "first" {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(
+                (id(profiles.plan().await), id(new.plan().await)),
+                ("second, longer".to_owned(), "second, longer".to_owned())
+            );
+            assert!(!profiles.is_stale);
+        });
     }
 
     #[test]

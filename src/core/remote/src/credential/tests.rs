@@ -134,6 +134,31 @@ fn a_first_read_that_hangs_is_an_error_and_holds_one_thread() {
     assert_eq!(READS.run(path, MINUTE, || true), Ok(true));
 }
 
+#[tokio::test]
+async fn a_read_elsewhere_holds_up_no_other_task_and_no_second_call() {
+    static READS: FirstReads = FirstReads(Mutex::new(BTreeSet::new()));
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let (limit, path) = (Duration::from_millis(20), Path::new("/hung/profile"));
+    let mut others = 0;
+    let hangs = READS.await_within(path, limit, MINUTE, move || asleep.recv().is_ok());
+    let goes_on = async {
+        loop {
+            others += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        found = hangs => assert_eq!(found, Err("no answer in time: its file system may hang")),
+        () = goes_on => {}
+    }
+    assert!(others > 1, "the thread was free meanwhile");
+    let again = READS.await_within(path, MINUTE, Duration::ZERO, || true).await;
+    assert_eq!(again, Err("an earlier read of the file has not ended: its file system may hang"));
+    assert_eq!(READS.await_within(Path::new("/other"), MINUTE, Duration::ZERO, || true).await, Ok(true));
+    wake.send(()).unwrap();
+    assert_eq!(READS.await_within(path, MINUTE, MINUTE, || true).await, Ok(true));
+}
+
 #[test]
 fn a_credential_is_never_shown() {
     let directory = tempfile::tempdir().unwrap();

@@ -160,3 +160,64 @@ async fn the_metadata_server_gives_tokens_and_facts() {
     assert_eq!(metadata.fact(MetadataFact::Project).await, Ok(Some("project-1".to_owned())));
     assert_eq!(metadata.fact(MetadataFact::Location).await, Ok(Some("us-central1-a".to_owned())));
 }
+
+/// Held while the file system of the next test hangs.
+static HUNG: Mutex<()> = Mutex::new(());
+
+#[test]
+fn nobody_waits_for_a_file_system_that_hangs() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let hung = HUNG.lock();
+    runtime.block_on(async {
+        let answers = ["one", "two"].map(|token| json(&format!(r#"{{"access_token": "{token}", "expires_in": 3600}}"#)));
+        let server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
+        let options = GoogleOptions {
+            key_file: user_file(directory.path()),
+            token_endpoint: format!("http://127.0.0.1:{}/", server.port),
+            ..GoogleOptions::default()
+        };
+        let mut tokens = GoogleTokens::with(options, &none).unwrap();
+        assert_eq!(tokens.authorization().await.unwrap(), "Bearer one");
+        tokens.files = FileAccess {
+            stamp: |path| {
+                drop(HUNG.lock());
+                stamp(path)
+            },
+            read: |path| {
+                drop(HUNG.lock());
+                Key::read(path)
+            },
+        };
+        tokens.looks.lock().at = None;
+        // Another task of the thread goes on meanwhile.
+        let mut turns = 0;
+        let others = async {
+            loop {
+                turns += 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            token = tokens.authorization() => assert_eq!(token.unwrap(), "Bearer one", "the last one is used on"),
+            () = others => {}
+        }
+        assert!(turns > 1, "{turns}");
+        // No later call waits, but for a token that there is not.
+        tokens.looks.lock().at = None;
+        tokio::select! {
+            biased;
+            token = tokens.authorization() => assert_eq!(token.unwrap(), "Bearer one"),
+            () = std::future::ready(()) => panic!("it waits"),
+        }
+        tokens.tokens.forget();
+        let why = tokens.authorization().await.unwrap_err();
+        assert!(why.ends_with("an earlier read of the file has not ended: its file system may hang"), "{why}");
+        drop(hung);
+        let end = Instant::now() + Duration::from_secs(60);
+        while !tokens.authorization().await.is_ok_and(|token| token == "Bearer two") {
+            assert!(Instant::now() < end);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}

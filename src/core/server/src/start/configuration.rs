@@ -14,15 +14,16 @@ use mixer_adapters::AdapterOptions;
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
+use mixer_config::RawResource;
 use mixer_config::store::{ConfigStore, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotExtension, SnapshotOptions};
 use mixer_expr::Language;
-use mixer_stores::{Credentials, StoreKind, StoreOptions};
+use mixer_stores::{Credentials, NeededKinds, StoreKind, StoreOptions};
 
 /// Memory of the check cache per entry, up to half of its share of the memory budget.
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
@@ -38,6 +39,7 @@ impl ServerOptions {
             url: self.config_store_url.clone(),
             when_lost: if self.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep },
             kinds: kinds.map(|known| StoreKind { kind: known.name, group: known.group }).collect(),
+            needed: crate::REGISTRY.extensions.iter().map(|extension| needed_kinds(*extension)).collect(),
             credentials: Credentials {
                 cert_file: self.cert_file.clone(),
                 key_file: self.key_file.clone(),
@@ -59,6 +61,15 @@ impl ServerOptions {
             removes_principals: !self.requests_certificates()
                 && self.config_on_error != OnConfigError::ServeValid,
         }
+    }
+}
+
+/// The kinds of an extension that its handlers need.
+fn needed_kinds(extension: &'static dyn SnapshotExtension) -> NeededKinds {
+    let kind = |name: &&'static str| StoreKind { kind: name, group: extension.group() };
+    NeededKinds {
+        kinds: extension.needed_kinds().iter().map(kind).collect(),
+        is_needed_by: Arc::new(move |resource: &RawResource| extension.is_needed_by(resource)),
     }
 }
 

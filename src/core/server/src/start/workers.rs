@@ -64,6 +64,7 @@ impl Start<'_> {
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let observers =
             observers::start(options, self.effects, &self.memory, metrics, tracer, &mut self.components)?;
+        self.decisions = observers.as_ref().and_then(|observers| observers.decisions.clone());
         let stopping = CancellationToken::new();
         let others = discovery::services(&self.health, options.serves_reflection(address), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;

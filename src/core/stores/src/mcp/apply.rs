@@ -1,27 +1,41 @@
 //! From the changes of a source to resources.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use mixer_config::store::{Feed, ReadObject, SourceObject, read_object};
-use mixer_mcp::{Applying, Change, Refusal, Resource, Updater};
+use mixer_config::RawResource;
+use mixer_config::store::{Feed, MAX_OBJECT_BYTES, ReadObject, SourceObject, object_size, read_object};
+use mixer_mcp::{Applying, Change, Refusal, Resource, Sink, Updater};
 use mixer_schema::Kind;
 use parking_lot::Mutex;
 
 /// Characters of a refusal that are told.
 const MAX_TOLD: usize = 512;
+/// Maximum [size](object_size) of the objects of all collections, in bytes, unless one message may have more.
+pub(super) const MAX_BYTES: usize = 96 << 20;
 
 /// Writes changes into a feed. Clones write the same feed, one after the other.
 #[derive(Clone)]
 pub(super) struct Applier {
-    feed: Feed,
+    pub(super) feed: Feed,
     kinds: Arc<HashMap<&'static str, &'static Kind>>,
+    /// What resources may need beside the collections that are asked for, and who asks for it.
+    needed: Arc<[Needed]>,
+    sink: Option<Arc<Sink>>,
     /// What was applied, by collection and name, so that what comes again is not read again. A hash of all that counts.
     applied: Arc<Mutex<HashMap<&'static str, Applied>>>,
     hasher: RandomState,
+    /// Maximum [size](object_size) of all objects.
+    pub(super) max_bytes: usize,
     /// Held while a change is applied elsewhere.
     turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Kinds that are asked for once a resource needs them.
+pub(super) struct Needed {
+    pub(super) kinds: Vec<&'static Kind>,
+    pub(super) is_needed_by: Arc<dyn Fn(&RawResource) -> bool + Send + Sync>,
 }
 
 type Applied = HashMap<Box<str>, u64>;
@@ -34,15 +48,35 @@ struct Different {
 }
 
 impl Applier {
-    pub(super) fn new(feed: Feed, kinds: &[&'static Kind]) -> Self {
+    /// Objects may take 96 MiB, or `max_message` if that is more, but no more than those of any store.
+    pub(super) fn new(feed: Feed, kinds: &[&'static Kind], max_message: usize) -> Self {
         let kinds = kinds.iter().map(|kind| (kind.collection, *kind)).collect();
         Self {
             feed,
             kinds: Arc::new(kinds),
+            needed: Arc::default(),
+            sink: None,
             applied: Arc::default(),
             hasher: RandomState::new(),
+            max_bytes: MAX_BYTES.max(max_message).min(MAX_OBJECT_BYTES),
             turn: Arc::default(),
         }
+    }
+
+    /// With kinds that this sink is told to ask for once a resource needs them.
+    pub(super) fn asking_for(mut self, needed: Vec<Needed>, sink: Arc<Sink>) -> Self {
+        let mut kinds = HashMap::clone(&self.kinds);
+        kinds.extend(needed.iter().flat_map(|needed| &needed.kinds).map(|kind| (kind.collection, *kind)));
+        (self.kinds, self.needed, self.sink) = (Arc::new(kinds), needed.into(), Some(sink));
+        self
+    }
+
+    /// The collections that these resources need.
+    fn needed_by(&self, different: &[Different]) -> Vec<&'static str> {
+        let read = || different.iter().filter_map(|different| different.read.as_ref().ok());
+        let needed =
+            self.needed.iter().filter(|needed| read().any(|resource| (needed.is_needed_by)(resource)));
+        needed.flat_map(|needed| &needed.kinds).map(|kind| kind.collection).collect()
     }
 
     /// Errors: a body cannot be decoded.
@@ -65,8 +99,8 @@ impl Applier {
         Ok(read_object(&origin, object))
     }
 
-    /// Errors: a body cannot be decoded, or a resource is there twice and differently, after which nothing is applied.
-    /// What was read of a resource takes the place of the resource: of many labels only one copy is held.
+    /// Errors: a resource cannot be decoded, one is there twice and differently, or there is no room, after which nothing is applied.
+    /// Resources are decoded one at a time, and what was read of a resource takes its place.
     fn apply_change(&mut self, change: Change) -> Result<(), Refusal> {
         let Some(kind) = self.kinds.get(&*change.collection).copied() else {
             return Err(Refusal::from(format!("unsupported collection {}", change.collection)));
@@ -74,7 +108,10 @@ impl Applier {
         let mut applied = self.applied.lock();
         let applied = applied.entry(kind.collection).or_default();
         let (mut different, mut sent) = (Vec::new(), Applied::new());
+        let (held, _) = self.feed.sizes(kind.collection, |_| false);
+        let mut added = 0;
         for resource in change.resources {
+            let resource = resource?;
             let Resource { name, type_url, body, labels, annotations, .. } = &resource;
             let hash = self.hasher.hash_one((type_url, body, labels, annotations));
             match sent.insert(name.clone(), hash) {
@@ -85,7 +122,23 @@ impl Applier {
             if applied.get(name) != Some(&hash) {
                 let name = name.clone();
                 let read = self.read(kind, resource)?;
+                added += object_size(&read);
+                // What is replaced stays until all is read.
+                if added > self.max_bytes || held + added > self.max_bytes + self.max_bytes / 2 {
+                    return Err(self.no_room(held, added));
+                }
                 different.push(Different { name, hash, read });
+            }
+        }
+        if held + added > self.max_bytes {
+            let replaced: HashSet<&str> = different.iter().map(|different| &*different.name).collect();
+            let removed: HashSet<&str> = change.removed.iter().map(String::as_str).collect();
+            let (_, gone) = self.feed.sizes(kind.collection, |name| {
+                replaced.contains(name)
+                    || if change.incremental { removed.contains(name) } else { !sent.contains_key(name) }
+            });
+            if held - gone.min(held) + added > self.max_bytes {
+                return Err(self.no_room(held - gone.min(held), added));
             }
         }
         if change.incremental {
@@ -93,6 +146,7 @@ impl Applier {
         } else {
             applied.retain(|name, _| sent.contains_key(&**name));
         }
+        let needed = self.needed_by(&different);
         applied.extend(different.iter().map(|different| (different.name.clone(), different.hash)));
         self.feed.change(|draft| {
             draft.retain(kind.collection, |name| applied.contains_key(name));
@@ -100,8 +154,27 @@ impl Applier {
                 draft.put(kind.collection, &name, read);
             }
             draft.received(kind.collection, &change.system_version);
+            // Nothing serves that needs what is not received yet.
+            needed.iter().for_each(|collection| draft.expect(collection));
         });
+        if let Some(sink) = &self.sink {
+            needed.iter().for_each(|collection| sink.ask_for(collection));
+        }
         Ok(())
+    }
+}
+
+impl Applier {
+    /// The refusal of a change for which there is no room.
+    fn no_room(&self, held: usize, added: usize) -> Refusal {
+        let limit = self.max_bytes;
+        Refusal::from(format!(
+            "new and different objects take {added} bytes or more beside {held} bytes of others; all may take {limit}, and half as much more \
+             while objects are replaced: remove objects, of which each takes 512 bytes beside its text, or large labels and annotations; or raise \
+             --mcp-max-message-size above {} MiB, up to {} MiB",
+            limit >> 20,
+            MAX_OBJECT_BYTES >> 20
+        ))
     }
 }
 

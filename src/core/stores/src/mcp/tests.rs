@@ -5,6 +5,7 @@ use mixer_mcp::{
     Cache, CallOut, Change, Collection, Refusal, Resource, Snapshot, Source, SourceOptions, Updater,
 };
 
+use super::apply::MAX_BYTES;
 use super::*;
 use crate::StoreOptions;
 
@@ -97,7 +98,7 @@ fn rule(name: &str, text: &str) -> Resource {
 fn change(collection: &str, resources: Vec<Resource>) -> Change {
     Change {
         collection: collection.into(),
-        resources,
+        resources: resources.into(),
         removed: Vec::new(),
         incremental: false,
         system_version: "7".to_owned(),
@@ -118,7 +119,7 @@ impl Scene {
             kinds.iter().for_each(|kind| draft.expect(kind.collection));
             draft.close();
         });
-        Self { store, applier: Applier::new(feed, &kinds) }
+        Self { store, applier: Applier::new(feed, &kinds, 0) }
     }
 
     fn texts(&self) -> Vec<(String, String)> {
@@ -274,6 +275,32 @@ async fn a_source_can_connect_to_this_server() {
     let options = StoreOptions::new(format!("mcp+listen://{address}"));
     let taken = crate::open(&options, &Arc::default()).err().unwrap().to_string();
     assert!(taken.starts_with("invalid configuration: unable to listen: "), "{taken}");
+}
+
+#[tokio::test]
+async fn a_change_for_which_there_is_no_room_is_refused() {
+    let mut scene = Scene::new();
+    scene.applier.max_bytes = 10_000;
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    // A rule takes some 700 bytes.
+    let rules = |count: usize, text: &str| -> Vec<Resource> {
+        (0..count).map(|number| rule(&format!("shop/r{number}"), text)).collect()
+    };
+    scene.applier.apply(change(RULES, rules(12, "x"))).unwrap();
+    let refusal = scene.applier.apply(change(RULES, rules(20, "x"))).unwrap_err();
+    assert!(refusal.message.contains("bytes of others; all may take 10000, and half as much"), "{refusal:?}");
+    assert_eq!(scene.texts().len(), 12, "nothing was applied");
+    // As many others take their place, but not all at once if that takes too much meanwhile.
+    let refusal = scene.applier.apply(change(RULES, rules(12, "y"))).unwrap_err();
+    assert_eq!((refusal.code, scene.texts()[0].1.as_str()), (3, "x"));
+    scene.applier.apply(change(RULES, rules(7, "x"))).unwrap();
+    scene.applier.apply(change(RULES, rules(12, "x"))).unwrap();
+    scene.applier.apply(change(RULES, [rules(6, "y"), rules(12, "x").split_off(6)].concat())).unwrap();
+    scene.applier.apply(change(RULES, rules(12, "y"))).unwrap();
+    assert!(scene.texts().iter().all(|(_, text)| text == "y"));
+    // What one message may have fits, up to what any store may have.
+    let room = |max_message| Applier::new(scene.applier.feed.clone(), &[], max_message).max_bytes;
+    assert_eq!([0, 200 << 20, 1 << 30].map(room), [MAX_BYTES, 200 << 20, 256 << 20]);
 }
 
 #[tokio::test]

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use crate::message::{json_kind, resembles};
 use crate::store::IdentityRule;
-use crate::{Envelope, FieldPlace, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
+use crate::{
+    Annotations, Envelope, FieldPlace, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField,
+};
 use mixer_base::decimal;
 
 /// The identity of a document.
 pub(super) struct Identity {
     pub(super) key: ResourceKey,
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) annotations: Annotations,
     pub(super) envelope: Envelope,
 }
 
@@ -75,7 +77,7 @@ fn identify_loosely(root: &Node, rule: IdentityRule) -> Result<Identity, Unident
     }
     let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
     let envelope = Envelope { api_version: shared(api_version), ..Envelope::default() };
-    Ok(Identity { key, annotations: BTreeMap::new(), envelope })
+    Ok(Identity { key, annotations: Annotations::default(), envelope })
 }
 
 fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
@@ -93,8 +95,13 @@ fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
         return Err(type_error(node, "Go struct field BackEndResource.Metadata of type store.ResourceMeta"));
     }
     let part = |name| metadata.and_then(|m| m.member(name));
-    let annotations = texts(part("annotations"), "ResourceMeta.Metadata.Annotations")?;
-    let labels = texts(part("labels"), "ResourceMeta.Metadata.Labels")?;
+    let mut named = BTreeMap::new();
+    let annotations = part("annotations");
+    texts(annotations, "ResourceMeta.Metadata.Annotations", |name, value| {
+        named.insert(name.to_owned(), value);
+    })?;
+    let labels = part("labels");
+    texts(labels, "ResourceMeta.Metadata.Labels", |_, _| {})?;
     let name = text(part("name"), "ResourceMeta.Metadata.Name")?;
     let namespace = text(part("namespace"), "ResourceMeta.Metadata.Namespace")?;
     let revision = text(part("revision"), "ResourceMeta.Metadata.Revision")?;
@@ -114,12 +121,12 @@ fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
     }
     if missing.is_empty() {
         let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
-        let annotations = annotations.unwrap_or_default();
+        let annotations = Annotations::from(named);
         // The fields of a `spec` that lost its indentation stand beside it.
         let is_like_ours = likeness::has_our_annotation(&annotations)
             || spec.into_iter().chain([root]).any(likeness::is_our_spec);
-        let (version, labels) = (revision.into(), labels.unwrap_or_default());
-        let envelope = Envelope { is_like_ours, version, labels, ..envelope(root, metadata, &key.kind) };
+        let version = revision.into();
+        let envelope = Envelope { is_like_ours, version, ..envelope(root, metadata, &key.kind) };
         return Ok(Identity { key, annotations, envelope });
     }
     if missing.len() == 3
@@ -368,7 +375,7 @@ fn limits_of_domain(root: &Node) -> Result<Option<Identity>, Unidentified> {
         Some(domain) => {
             let key =
                 ResourceKey { kind: "ratelimit".into(), namespace: "ratelimit".into(), name: domain.into() };
-            Ok(Some(Identity { key, annotations: BTreeMap::new(), envelope: Envelope::default() }))
+            Ok(Some(Identity { key, annotations: Annotations::default(), envelope: Envelope::default() }))
         }
         None => Err(Unidentified::Limits {
             message: "the domain of a file of rate limits is no text".to_owned(),
@@ -391,13 +398,15 @@ fn text(node: Option<&Node>, field: &str) -> Result<String, Unidentified> {
     })
 }
 
-fn texts(node: Option<&Node>, field: &str) -> Result<Option<BTreeMap<String, String>>, Unidentified> {
-    let Some(node) = node else { return Ok(None) };
+fn texts(node: Option<&Node>, field: &str, mut read: impl FnMut(&str, String)) -> Result<(), Unidentified> {
+    let Some(node) = node else { return Ok(()) };
     if !matches!(node.kind, NodeKind::Mapping(_)) {
         return Err(type_error(node, &format!("Go struct field {field} of type map[string]string")));
     }
-    let entries = node.entries().iter();
-    entries.map(|e| Ok((e.key.to_string(), text(Some(&e.value), field)?))).collect::<Result<_, _>>().map(Some)
+    node.entries().iter().try_for_each(|entry| {
+        read(&entry.key, text(Some(&entry.value), field)?);
+        Ok(())
+    })
 }
 
 fn type_error(node: &Node, target: &str) -> Unidentified {

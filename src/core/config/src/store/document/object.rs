@@ -224,7 +224,6 @@ mod tests {
         let read = read(object);
         assert_eq!(read.key.to_string(), "r.rule.shop");
         assert_eq!((&*read.envelope.version, &*read.envelope.api_version), ("7", "config.istio.io/v1alpha2"));
-        assert_eq!(read.envelope.labels["app"], "web");
         assert_eq!(read.annotations.keys().collect::<Vec<_>>(), ["policy.istio.io/lang"]);
         assert_eq!(read.origin.place(), "k8s://h:1/rules.config.istio.io/shop/r");
         let expected = "{\n  \"apiVersion\": \"config.istio.io/v1alpha2\",\n  \"kind\": \"rule\",\n  \"metadata\": {\n    \"name\": \"r\",\n    \

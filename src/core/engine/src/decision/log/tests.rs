@@ -204,6 +204,8 @@ fn every_line_that_could_not_be_written_is_counted_as_lost_and_as_nothing_else()
     }
     close(&log);
     let count = |family, label| metrics.counter(family, &[label]).get();
+    let why = log.last_write().unwrap_err();
+    assert_eq!(why, "decisions are lost: cannot write `/dev/full`: no space left on device");
     assert_eq!(count(Family::DecisionsLost, "file"), 25);
     assert_eq!(count(Family::DecisionsWritten, "log"), 0);
     assert_eq!(count(Family::DecisionsWritten, "recording"), 25);

@@ -1,9 +1,7 @@
 //! Whether a document is written like a resource of Mixer, whatever kind and API group it says.
 
-use std::collections::BTreeMap;
-
 use crate::annotation::{PREFIX, letters, named_like};
-use crate::{Node, NodeKind};
+use crate::{Annotations, Node, NodeKind};
 use mixer_attribute::ValueType;
 
 /// What stands behind our prefix in a name, of a field, label or annotation.
@@ -22,8 +20,8 @@ pub(super) fn names_us(name: &str) -> bool {
 }
 
 /// Whether an annotation has a meaning for Mixer only.
-pub(super) fn has_our_annotation(annotations: &BTreeMap<String, String>) -> bool {
-    annotations.keys().any(|name| names_us(name))
+pub(super) fn has_our_annotation(annotations: &Annotations) -> bool {
+    annotations.keys().any(names_us)
 }
 
 /// Whether a `spec` has fields that only rules, handlers, instances or manifests have. Cost: proportional to its entries.

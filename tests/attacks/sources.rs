@@ -1,0 +1,125 @@
+//! Sources of configuration whose messages take more memory than they have bytes, or more than there is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mixer_mcp::message::google::protobuf::Any;
+use mixer_mcp::message::{Metadata, Resource};
+
+use crate::support::mcp_source::McpSource;
+use crate::support::{DEADLINE, Server, http, sample_configuration, wait_for};
+
+const RULES: &str = "istio/policy/v1beta1/rules";
+const DENIERS: &str = "istio/config/v1alpha2/legacy/deniers";
+const RULE: &str = "type.googleapis.com/istio.policy.v1beta1.Rule";
+const STRUCT: &str = "type.googleapis.com/google.protobuf.Struct";
+/// Most resident memory of the server, in MiB.
+const BOUND: u64 = 256;
+
+/// A server with an address space of 1 GB that has the sample configuration from a source.
+struct Stage {
+    source: McpSource,
+    server: Server,
+}
+
+impl Stage {
+    fn start() -> Self {
+        let source = McpSource::serving(&sample_configuration());
+        let launcher = ["-c", "ulimit -v 1048576; exec \"$@\"", "sh"].map(str::to_owned);
+        let server = Server::on_store(&source.url())
+            .native()
+            .env("RUST_BACKTRACE", "0")
+            .through(Path::new("/bin/sh"), &launcher)
+            .start();
+        source.refusals();
+        Self { source, server }
+    }
+
+    /// Sends a collection. Returns why it is refused.
+    fn send(&self, what: &str, collection: &str, resources: Vec<Resource>) -> Option<String> {
+        self.source.put(collection, resources);
+        let answered = wait_for(DEADLINE, || self.source.is_answered(collection).then_some(()));
+        assert!(answered.is_some(), "{what}: no answer\n{}", self.server.log());
+        self.source.refusals().pop()
+    }
+
+    /// The server has served all the time, within the bound.
+    #[track_caller]
+    fn end(mut self, what: &str) {
+        let peak = self.server.peak_kib() >> 10;
+        println!("{what}: {peak} MiB");
+        let ready = http("GET", &self.server.monitoring_url("/readyz"), "").expect("an answer");
+        assert_eq!(ready.status, 200, "{what}: {}", self.server.log());
+        assert_eq!(self.source.streams(), 1, "{what}: {}", self.server.log());
+        assert!(peak <= BOUND, "{what} takes {peak} MiB, more than {BOUND}");
+        assert_eq!(self.server.terminate(), Ok(Some(0)), "{}", self.server.log());
+    }
+}
+
+fn resource(name: String, type_url: &str, body: Vec<u8>) -> Resource {
+    let metadata = Metadata { name, version: "1".to_owned(), ..Metadata::default() };
+    let body = Any { type_url: type_url.to_owned(), value: body.into() };
+    Resource { metadata: Some(metadata), body: Some(body) }
+}
+
+/// A rule without actions.
+fn rule(name: String) -> Resource {
+    resource(name, RULE, b"\x0a\x12source.name == \"a\"".to_vec())
+}
+
+fn labels(round: usize, count: usize) -> BTreeMap<String, String> {
+    (0..count).map(|number| (format!("a{number}"), format!("b{round}"))).collect()
+}
+
+#[test]
+fn labels_and_annotations_that_nothing_reads() {
+    let stage = Stage::start();
+    for round in 0..3 {
+        let labels = labels(round, 1_000);
+        let rules = (0..1_000).map(|number| {
+            let mut rule = rule(format!("istio-system/r{number}"));
+            let metadata = rule.metadata.as_mut().expect("it has some");
+            (metadata.labels, metadata.annotations) = (labels.clone(), labels.clone());
+            rule
+        });
+        assert_eq!(stage.send("labels", RULES, rules.collect()), None);
+    }
+    stage.end("1 000 x 2 000 labels and annotations, three times");
+}
+
+#[test]
+fn labels_of_one_resource() {
+    let stage = Stage::start();
+    let mut all = vec![rule("istio-system/r".to_owned())];
+    all.iter_mut()
+        .filter_map(|rule| rule.metadata.as_mut())
+        .for_each(|metadata| metadata.labels = labels(0, 100_000));
+    let refusal = stage.send("labels", RULES, all).expect("a refusal");
+    assert!(refusal.starts_with("resource `istio-system/r` has 100000 labels and annotations"), "{refusal}");
+    stage.end("100 000 labels");
+}
+
+#[test]
+fn very_many_resources() {
+    let stage = Stage::start();
+    let rules = |count: usize| (0..count).map(|number| rule(format!("istio-system/r{number}"))).collect();
+    let refusal = stage.send("rules", RULES, rules(500_000)).expect("a refusal");
+    assert!(refusal.contains("all may take 100663296, and half as much"), "{refusal}");
+    stage.end("500 000 rules");
+}
+
+#[test]
+fn structures_of_very_many_values() {
+    let stage = Stage::start();
+    // `values: [null, null, …]`, four bytes each.
+    let list = [0x0a, 2, 0x08, 0].repeat(450_000);
+    let field = |number: u8, bytes: &[u8]| {
+        let mut out = vec![number << 3 | 2];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut out);
+        [out, bytes.to_vec()].concat()
+    };
+    let entry = [field(1, b"values"), field(2, &field(6, &list))].concat();
+    let all = (0..30).map(|number| resource(format!("istio-system/r{number}"), STRUCT, field(1, &entry)));
+    stage.send("structures", DENIERS, all.collect());
+    stage.end("30 structures of 450 000 values");
+}
