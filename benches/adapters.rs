@@ -320,6 +320,11 @@ fn decisions(criterion: &mut Criterion) {
     let handler = from_text("opa", policy, authorization().0, env(&runtime), &runtime);
     assert!(allows(&*handler, &instance));
     group.bench_function("opa, a policy of two rules", |b| b.iter(|| allows(&*handler, &instance)));
+    // One that the engine evaluates.
+    let policy = r#"{checkMethod: data.gate.allow, policy: ["package gate\ndefault allow = false\nprefixes = {\"/items/\", \"/static/\"}\nallow { input.action.method == \"PUT\"; input.subject.user == \"root\" }\nallow { input.action.method == \"GET\"; prefixes[prefix]; startswith(input.action.path, prefix) }\n"]}"#;
+    let handler = from_text("opa", policy, authorization().0, env(&runtime), &runtime);
+    assert!(allows(&*handler, &instance));
+    group.bench_function("opa, a policy with a loop", |b| b.iter(|| allows(&*handler, &instance)));
     for roles in [1, 10_000] {
         let texts = (0..roles).flat_map(|i| {
             // The service of the request is among them.

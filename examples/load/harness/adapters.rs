@@ -45,6 +45,8 @@ struct Row {
     has_peer: bool,
     /// Microseconds.
     budget: Option<Budget>,
+    /// What tells it from another row of the same adapter and template.
+    note: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -193,7 +195,7 @@ const fn row(
     backend: Backend,
     params: &'static str,
 ) -> Row {
-    Row { adapter, instance, asked, backend, params, has_peer: true, budget: None }
+    Row { adapter, instance, asked, backend, params, has_peer: true, budget: None, note: "" }
 }
 
 const fn own(row: Row) -> Row {
@@ -204,7 +206,14 @@ const fn within(budget: Budget, row: Row) -> Row {
     Row { budget: Some(budget), ..row }
 }
 
+const fn noted(note: &'static str, row: Row) -> Row {
+    Row { note, ..row }
+}
+
 const POLICY: &str = r#"{checkMethod: data.gate.allow, policy: ["package gate\ndefault allow = false\nallow { input.action.method == \"PUT\"; input.subject.user == \"root\" }\nallow { input.action.method == \"GET\"; startswith(input.action.path, \"/api/\") }\n"]}"#;
+
+/// One that the engine evaluates.
+const POLICY_WITH_LOOP: &str = r#"{checkMethod: data.gate.allow, policy: ["package gate\ndefault allow = false\nprefixes = {\"/api/\", \"/static/\"}\nallow { input.action.method == \"PUT\"; input.subject.user == \"root\" }\nallow { input.action.method == \"GET\"; prefixes[prefix]; startswith(input.action.path, prefix) }\n"]}"#;
 
 const CLOUDWATCH: &str = "{namespace: mesh, region: us-east-1, metricsEndpoint: 'http://127.0.0.1:PORT', logsEndpoint: 'http://127.0.0.1:PORT', \
      credentialsFile: DIRECTORY/credentials, ";
@@ -343,6 +352,7 @@ fn rows() -> Vec<Row> {
         row("denier", "checknothing", Denials, None, "{status: {code: 7, message: denied}}"),
         row("listchecker", "listentry", Checks, None, "{overrides: [default, istio-system, prod, shop]}"),
         within(Budget::Whole(10.0), row("opa", "authorization", Checks, None, POLICY)),
+        noted(", with a loop", row("opa", "authorization", Checks, None, POLICY_WITH_LOOP)),
         own(row("rbac", "authorization", Checks, None, "{}")),
         within(Budget::Whole(15.0), row(OUT_OF_PROCESS, "listentry", Checks, Grpc, "")),
         row("memquota", "quota", Quotas, None, quotas),
@@ -470,9 +480,10 @@ pub(crate) fn run(
         };
         writeln!(
             out,
-            "| `{}` | {} | {} | {} | {} | {budget} | {} | {ratio} |",
+            "| `{}` | {}{} | {} | {} | {} | {budget} | {} | {ratio} |",
             row.adapter,
             row.instance,
+            row.note,
             if of_bags { "a bag" } else { "a check" },
             micros.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(" | "),
             shown(on_top),

@@ -50,10 +50,15 @@ impl Properties {
         self.0.iter().filter_map(|(key, at)| Some((&**key, instance.value(*at)?)))
     }
 
+    /// The value under a key.
+    pub(crate) fn value<'a>(&self, instance: &Instance<'a>, key: &str) -> Option<Value<'a>> {
+        let found = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        instance.value(self.0.get(found)?.1)
+    }
+
     /// The text under a key; `None` if there is none, or a value of another type.
     pub(crate) fn text<'a>(&self, instance: &Instance<'a>, key: &str) -> Option<&'a [u8]> {
-        let found = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
-        match instance.value(self.0.get(found)?.1)? {
+        match self.value(instance, key)? {
             Value::String(text) => Some(text),
             _ => None,
         }

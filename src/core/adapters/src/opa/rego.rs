@@ -13,6 +13,7 @@ mod kinds;
 mod lanes;
 mod literals;
 mod names;
+mod plan;
 mod reads;
 mod text;
 
@@ -99,7 +100,8 @@ pub(super) async fn build(
     let name = Arc::clone(&env.handler_name);
     let answers = env.commons.get::<AnswerEpoch>();
     let memory = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::WaitingCalls));
-    let shared = Shared::new(settings, prepared, threads, memory, &env.metrics, name).ending(answers);
+    let shared = Shared::new(settings, policy.plan.clone(), prepared, threads, memory, &env.metrics, name)
+        .ending(answers);
     let shared = Arc::new(shared);
     if let Some(files) = files {
         let files = Arc::new(tokio::sync::Mutex::new(files));

@@ -125,7 +125,7 @@ impl Checks {
             "operationName": operation,
             "startTime": at.rfc3339().to_string(),
         }});
-        let answer = self.client.call(service, "check", &body).await?;
+        let answer = self.client.call(service, "check", body.to_string().into()).await?;
         Ok(Arc::new(self.understood(&answer)?))
     }
 

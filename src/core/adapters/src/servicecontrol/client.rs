@@ -57,11 +57,10 @@ impl Client {
         Ok(Self { http, tokens, path })
     }
 
-    /// Calls a method of a service: `check`, `report` or `allocateQuota`. A call whose token was not accepted is repeated once, if there
+    /// Calls a method of a service: `check`, `report` or `allocateQuota`, with JSON. A call whose token was not accepted is repeated once, if there
     /// is another one.
-    pub(super) async fn call(&self, service: &str, method: &str, body: &Value) -> Result<Value, Failure> {
+    pub(super) async fn call(&self, service: &str, method: &str, body: Bytes) -> Result<Value, Failure> {
         let path = format!("{}/v1/services/{}:{method}?alt=json", self.path, escaped(service));
-        let body = Bytes::from(body.to_string());
         for attempt in 0.. {
             let authorization = self.tokens.authorization().await;
             let authorization = authorization.map_err(|why| Failure { why, again: Some(Duration::ZERO) })?;

@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use mixer_attribute::{SignedDuration, Timestamp, Value};
 use mixer_delivery::{AsyncSink, Batching, Delivery, List, Tally};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, CheckResult, Clock, Env, HandleCheck, HandleQuota, HandleReport, Handler,
     HandlerError, HandlerStatus, Instance, QueueStatus, QuotaCall, QuotaResult, Reply, join_errors,
 };
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::checks::Checks;
 use super::client::{Client, Failure};
@@ -26,6 +27,8 @@ use crate::sending::{close_all, closing, settings};
 /// Calls of a request at most, and their bytes; their JSON is about ten times as long.
 const BATCH: usize = 100;
 const BATCH_BYTES: usize = 64 << 10;
+/// Calls that are written without a break.
+const AT_ONCE: usize = 10;
 /// How long a call waits for others.
 const WAIT: Duration = Duration::from_millis(200);
 
@@ -290,27 +293,34 @@ impl Sender {
         }
     }
 
-    /// The body of a request with operations of one service.
-    async fn body(&self, service: &str, operations: &[Operation]) -> Json {
+    /// The body of a request with operations of one service, as JSON.
+    async fn body(&self, service: &str, operations: &[Operation]) -> Bytes {
         let now = self.clock.now();
         // One question for all calls of a batch with one key and operation, also without a cache.
         let mut projects: BTreeMap<(&str, &str), Box<str>> = BTreeMap::new();
-        let mut all = Vec::with_capacity(operations.len());
+        let mut body = b"{\"operations\":[".to_vec();
         // Each of a hundred questions would wait for its time limit.
         let mut is_away = false;
-        for operation in operations {
+        for (index, operation) in operations.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            if index % AT_ONCE == AT_ONCE - 1 {
+                // The calls of this thread do not wait for the whole batch.
+                tokio::task::yield_now().await;
+            }
             let of = (&*operation.key, &*operation.name);
-            let project = match projects.get(&of) {
-                Some(project) => project.clone(),
+            match projects.get(&of) {
+                Some(project) => operation.write(project, &mut body),
                 None => {
                     let project = self.project(service, of, now, &mut is_away).await;
-                    projects.insert(of, project.clone());
-                    project
+                    operation.write(&project, &mut body);
+                    projects.insert(of, project);
                 }
-            };
-            all.push(operation.json(&project));
+            }
         }
-        json!({ "operations": all })
+        body.extend_from_slice(b"]}");
+        body.into()
     }
 }
 
@@ -324,7 +334,7 @@ impl AsyncSink<List<Operation>> for Sender {
             let operations = all.get(..run).unwrap_or_default();
             let service = self.services.get(first).map_or("", |service| service.google_service_name.as_str());
             let body = self.body(service, operations).await;
-            match self.checks.client.call(service, "report", &body).await {
+            match self.checks.client.call(service, "report", body).await {
                 Ok(answer) => {
                     let errors = answer.get("reportErrors").and_then(Json::as_array).map_or(0, Vec::len);
                     let refused = errors.min(run);
@@ -350,5 +360,50 @@ impl AsyncSink<List<Operation>> for Sender {
             Some(why) => tally.give_up(why),
             None => self.outage.ended(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use mixer_engine::adapter::SystemClock;
+
+    use super::*;
+    use crate::testing::bound;
+
+    /// On one thread, as that of a worker.
+    #[tokio::test]
+    async fn other_tasks_run_while_the_body_of_a_batch_is_written() {
+        let away = "http://127.0.0.1:1".to_owned();
+        let params = Params { endpoint: away.clone(), metadata_endpoint: away, ..Params::default() };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let client = Client::new(&params).unwrap();
+        let sender = Sender {
+            checks: Arc::new(Checks::new(client, Arc::clone(&clock), 0, SignedDuration::ZERO)),
+            services: Arc::default(),
+            clock,
+            outage: Outage::new(&"h.ns".into()),
+        };
+        let template = OperationTemplate::new(&bound("r.report.ns", "servicecontrolreport", "", &[]));
+        let instance = Instance { bound: 0, name: "r.report.ns", values: &[] };
+        let operation = |_| template.operation(&instance, 0, Timestamp::default());
+        let operations: Vec<Operation> = (0..BATCH).map(operation).collect();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let body = sender.body("s", &operations).await;
+        other.abort();
+        let turns = turns.load(Ordering::Relaxed);
+        assert!(turns >= BATCH / AT_ONCE - 1, "{turns}");
+        let body: Json = serde_json::from_slice(&body).unwrap();
+        let sent = body["operations"].as_array().unwrap();
+        let ids: Vec<_> = sent.iter().map(|operation| operation["operationId"].as_str().unwrap()).collect();
+        assert_eq!(ids, operations.iter().map(|operation| &*operation.id).collect::<Vec<_>>());
     }
 }

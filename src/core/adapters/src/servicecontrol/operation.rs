@@ -1,6 +1,6 @@
 //! Reported operations, and their JSON.
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 
 use mixer_attribute::{SignedDuration, Timestamp, Value as Attribute};
 use mixer_delivery::Item;
@@ -8,8 +8,6 @@ use mixer_engine::adapter::{BoundInstance, Instance};
 
 use super::codes::of_http;
 
-const METRICS: &str = "serviceruntime.googleapis.com/api/";
-const LABELS: &str = "serviceruntime.googleapis.com/";
 /// Where servers of meshes are.
 const LOCATION: &str = "global";
 
@@ -17,7 +15,7 @@ const LOCATION: &str = "global";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
     /// By which Google knows one that is sent again.
-    id: Box<str>,
+    pub(super) id: Box<str>,
     /// The index of its service.
     pub(super) service: usize,
     pub(super) key: Box<str>,
@@ -121,86 +119,178 @@ impl OperationTemplate {
 }
 
 impl Operation {
-    /// The JSON of a call whose key is that of a project; empty if that is not known.
-    pub(super) fn json(&self, project: &str) -> Value {
+    /// Adds the JSON of a call whose key is that of a project, empty if that is not known, to a text. It is written as it goes: as a tree it
+    /// would take a thousand allocations, on a thread that serves calls.
+    pub(super) fn write(&self, project: &str, into: &mut Vec<u8>) {
         let (begin, end) = (self.begin.rfc3339().to_string(), self.end.rfc3339().to_string());
-        let mut operation = Map::new();
-        if !self.key.is_empty() {
-            operation.insert("consumerId".to_owned(), format!("api_key:{}", self.key).into());
-        }
-        operation.insert("operationId".to_owned(), (*self.id).into());
-        operation.insert("operationName".to_owned(), (*self.name).into());
-        operation.insert("startTime".to_owned(), begin.as_str().into());
-        operation.insert("endTime".to_owned(), end.as_str().into());
-        operation.insert("labels".to_owned(), self.labels(project));
-        operation.insert("metricValueSets".to_owned(), self.metrics(&begin, &end));
-        operation.insert("logEntries".to_owned(), json!([self.log_entry(&begin)]));
-        Value::Object(operation)
-    }
-
-    fn labels(&self, project: &str) -> Value {
-        let project = if project.is_empty() { String::new() } else { format!("project_number:{project}") };
-        let mut labels = json!({
-            "cloud.googleapis.com/location": LOCATION,
-            "/protocol": self.protocol,
-            "/response_code": self.status.to_string(),
-            "/response_code_class": format!("{}xx", self.status / 100),
-            "/status_code": of_http(self.status).to_string(),
-        });
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(format!("{LABELS}api_method"), (*self.name).into());
-            labels.insert(format!("{LABELS}api_version"), (*self.version).into());
-            labels.insert(format!("{LABELS}consumer_project"), project.into());
-            if !self.key.is_empty() {
-                labels.insert("/credential_id".to_owned(), format!("apiKey:{}", self.key).into());
-            }
-        }
-        labels
-    }
-
-    fn metrics(&self, begin: &str, end: &str) -> Value {
-        let count = || json!({ "startTime": begin, "endTime": end, "int64Value": "1" });
-        let distribution = |shape: &Shape, value: f64| json!({ "startTime": begin, "endTime": end, "distributionValue": shape.distribution(value) });
-        let seconds = self.latency.nanos as f64 / 1e9;
-        let latency = || distribution(&LATENCIES, seconds);
-        let size = distribution(&SIZES, self.request_bytes as f64);
-        let set = |name: &str, value: Value| json!({ "metricName": format!("{METRICS}{name}"), "metricValues": [value] });
-        json!([
-            set("producer/request_count", count()),
-            set("producer/backend_latencies", latency()),
-            set("producer/request_sizes", size),
-            set("producer/by_consumer/request_count", count()),
-            set("consumer/request_count", count()),
-            set("consumer/backend_latencies", latency()),
-        ])
-    }
-
-    fn log_entry(&self, begin: &str) -> Value {
-        let mut payload = Map::new();
-        let mut add = |name: &str, value: Value| {
-            let is_empty = value == 0 || value == "";
-            if !is_empty {
-                payload.insert(name.to_owned(), value);
-            }
+        let json = OperationJson {
+            consumer_id: self.key_as("api_key"),
+            operation_id: &self.id,
+            operation_name: &self.name,
+            start_time: &begin,
+            end_time: &end,
+            labels: self.labels(project),
+            metric_value_sets: self.metrics(&begin, &end),
+            log_entries: [self.log_entry(&begin)],
         };
-        add("api_name", (*self.api).into());
-        add("api_operation", (*self.name).into());
-        add("api_key", (*self.key).into());
-        add("http_method", (*self.method).into());
-        add("request_size_in_bytes", self.request_bytes.into());
-        add("http_response_code", self.status.into());
-        add("request_latency_in_ms", (self.latency.nanos / 1_000_000).into());
-        add("timestamp", begin.into());
-        add("location", LOCATION.into());
-        add("log_message", format!("Method:{}", self.name).into());
-        match self.status {
-            403 => add("error_cause", "AUTH".into()),
-            400.. => add("error_cause", "APPLICATION".into()),
-            _ => {}
-        }
-        let severity = if self.status >= 400 { "ERROR" } else { "INFO" };
-        json!({ "name": "endpoints_log", "severity": severity, "structPayload": payload, "timestamp": begin })
+        // Neither a Vec nor these types fail.
+        let _ = serde_json::to_writer(into, &json);
     }
+
+    /// The key after a kind of name; `None` without a key.
+    fn key_as(&self, kind: &str) -> Option<String> {
+        (!self.key.is_empty()).then(|| format!("{kind}:{}", self.key))
+    }
+
+    fn labels(&self, project: &str) -> Labels<'_> {
+        let project = if project.is_empty() { String::new() } else { format!("project_number:{project}") };
+        Labels {
+            location: LOCATION,
+            protocol: &self.protocol,
+            response_code: self.status.to_string(),
+            response_code_class: format!("{}xx", self.status / 100),
+            status_code: of_http(self.status).to_string(),
+            api_method: &self.name,
+            api_version: &self.version,
+            consumer_project: project,
+            credential_id: self.key_as("apiKey"),
+        }
+    }
+
+    fn metrics<'t>(&self, start_time: &'t str, end_time: &'t str) -> [MetricValueSet<'t>; 6] {
+        let set = |metric_name, int64_value, distribution_value| MetricValueSet {
+            metric_name,
+            metric_values: [MetricValue { start_time, end_time, int64_value, distribution_value }],
+        };
+        let count = |name| set(name, Some("1"), None);
+        let distribution = |name, shape, value| set(name, None, Some(Distribution::of_one(shape, value)));
+        let seconds = self.latency.nanos as f64 / 1e9;
+        [
+            count("serviceruntime.googleapis.com/api/producer/request_count"),
+            distribution("serviceruntime.googleapis.com/api/producer/backend_latencies", &LATENCIES, seconds),
+            distribution(
+                "serviceruntime.googleapis.com/api/producer/request_sizes",
+                &SIZES,
+                self.request_bytes as f64,
+            ),
+            count("serviceruntime.googleapis.com/api/producer/by_consumer/request_count"),
+            count("serviceruntime.googleapis.com/api/consumer/request_count"),
+            distribution("serviceruntime.googleapis.com/api/consumer/backend_latencies", &LATENCIES, seconds),
+        ]
+    }
+
+    fn log_entry<'s>(&'s self, begin: &'s str) -> LogEntry<'s> {
+        let number = |value: i64| (value != 0).then_some(value);
+        LogEntry {
+            name: "endpoints_log",
+            severity: if self.status >= 400 { "ERROR" } else { "INFO" },
+            struct_payload: Payload {
+                api_name: &self.api,
+                api_operation: &self.name,
+                api_key: &self.key,
+                http_method: &self.method,
+                request_size_in_bytes: number(self.request_bytes),
+                http_response_code: number(self.status),
+                request_latency_in_ms: number(self.latency.nanos / 1_000_000),
+                timestamp: begin,
+                location: LOCATION,
+                log_message: format!("Method:{}", self.name),
+                error_cause: match self.status {
+                    403 => "AUTH",
+                    400.. => "APPLICATION",
+                    _ => "",
+                },
+            },
+            timestamp: begin,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OperationJson<'o> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer_id: Option<String>,
+    operation_id: &'o str,
+    operation_name: &'o str,
+    start_time: &'o str,
+    end_time: &'o str,
+    labels: Labels<'o>,
+    metric_value_sets: [MetricValueSet<'o>; 6],
+    log_entries: [LogEntry<'o>; 1],
+}
+
+#[derive(Serialize)]
+struct Labels<'o> {
+    #[serde(rename = "cloud.googleapis.com/location")]
+    location: &'static str,
+    #[serde(rename = "/protocol")]
+    protocol: &'o str,
+    #[serde(rename = "/response_code")]
+    response_code: String,
+    #[serde(rename = "/response_code_class")]
+    response_code_class: String,
+    #[serde(rename = "/status_code")]
+    status_code: String,
+    #[serde(rename = "serviceruntime.googleapis.com/api_method")]
+    api_method: &'o str,
+    #[serde(rename = "serviceruntime.googleapis.com/api_version")]
+    api_version: &'o str,
+    #[serde(rename = "serviceruntime.googleapis.com/consumer_project")]
+    consumer_project: String,
+    #[serde(rename = "/credential_id", skip_serializing_if = "Option::is_none")]
+    credential_id: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValueSet<'o> {
+    metric_name: &'static str,
+    metric_values: [MetricValue<'o>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValue<'o> {
+    start_time: &'o str,
+    end_time: &'o str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    int64_value: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distribution_value: Option<Distribution>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogEntry<'o> {
+    name: &'static str,
+    severity: &'static str,
+    struct_payload: Payload<'o>,
+    timestamp: &'o str,
+}
+
+/// What is empty or 0 is left out.
+#[derive(Serialize)]
+struct Payload<'o> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api_name: &'o str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api_operation: &'o str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api_key: &'o str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    http_method: &'o str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_size_in_bytes: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_response_code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_latency_in_ms: Option<i64>,
+    timestamp: &'o str,
+    location: &'static str,
+    log_message: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    error_cause: &'static str,
 }
 
 /// Exponential buckets.
@@ -223,28 +313,60 @@ impl Shape {
         // A conversion of floating-point numbers saturates.
         (index as usize).min(self.finite as usize + 1)
     }
+}
 
-    /// A distribution with one value.
-    fn distribution(&self, value: f64) -> Value {
-        let mut counts = vec!["0"; self.finite as usize + 2];
-        if let Some(count) = counts.get_mut(self.bucket(value)) {
-            *count = "1";
-        }
-        let mut distribution = json!({
-            "count": "1",
-            "bucketCounts": counts,
-            "exponentialBuckets": {
-                "numFiniteBuckets": self.finite,
-                "growthFactor": self.growth,
-                "scale": self.scale,
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Distribution {
+    count: &'static str,
+    bucket_counts: BucketCounts,
+    exponential_buckets: ExponentialBuckets,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minimum: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maximum: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExponentialBuckets {
+    num_finite_buckets: u32,
+    growth_factor: f64,
+    scale: f64,
+}
+
+impl Distribution {
+    /// Of one value.
+    fn of_one(shape: &Shape, value: f64) -> Self {
+        let &Shape { finite, growth, scale } = shape;
+        let statistic = (value != 0.0).then_some(value);
+        Self {
+            count: "1",
+            bucket_counts: BucketCounts { buckets: finite as usize + 2, of_value: shape.bucket(value) },
+            exponential_buckets: ExponentialBuckets {
+                num_finite_buckets: finite,
+                growth_factor: growth,
+                scale,
             },
-        });
-        if let Some(distribution) = distribution.as_object_mut().filter(|_| value != 0.0) {
-            for name in ["minimum", "maximum", "mean"] {
-                distribution.insert(name.to_owned(), value.into());
-            }
+            minimum: statistic,
+            maximum: statistic,
+            mean: statistic,
         }
-        distribution
+    }
+}
+
+/// The counts of buckets of which one has a value.
+struct BucketCounts {
+    buckets: usize,
+    of_value: usize,
+}
+
+impl Serialize for BucketCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_seq((0..self.buckets).map(|bucket| if bucket == self.of_value { "1" } else { "0" }))
     }
 }
 

@@ -37,7 +37,7 @@ impl Allocation {
             }],
             "quotaMode": if self.best_effort { "BEST_EFFORT" } else { "NORMAL" },
         }});
-        let answer = client.call(&self.service, "allocateQuota", &body).await?;
+        let answer = client.call(&self.service, "allocateQuota", body.to_string().into()).await?;
         Ok(QuotaResult { granted: self.granted(&answer), valid_duration: self.expiration })
     }
 

@@ -1,6 +1,7 @@
 //! From parameters and data to an engine that is ready to evaluate.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use regorus::unstable::Module;
@@ -10,6 +11,7 @@ use super::super::{Params, Problem, Subject, Weight};
 use super::analysis::Analysis;
 use super::evaluate::timer;
 use super::names::{self, Needed};
+use super::plan::Plan;
 use super::reads::{Effect, Read};
 use super::text::one_line;
 use super::{bounded, dialect};
@@ -48,6 +50,8 @@ impl Entry {
 pub(super) struct Policy {
     engine: Engine,
     pub(super) entry: Entry,
+    /// What decides most calls without the engine.
+    pub(super) plan: Option<Arc<Plan>>,
     analysis: Analysis,
     reads: Vec<Read>,
     /// What only data files can define.
@@ -118,7 +122,11 @@ impl Policy {
         let reads = analysis.reads(entry.rule(), effect);
         let needed = names::needed(&reads, &analysis);
         let has_data = !params.data_files.is_empty();
-        let policy = Self { engine, entry, analysis, reads, needed, has_data };
+        let plan = match &entry {
+            Entry::Rule(path) => Plan::of(modules(&mut engine), path).map(Arc::new),
+            Entry::Rows => None,
+        };
+        let policy = Self { engine, entry, plan, analysis, reads, needed, has_data };
         policy.with_data(&[]).map_err(|problem| vec![problem])?;
         Ok(policy)
     }

@@ -16,6 +16,9 @@ use super::compile::Entry;
 use super::input::Names;
 use super::text::one_line;
 
+/// Why a rule without a value is undecided.
+pub(super) const UNDEFINED: &str = "is undefined";
+
 /// Steps of an evaluation between two looks at the clock.
 const STEPS: u32 = 32;
 
@@ -176,7 +179,7 @@ fn decided(entry: &Entry, value: Value) -> Outcome {
     match value {
         Value::Bool(true) => Outcome::Allowed,
         Value::Bool(false) => Outcome::Denied,
-        Value::Undefined => Outcome::Undecided("is undefined"),
+        Value::Undefined => Outcome::Undecided(UNDEFINED),
         _ => Outcome::Undecided("is neither true nor false"),
     }
 }

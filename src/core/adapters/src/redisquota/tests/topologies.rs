@@ -1,17 +1,24 @@
 //! Redis Cluster, and a master that sentinels watch.
 
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
 use super::server::{RedisServer, free_port, until};
 use super::*;
 
 /// A cluster of three nodes, each of a third of the slots.
 async fn cluster() -> Vec<RedisServer> {
+    cluster_with(&[]).await
+}
+
+/// The same, with more arguments.
+async fn cluster_with(more: &[&str]) -> Vec<RedisServer> {
     let mut nodes = Vec::new();
     let mut buses = Vec::new();
     for _ in 0..3 {
         let bus = free_port().to_string();
         let arguments =
             ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", &bus];
-        nodes.push(RedisServer::start(&arguments).await);
+        nodes.push(RedisServer::start(&[&arguments, more].concat()).await);
         buses.push(bus);
     }
     for (index, (first, last)) in [(0, 5460), (5461, 10922), (10923, 16383)].into_iter().enumerate() {
@@ -121,6 +128,76 @@ async fn leases_of_a_cluster_grant_no_more_than_the_limit_while_a_node_is_away()
         assert!(node.ask::<i64>("DBSIZE").await > 0, "all nodes have windows");
     }
     env.tasks.shut_down().await;
+}
+
+/// Each node in turn, while calls go on: those of other nodes are answered meanwhile, and all of them once it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_whose_nodes_are_killed_and_restarted_under_load_serves_again() {
+    const SERVICES: usize = 12;
+    for lease_duration in [SignedDuration::ZERO, SignedDuration::from_secs(1)] {
+        // However long a node is away.
+        let mut nodes = cluster_with(&["--cluster-require-full-coverage", "no"]).await;
+        let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+        let valid_duration = SignedDuration::from_secs(3600);
+        let quota = Quota { valid_duration, max_amount: 1_000_000_000, lease_duration, ..quota() };
+        let timeout = SignedDuration::from_nanos(300_000_000);
+        let with = Params { cluster: true, timeout, quotas: vec![quota], ..params(&addresses.join(",")) };
+        let (handler, env) = handler(with).await;
+        let handler: Arc<dyn Handler> = handler.into();
+        let (granted, failed) =
+            (Arc::new([const { AtomicI64::new(0) }; SERVICES]), Arc::<AtomicI64>::default());
+        let ends = Arc::<AtomicBool>::default();
+        let callers: Vec<_> = (0..16)
+            .map(|caller| {
+                let (handler, granted, failed) =
+                    (Arc::clone(&handler), Arc::clone(&granted), Arc::clone(&failed));
+                let ends = Arc::clone(&ends);
+                tokio::spawn(async move {
+                    for call in 0.. {
+                        if ends.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let (service, id) = (call % SERVICES, format!("{caller}-{call}"));
+                        match allocate(&*handler, &format!("s{service}"), &id, 1, true).await {
+                            Ok(result) => granted[service].fetch_add(result.granted, Ordering::Relaxed),
+                            Err(_) => failed.fetch_add(1, Ordering::Relaxed),
+                        };
+                        // Leases answer without a wait.
+                        tokio::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        let of_each = || granted.each_ref().map(|of| of.load(Ordering::Relaxed));
+        let goes_on = async |what: &str, services: usize| {
+            let before = of_each();
+            until(what, async || {
+                let more = of_each().iter().zip(before).filter(|(now, before)| **now >= before + 10).count();
+                more >= services
+            })
+            .await;
+        };
+        goes_on("all windows are granted from", SERVICES).await;
+        for node in &mut nodes {
+            node.kill();
+            // Each node has some of the windows, and no node has most of them.
+            goes_on("the windows of others are granted from", SERVICES / 3).await;
+            until("its calls fail", async || failed.load(Ordering::Relaxed) > 0).await;
+            node.restart().await;
+            goes_on("all windows are granted from again", SERVICES).await;
+            failed.store(0, Ordering::Relaxed);
+        }
+        ends.store(true, Ordering::Relaxed);
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        // Leases are given back.
+        handler.close(std::time::Duration::from_secs(30)).await.unwrap();
+        for node in &nodes {
+            assert!(node.ask::<i64>("DBSIZE").await > 0, "all nodes have windows");
+        }
+        env.tasks.shut_down().await;
+    }
 }
 
 #[tokio::test]
