@@ -25,6 +25,8 @@ pub(super) enum Edited {
     Large,
     /// The one with a hundred.
     Small,
+    /// The large one: every other edit takes a resource away, and the next one brings it back.
+    Members,
 }
 
 impl Files {
@@ -32,7 +34,7 @@ impl Files {
     pub(super) fn write(directory: &Path, resources: usize, per_file: usize) -> Result<Self> {
         let files = Self { directory: directory.to_owned(), resources, per_file: per_file.max(1) };
         for first in (0..files.virtual_services()).step_by(files.per_file) {
-            std::fs::write(files.path_of(first), files.text(first, None))?;
+            std::fs::write(files.path_of(first), files.text(first, None, None))?;
         }
         std::fs::write(directory.join("gateways.yaml"), gateways(None))?;
         Ok(files)
@@ -46,10 +48,11 @@ impl Files {
         self.directory.join(format!("virtual-services-{first:06}.yaml"))
     }
 
-    /// The file of the virtual services from `first` on, of which one may have another host.
-    fn text(&self, first: usize, edited: Option<(usize, &str)>) -> String {
+    /// The file of the virtual services from `first` on, of which one may have another host, and one may be missing.
+    fn text(&self, first: usize, edited: Option<(usize, &str)>, missing: Option<usize>) -> String {
         let mut text = String::new();
-        for number in first..(first + self.per_file).min(self.virtual_services()) {
+        let numbers = first..(first + self.per_file).min(self.virtual_services());
+        for number in numbers.filter(|number| missing != Some(*number)) {
             let host = match edited {
                 Some((edited, marker)) if edited == number => format!("{marker}.example.com"),
                 _ => format!("service-{number:06}.example.com"),
@@ -68,26 +71,35 @@ impl Files {
         text
     }
 
-    /// Prepares an edit beside the file. Returns what puts it into its place.
+    /// Prepares an edit beside the file. Returns what it brings, as it is in the message to sinks, and what puts it into its place.
     pub(super) fn edit(
         &self,
         edited: Edited,
         number: usize,
-        marker: &str,
-    ) -> Result<impl FnOnce() -> Result<()> + use<>> {
-        let (path, text) = match edited {
+    ) -> Result<(String, impl FnOnce() -> Result<()> + use<>)> {
+        let marker = format!("edit-{number:06}");
+        let place = |number: usize| {
+            let number = number * 7_919 % self.virtual_services();
+            (number, number / self.per_file * self.per_file)
+        };
+        let (path, text, marker) = match edited {
             Edited::Large => {
-                let number = number * 7_919 % self.virtual_services();
-                let first = number / self.per_file * self.per_file;
-                (self.path_of(first), self.text(first, Some((number, marker))))
+                let (number, first) = place(number);
+                (self.path_of(first), self.text(first, Some((number, &marker)), None), marker)
             }
             Edited::Small => {
-                (self.directory.join("gateways.yaml"), gateways(Some((number % GATEWAYS, marker))))
+                (self.directory.join("gateways.yaml"), gateways(Some((number % GATEWAYS, &marker))), marker)
+            }
+            Edited::Members => {
+                let is_back = number % 2 == 1;
+                let (number, first) = place(number / 2);
+                let text = self.text(first, None, (!is_back).then_some(number));
+                (self.path_of(first), text, format!("ns-{}/service-{number:06}", number % 100))
             }
         };
         let aside = self.directory.join(".next");
         std::fs::write(&aside, text)?;
-        Ok(move || Ok(std::fs::rename(aside, path)?))
+        Ok((marker, move || Ok(std::fs::rename(aside, path)?)))
     }
 }
 

@@ -264,6 +264,12 @@ impl RawResource {
         }
     }
 
+    /// Whether the tree is held that the store parsed.
+    #[cfg(test)]
+    pub(crate) fn holds_tree(&self) -> bool {
+        self.parsed.lock().is_some()
+    }
+
     /// The document, with spans relative to `origin.text`. Trees are much larger than texts and are not kept: the first call
     /// may return the tree parsed by the store, later calls parse the text again.
     pub fn document(&self) -> Node {

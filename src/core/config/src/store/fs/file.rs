@@ -113,6 +113,11 @@ impl Unsettled {
         self.why == Why::Vanished && now.saturating_duration_since(self.since) >= SETTLED
     }
 
+    /// Whether a file does not exist, and may only be about to be replaced.
+    pub(super) fn is_missed(&self, now: Instant) -> bool {
+        self.why == Why::Vanished && !self.is_gone(now)
+    }
+
     /// The problem for the user. `known`: the file has contents that stay in effect.
     pub(super) fn problem(&self, path: &Path, known: bool) -> Diagnostic {
         let state = match self.why {

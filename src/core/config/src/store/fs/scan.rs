@@ -542,10 +542,15 @@ impl Scanner {
                 _ => return None,
             };
             let Some(metadata) = metadata.filter(|_| walk::is_configuration(path)) else {
-                // A file that is removed is a matter of the whole tree: its resources may be in another file now.
-                match before.cached {
-                    Some(_) => return None,
-                    None => continue,
+                // A file that is removed is a matter of the whole tree: its resources may be in another file now. Between the
+                // walk that missed it and the one that takes it for removed, nothing is to be done without an event.
+                match (before.cached, before.unsettled) {
+                    (None, _) => continue,
+                    (Some(_), Some(missed)) if event.is_none() && missed.is_missed(now) => {
+                        waiting.push((path.clone(), missed.clone()));
+                        continue;
+                    }
+                    (Some(_), _) => return None,
                 }
             };
             if before.cached.is_none() {
@@ -560,6 +565,10 @@ impl Scanner {
                 }
                 Look::Failed(_) => return None,
             }
+        }
+        // What another file defines no more may be what the missing one defines.
+        if !read.is_empty() && waiting.iter().any(|(_, unsettled)| unsettled.why == Why::Vanished) {
+            return None;
         }
         let mut contents = StoreContents::clone(&self.contents);
         let mut relist = !contents.broken.is_empty() || !waiting.is_empty() || !self.unsettled.is_empty();
@@ -659,6 +668,12 @@ impl Scanner {
                 _ => Coverage::Partial,
             },
         };
+    }
+
+    /// When the tree was last walked.
+    #[cfg(test)]
+    pub(super) fn walked(&self) -> Option<Instant> {
+        self.walked
     }
 
     /// As on a file system that does not tell about writers.

@@ -116,6 +116,38 @@ fn a_file_that_is_being_changed_is_named_until_that_has_ended() {
     assert_eq!(changing(&tree).len(), 0);
 }
 
+#[test]
+fn a_missing_file_causes_no_walk_until_it_counts_as_removed() {
+    let mut tree = Tree::new();
+    let other = tree.directory.path().join("b.yaml");
+    fs::write(&other, rules(&["c", "d"], "old")).unwrap();
+    tree.seen();
+    let wake = Arc::new(Wake::default());
+    tree.scanner.watch(&wake);
+    let [missing, other] = [tree.path(), other].map(|path| path.canonicalize().unwrap());
+    let look = |tree: &mut Tree, event: Option<&PathBuf>, milliseconds: u64| {
+        tree.now += Duration::from_millis(milliseconds);
+        let mut noted = Noted::default();
+        noted.paths.extend(event.map(|path| (path.clone(), LastEvent::Closed)));
+        tree.scanner.scan(Scope::Noted, noted, tree.now);
+        (held(tree.scanner.contents()), tree.scanner.walked())
+    };
+    fs::remove_file(&missing).unwrap();
+    let missed = look(&mut tree, Some(&missing), 0);
+    assert_eq!(missed.0, ["a=old", "b=old", "c=old", "d=old"]);
+    for _ in 0..3 {
+        assert_eq!(look(&mut tree, None, 250), missed);
+    }
+    // Another file has one of its resources, and then not any more.
+    fs::write(&other, rules(&["a", "d"], "new")).unwrap();
+    assert_eq!(look(&mut tree, Some(&other), 10).0, ["a=new", "b=old", "d=new"]);
+    fs::write(&other, rules(&["d"], "new")).unwrap();
+    let back = look(&mut tree, Some(&other), 10);
+    assert_eq!(back.0, ["a=old", "b=old", "d=new"]);
+    assert_eq!(look(&mut tree, None, 100), back);
+    assert_eq!(look(&mut tree, None, 200).0, ["d=new"], "it is gone for a second");
+}
+
 /// A resource that moves to the file of a writer that opened it and has not written yet: no event tells of that.
 #[test]
 fn a_resource_is_deleted_when_no_file_is_open_for_writing() {
