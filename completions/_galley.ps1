@@ -127,6 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--caCertFile', '--caCertFile', [CompletionResultType]::ParameterName, 'Roots of the certificates of sinks, PEM')
             [CompletionResult]::new('--accessListFile', '--accessListFile', [CompletionResultType]::ParameterName, 'Identities of sinks that may connect, YAML')
             [CompletionResult]::new('--incremental', '--incremental', [CompletionResultType]::ParameterName, 'Send differences to sinks that ask for them: by default, unless called as galley')
+            [CompletionResult]::new('--legacy-mcp', '--legacy-mcp', [CompletionResultType]::ParameterName, 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService')
             [CompletionResult]::new('--sinkAddress', '--sinkAddress', [CompletionResultType]::ParameterName, 'Sink to call, HOST:PORT; may be repeated')
             [CompletionResult]::new('--sinkAuthMode', '--sinkAuthMode', [CompletionResultType]::ParameterName, 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE')
             [CompletionResult]::new('--sinkMeta', '--sinkMeta', [CompletionResultType]::ParameterName, 'Headers of streams: KEY=VALUE, separated by commas')

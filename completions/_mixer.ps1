@@ -740,6 +740,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'Roots of the certificates of sinks, PEM')
             [CompletionResult]::new('--access-list-file', '--access-list-file', [CompletionResultType]::ParameterName, 'Identities of sinks that may connect, YAML')
             [CompletionResult]::new('--incremental', '--incremental', [CompletionResultType]::ParameterName, 'Send differences to sinks that ask for them: by default, unless called as galley')
+            [CompletionResult]::new('--legacy-mcp', '--legacy-mcp', [CompletionResultType]::ParameterName, 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService')
             [CompletionResult]::new('--sink-address', '--sink-address', [CompletionResultType]::ParameterName, 'Sink to call, HOST:PORT; may be repeated')
             [CompletionResult]::new('--sink-auth-mode', '--sink-auth-mode', [CompletionResultType]::ParameterName, 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE')
             [CompletionResult]::new('--sink-meta', '--sink-meta', [CompletionResultType]::ParameterName, 'Headers of streams: KEY=VALUE, separated by commas')

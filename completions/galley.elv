@@ -120,6 +120,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --caCertFile 'Roots of the certificates of sinks, PEM'
             cand --accessListFile 'Identities of sinks that may connect, YAML'
             cand --incremental 'Send differences to sinks that ask for them: by default, unless called as galley'
+            cand --legacy-mcp 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService'
             cand --sinkAddress 'Sink to call, HOST:PORT; may be repeated'
             cand --sinkAuthMode 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE'
             cand --sinkMeta 'Headers of streams: KEY=VALUE, separated by commas'

@@ -111,6 +111,7 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l tlsKeyFile -d '
 complete -c galley -n "__fish_galley_using_subcommand server" -l caCertFile -d 'Roots of the certificates of sinks, PEM' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l accessListFile -d 'Identities of sinks that may connect, YAML' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l incremental -d 'Send differences to sinks that ask for them: by default, unless called as galley' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l legacy-mcp -d 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l sinkAddress -d 'Sink to call, HOST:PORT; may be repeated' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l sinkAuthMode -d 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l sinkMeta -d 'Headers of streams: KEY=VALUE, separated by commas' -r

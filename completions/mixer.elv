@@ -684,6 +684,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --ca-cert-file 'Roots of the certificates of sinks, PEM'
             cand --access-list-file 'Identities of sinks that may connect, YAML'
             cand --incremental 'Send differences to sinks that ask for them: by default, unless called as galley'
+            cand --legacy-mcp 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService'
             cand --sink-address 'Sink to call, HOST:PORT; may be repeated'
             cand --sink-auth-mode 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE'
             cand --sink-meta 'Headers of streams: KEY=VALUE, separated by commas'

@@ -656,6 +656,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l ca-cert-file -d 'Roots of the certificates of sinks, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l access-list-file -d 'Identities of sinks that may connect, YAML' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l incremental -d 'Send differences to sinks that ask for them: by default, unless called as galley' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l legacy-mcp -d 'Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-address -d 'Sink to call, HOST:PORT; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-auth-mode -d 'How sinks that are called are authenticated: NONE, TLS, MUTUAL_TLS or GOOGLE' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l sink-meta -d 'Headers of streams: KEY=VALUE, separated by commas' -r

@@ -1,6 +1,8 @@
 //! Prints what a source of the Mesh Configuration Protocol serves: a line of JSON a resource, sorted. Versions are left out unless asked for.
 //!
-//! `cargo run --example dump-mcp -- ADDRESS [--versions]`; `tools/peers-galley` compares two sources with it.
+//! `cargo run --example dump-mcp -- ADDRESS [--versions] [--normalized]`; `tools/peers-galley` compares two sources with it. Normalized, members
+//! of Kubernetes' objects without a value are left out, which Istio Galley sends and which mean the same, and the annotations of service
+//! entries have the names that its first processor gives them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -37,7 +39,8 @@ fn main() -> ExitCode {
 async fn dump() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let address = arguments.first().context("the address of a source is missing")?;
-    let with_versions = arguments.iter().any(|argument| argument == "--versions");
+    let is_given = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let (with_versions, is_normalized) = (is_given("--versions"), is_given("--normalized"));
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     let mut out = std::io::stdout().lock();
     let mut limit = ANSWER;
@@ -52,6 +55,9 @@ async fn dump() -> Result<()> {
                 let mut lines = BTreeMap::new();
                 for resource in &message.resources {
                     let (resource_name, mut shown) = shown(resource, with_versions)?;
+                    if is_normalized {
+                        normalize(name, &mut shown);
+                    }
                     if name == mixer_schema::MESH_CONFIG
                         && let Some(members) = shown.as_object_mut()
                     {
@@ -120,4 +126,36 @@ fn shown(resource: &Resource, with_versions: bool) -> Result<(String, Value)> {
         members.insert("version".to_owned(), metadata.version.into());
     }
     Ok((metadata.name, shown))
+}
+
+/// Leaves out what two sources may say differently.
+fn normalize(collection: &str, shown: &mut Value) {
+    if collection.starts_with("k8s/") {
+        shown.get_mut("body").map(without_nothing);
+    }
+    if collection == mixer_schema::SYNTHETIC_SERVICE_ENTRIES
+        && let Some(annotations) = shown.get_mut("annotations").and_then(Value::as_object_mut)
+    {
+        for name in ["serviceVersion", "endpointsVersion", "notReadyEndpoints"] {
+            if let Some(value) = annotations.remove(&format!("networking.istio.io/{name}")) {
+                annotations.insert(format!("networking.alpha.istio.io/{name}"), value);
+            }
+        }
+        let sorted: BTreeMap<String, Value> = std::mem::take(annotations).into_iter().collect();
+        annotations.extend(sorted);
+    }
+}
+
+/// Removes members that have the value of a field that is not set.
+fn without_nothing(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.values_mut().for_each(without_nothing);
+            members.retain(|_, member| {
+                !matches!(member.as_str(), Some("")) && *member != json!(0) && *member != json!(false)
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nothing),
+        _ => {}
+    }
 }

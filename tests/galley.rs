@@ -10,8 +10,12 @@ mod cluster;
 mod example;
 #[path = "galley/guide.rs"]
 mod guide;
+#[path = "galley/legacy.rs"]
+mod legacy;
 #[path = "galley/operators.rs"]
 mod operators;
+#[path = "galley/pages.rs"]
+mod pages;
 #[path = "galley/policy.rs"]
 mod policy;
 #[path = "galley/process.rs"]

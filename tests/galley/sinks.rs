@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mixer_base::metrics::Metrics;
 use mixer_mcp::{Change, ClientOptions, Refusal, Sink, SinkCollection, SinkOptions, Updater};
@@ -14,23 +15,29 @@ use crate::support::{DEADLINE, free_port, wait_for};
 
 const RULES: &str = "istio/policy/v1beta1/rules";
 
-/// Takes every change, or refuses all of them.
+/// Takes every change, or refuses all of them, once it is not held up.
 struct Application {
     refuses: Arc<AtomicBool>,
+    is_held: Arc<AtomicBool>,
 }
 
 impl Updater for Application {
     fn apply(&mut self, _: Change) -> Result<(), Refusal> {
+        while self.is_held.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         match self.refuses.load(Ordering::Relaxed) {
-            true => Err(Refusal::from("rule istio-system/close: not today".to_owned())),
+            true => Err(Refusal::from("rule istio-system/close: not today\nhandler: nor this".to_owned())),
             false => Ok(()),
         }
     }
 }
 
 /// A sink of rules on a thread of its own, until it is dropped.
-struct RunningSink {
-    refuses: Arc<AtomicBool>,
+pub(crate) struct RunningSink {
+    pub(crate) refuses: Arc<AtomicBool>,
+    /// Whether it takes its time.
+    pub(crate) is_held: Arc<AtomicBool>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -40,11 +47,13 @@ impl RunningSink {
         Self::named(galley, "default")
     }
 
-    fn named(galley: &Galley, node: &str) -> Self {
+    pub(crate) fn named(galley: &Galley, node: &str) -> Self {
         let node = node.to_owned();
-        let (refuses, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
+        let [refuses, is_held] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let stop = CancellationToken::new();
         let source = ClientOptions::new(format!("127.0.0.1:{}", galley.sinks));
-        let (application, until) = (Application { refuses: Arc::clone(&refuses) }, stop.clone());
+        let application = Application { refuses: Arc::clone(&refuses), is_held: Arc::clone(&is_held) };
+        let until = stop.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let collection = SinkCollection { name: RULES.into(), type_url: None, incremental: false };
@@ -54,13 +63,14 @@ impl RunningSink {
             let mut application = application;
             runtime.expect("threads").block_on(sink.follow(&source, &mut application, until));
         });
-        Self { refuses, stop, thread: Some(thread) }
+        Self { refuses, is_held, stop, thread: Some(thread) }
     }
 }
 
 impl Drop for RunningSink {
     fn drop(&mut self) {
         self.stop.cancel();
+        self.is_held.store(false, Ordering::Relaxed);
         drop(self.thread.take().map(std::thread::JoinHandle::join));
     }
 }

@@ -227,6 +227,9 @@ pub(super) struct ServingFlags {
     /// Send differences to sinks that ask for them: by default, unless called as galley.
     #[arg(long = "incremental", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) incremental: Option<bool>,
+    /// Serve sinks of Istio 1.0 and 1.1 too, which call AggregatedMeshConfigService.
+    #[arg(long = "legacy-mcp", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
+    pub(super) legacy_mcp: bool,
     /// Sink to call, HOST:PORT; may be repeated.
     #[arg(long = "sink-address", alias = "sinkAddress", action = clap::ArgAction::Append, value_name = "ADDRESS")]
     pub(super) sink_address: Vec<String>,

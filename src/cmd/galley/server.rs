@@ -123,6 +123,7 @@ impl GalleyServerArgs {
             access_list: serving.access_list_file.clone(),
             // compat(1.3): Galley sends the whole state always; pinned by proto-incremental-not-granted.
             incremental: serving.incremental.unwrap_or(!personality.is_legacy()),
+            serves_legacy: serving.legacy_mcp,
             sinks: serving.sink_address.iter().filter(|address| !address.is_empty()).cloned().collect(),
             sink_auth: serving.sink_auth_mode.clone(),
             sink_meta: serving.sink_meta.iter().filter(|pair| !pair.is_empty()).cloned().collect(),

@@ -395,7 +395,7 @@ impl<'o> Start<'o> {
             conditions: Arc::new(move || readiness.emitters()),
             degradations: self.degradations.clone(),
             actions: self.actions(plane),
-            settings: Vec::new(),
+            settings: self.options.settings(),
             guard,
             large_answers: Arc::new(LargeAnswers::new(&Arc::new(Share::new(PAGES)))),
             program: Program {

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mixer_base::log::LogOptions;
+use mixer_galley::Face;
 use mixer_galley::source::eureka::EurekaOptions;
 use mixer_galley::source::zookeeper::ZookeeperOptions;
 use mixer_introspect::IntrospectionOptions;
 use mixer_mcp::Rate;
 use mixer_net::address::ListenAddress;
 
-use crate::admission::ValidationOptions;
+use crate::admission::{Depth, ValidationOptions};
 
 /// All settings. [`Default`] has those of Galley 1.3.
 #[derive(Debug, Clone)]
@@ -96,6 +97,8 @@ pub struct ServingOptions {
     pub access_list: PathBuf,
     /// Whether sinks that ask for differences get them.
     pub incremental: bool,
+    /// Whether the protocol of Istio 1.0 and 1.1 is served too.
+    pub serves_legacy: bool,
     /// Sinks that are called: `HOST:PORT`.
     pub sinks: Vec<String>,
     /// How both sides of such a call are authenticated.
@@ -135,6 +138,7 @@ impl Default for ServingOptions {
             ca_file: "/etc/certs/root-cert.pem".into(),
             access_list: "/etc/config/accesslist.yaml".into(),
             incremental: true,
+            serves_legacy: false,
             sinks: Vec::new(),
             sink_auth: String::new(),
             sink_meta: Vec::new(),
@@ -182,6 +186,93 @@ impl HostOptions {
     }
 }
 
+impl HostOptions {
+    /// The settings in effect, by the names of their flags, for operators. No setting has a secret: passwords are in files.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &PathBuf| path.display().to_string();
+        let rate = |rate: Rate| match rate.every.is_zero() {
+            true => "no limit".to_owned(),
+            false => format!("{} at once, then one each {:?}", rate.burst, rate.every),
+        };
+        let probe = |probe: &ProbeFile| match probe.is_enabled() {
+            true => format!("{}, each {:?}", probe.path.display(), probe.interval),
+            false => "off".to_owned(),
+        };
+        let port = |port: Option<u16>| port.map_or_else(|| "off".to_owned(), |port| port.to_string());
+        let Self { processing, serving, validation, .. } = self;
+        let mut all = vec![("enable-server", self.serves.to_string())];
+        if self.serves {
+            let debounce = processing.debounce;
+            all.extend([
+                ("config-path", path(&self.config_path)),
+                ("watch-config-files", self.watches_files.to_string()),
+                (
+                    "config-on-error",
+                    if processing.keeps_last { "keep-last" } else { "serve-valid" }.to_owned(),
+                ),
+                ("mesh-config-file", path(&self.mesh_file)),
+                ("kubeconfig", path(&self.kubeconfig)),
+                ("resync-period", format!("{:?}", self.resync)),
+                ("disable-resource-ready-check", self.skips_ready_check.to_string()),
+                ("zookeeper-address", self.zookeeper.as_ref().map(|z| z.address.clone()).unwrap_or_default()),
+                ("eureka-address", self.eureka.as_ref().map(|e| e.addresses.join(",")).unwrap_or_default()),
+                ("use-old-processor", (processing.face == Face::First).to_string()),
+                ("excluded-resource-kinds", processing.excluded_kinds.join(",")),
+                ("enable-service-discovery", processing.service_discovery.to_string()),
+                ("domain", processing.domain.clone()),
+                (
+                    "istio-pace",
+                    format!("published after {:?}, at most {:?}", debounce.quiet, debounce.max_wait),
+                ),
+                ("server-address", serving.address.clone()),
+                ("server-max-received-message-size", serving.max_message.to_string()),
+                ("server-max-concurrent-streams", serving.max_streams.to_string()),
+                ("memory-limit", serving.max_memory.to_string()),
+                ("insecure", serving.is_insecure.to_string()),
+                ("incremental", serving.incremental.to_string()),
+                ("legacy-mcp", serving.serves_legacy.to_string()),
+                ("SOURCE_SERVER_STREAM_*", rate(serving.stream_rate)),
+                ("MCP_SOURCE_REQ_*", rate(serving.request_rate)),
+                ("sink-address", serving.sinks.join(",")),
+                ("sink-auth-mode", serving.sink_auth.clone()),
+                ("sink-meta", serving.sink_meta.join(",")),
+            ]);
+            if !serving.is_insecure {
+                all.extend([
+                    ("tls-cert-file", path(&serving.cert_file)),
+                    ("tls-key-file", path(&serving.key_file)),
+                    ("ca-cert-file", path(&serving.ca_file)),
+                    ("access-list-file", path(&serving.access_list)),
+                ]);
+            }
+        }
+        all.push(("enable-validation", validation.is_enabled.to_string()));
+        if validation.is_enabled {
+            let depth = if validation.depth == Depth::Deep { "deep" } else { "structural" };
+            all.extend([
+                ("validation-port", validation.port.to_string()),
+                ("validation-depth", depth.to_owned()),
+                ("enable-reconcile-webhook-configuration", validation.reconciles.to_string()),
+                ("validation-webhook-config-file", path(&validation.webhook_config_file)),
+                ("webhook-name", validation.webhook_name.clone()),
+                ("deployment-namespace", validation.deployment_namespace.clone()),
+                ("deployment-name", validation.deployment_name.clone()),
+                ("service-name", validation.service_name.clone()),
+            ]);
+        }
+        all.extend([
+            ("ctrlz-address", self.introspection.to_string()),
+            ("monitoring-port", self.monitoring_port.to_string()),
+            ("pprof-port", port(self.pprof_port)),
+            ("metric-per-resource", self.metric_per_resource.to_string()),
+            ("liveness-probe-path", probe(&self.liveness)),
+            ("readiness-probe-path", probe(&self.readiness)),
+            ("log", self.log.to_string()),
+        ]);
+        all
+    }
+}
+
 impl ServingOptions {
     /// Where it listens. Errors: the address has no meaning.
     pub fn listen_address(&self) -> Result<ListenAddress, String> {
@@ -214,6 +305,27 @@ impl ServingOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_those_in_effect() {
+        let of = |options: &HostOptions, name: &str| {
+            options.settings().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        };
+        let mut options = HostOptions::default();
+        options.serving.serves_legacy = true;
+        options.processing.keeps_last = true;
+        assert_eq!(of(&options, "legacy-mcp").as_deref(), Some("true"));
+        assert_eq!(of(&options, "config-on-error").as_deref(), Some("keep-last"));
+        assert_eq!(of(&options, "tls-key-file").as_deref(), Some("/etc/certs/key.pem"));
+        let rate = of(&options, "SOURCE_SERVER_STREAM_*");
+        assert_eq!(rate.as_deref(), Some("100 at once, then one each 1s"));
+        // What has no effect is not told.
+        options.serving.is_insecure = true;
+        options.validation.is_enabled = false;
+        assert_eq!((of(&options, "tls-key-file"), of(&options, "validation-port")), (None, None));
+        options.serves = false;
+        assert_eq!(of(&options, "config-path"), None);
+    }
 
     #[test]
     fn errors_are_those_of_galley() {

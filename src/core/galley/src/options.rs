@@ -33,6 +33,9 @@ pub mod collection {
     pub const SERVICE_ENTRIES: &str = "istio/networking/v1alpha3/serviceentries";
 }
 
+/// The body of kinds that have no message of their own.
+const ANY_OBJECT: &str = "google.protobuf.Struct";
+
 /// Which of Istio Galley's two processors sinks believe to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Face {
@@ -150,6 +153,20 @@ impl Options {
         kinds().iter().filter(|kind| self.serves(kind)).map(|kind| kind.collection).collect()
     }
 
+    /// How sinks of Istio 1.0 and 1.1 name the collections for which they may ask, and the collection that each name stands for: 1.1 by its
+    /// name, 1.0 by the type URL of its resources. A type of several collections stands for that of the kind with its name; `google.protobuf.Struct`,
+    /// which says nothing, for none. Spec: mcp.md, 2.
+    pub fn legacy_names(&self) -> Vec<(String, &'static str)> {
+        let served: Vec<&Kind> = kinds().iter().filter(|kind| self.serves(kind)).collect();
+        let rank = |kind: &Kind| (!kind.message.ends_with(&format!(".{}", kind.kind)), kind.kind.is_empty());
+        let by_type = |kind: &Kind| {
+            let others = served.iter().filter(|other| other.message == kind.message);
+            kind.message != ANY_OBJECT && others.map(|other| rank(other)).min() == Some(rank(kind))
+        };
+        let types = served.iter().filter(|kind| by_type(kind)).map(|kind| (kind.type_url(), kind.collection));
+        served.iter().map(|kind| (kind.collection.to_owned(), kind.collection)).chain(types).collect()
+    }
+
     /// The groups that are published. Without service discovery there is none of synthetic service entries.
     pub fn groups(&self) -> Vec<GroupPlan> {
         let served = kinds().iter().filter(|kind| self.serves(kind)).map(|kind| kind.collection);
@@ -193,6 +210,34 @@ mod tests {
         assert!(serves(&without_rules(Face::Second), "istio/policy/v1beta1/rules"), "empty");
         assert!(serves(&without_rules(Face::First), collection::PODS), "not excluded");
         assert!(!without_rules(Face::Second).read_kinds().any(|kind| kind.kind == "rule"));
+    }
+
+    #[test]
+    fn old_sinks_name_collections_and_types() {
+        let names = Options { excluded_kinds: vec!["rule".to_owned()], ..Options::default() }.legacy_names();
+        let url = |message: &str| format!("type.googleapis.com/{message}");
+        let of = |asked: &str| {
+            let found: Vec<_> = names.iter().filter(|(name, _)| name == asked).map(|(_, of)| *of).collect();
+            assert!(found.len() < 2, "{asked} stands for {found:?}");
+            found.first().copied()
+        };
+        names.iter().for_each(|(name, _)| assert!(of(name).is_some()));
+        for (asked, collection) in [
+            ("istio/networking/v1alpha3/gateways".to_owned(), Some("istio/networking/v1alpha3/gateways")),
+            (url("istio.networking.v1alpha3.Gateway"), Some("istio/networking/v1alpha3/gateways")),
+            (url("istio.networking.v1alpha3.ServiceEntry"), Some("istio/networking/v1alpha3/serviceentries")),
+            (url("istio.authentication.v1alpha1.Policy"), Some("istio/authentication/v1alpha1/policies")),
+            (
+                "istio/authentication/v1alpha1/meshpolicies".to_owned(),
+                Some("istio/authentication/v1alpha1/meshpolicies"),
+            ),
+            (url("istio.mesh.v1alpha1.MeshConfig"), Some(MESH_CONFIG)),
+            (url("google.protobuf.Struct"), None),
+            (url("istio.policy.v1beta1.Rule"), None),
+            ("istio/policy/v1beta1/rules".to_owned(), None),
+        ] {
+            assert_eq!(of(&asked), collection, "{asked}");
+        }
     }
 
     #[test]

@@ -327,7 +327,11 @@ impl Shared {
         let source = self.source.as_ref().filter(|source| source.speaks(dialect));
         let source = source.ok_or_else(|| {
             let service = request.uri().path().trim_start_matches('/').split('/').next().unwrap_or_default();
-            Status::unimplemented(format!("unknown service {service}"))
+            let hint = match (&self.source, dialect) {
+                (Some(_), Dialect::Aggregated) => ": sinks of Istio 1.0 and 1.1 are served with --legacy-mcp",
+                _ => "",
+            };
+            Status::unimplemented(format!("unknown service {service}{hint}"))
         })?;
         let revoked = self.authenticate(&caller.peer)?;
         let stop = self.admit(&source.streams, caller, revoked).await?;

@@ -12,7 +12,7 @@ use mixer_mcp::{CallOut, ClientAuth, ClientOptions, Server, ServerOptions, Servi
 use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 
 use super::{Start, collect, sources};
-use crate::options::{ServingOptions, SinkAuth};
+use crate::options::{HostOptions, ServingOptions, SinkAuth};
 
 /// How often the state of sources is looked at.
 const SOURCES_INTERVAL: Duration = Duration::from_millis(500);
@@ -24,10 +24,9 @@ impl Start<'_> {
         let served = self.emitters("server", "uninitialized");
         let synced = self.readiness.emitter("sync", "not everything was published yet");
         let sources = sources::sources(options).await?;
-        let collections = options.processing.served_collections().into_iter().map(Arc::from).collect();
         let source = mixer_mcp::Source::new(
             Arc::clone(self.publications.cache()),
-            source_options(&options.serving, collections)?,
+            source_options(options)?,
             &self.metrics,
         )?;
         let call_outs = call_outs(&options.serving)?;
@@ -83,7 +82,7 @@ impl Start<'_> {
     }
 
     /// Becomes ready with the first complete publication, and until then tells for which sources it waits. Later on a source that is lost
-    /// is a degradation: what it delivered before is served.
+    /// or has an error that holds everything back is a degradation: what it delivered before is served.
     fn watch_sources(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
         let (stop, galley) = (CancellationToken::new(), Arc::clone(galley));
         let (until, degradations) = (stop.clone(), self.degradations.clone());
@@ -103,8 +102,10 @@ impl Start<'_> {
                     tracing::info!("every collection was published");
                     loop {
                         let state = galley.state();
+                        // One that was never reached has told why, if it was tried.
+                        let is_lost = |s: &&SourceState| !s.is_connected && s.last_error.is_some();
                         let lost: Vec<_> =
-                            state.sources.iter().filter(|source| !source.is_connected).collect();
+                            state.sources.iter().filter(|s| is_lost(s) || s.is_withheld).collect();
                         let status = match lost.is_empty() {
                             true => Ok(()),
                             false => Err(format!("what was read before is served{}", told(lost.into_iter()))),
@@ -137,8 +138,15 @@ fn told<'s>(sources: impl Iterator<Item = &'s SourceState>) -> String {
     if all.is_empty() { String::new() } else { format!(": {}", all.join("; ")) }
 }
 
-fn source_options(serving: &ServingOptions, collections: Vec<Arc<str>>) -> Result<SourceOptions, String> {
+fn source_options(options: &HostOptions) -> Result<SourceOptions, String> {
+    let HostOptions { serving, processing, .. } = options;
+    let collections = processing.served_collections().into_iter().map(Arc::from).collect();
+    let legacy = match serving.serves_legacy {
+        true => processing.legacy_names().into_iter().map(|(name, of)| (name.into(), of.into())).collect(),
+        false => Vec::new(),
+    };
     Ok(SourceOptions {
+        legacy,
         incremental: serving.incremental,
         // Those of files begin anew with the process.
         lasting_versions: false,

@@ -17,7 +17,10 @@ pub(super) fn overview(pages: &Pages) -> Response {
     let status = status::status(&pages.plane);
     let resources: usize = status.collections.iter().map(|collection| collection.resources).sum();
     let behind = status.sinks.iter().filter(|sink| sink.state != "in sync").count();
-    let unsynced = status.sources.iter().filter(|source| !source.is_synced).count();
+    let (bad, skipped) = status.sources.iter().fold((0, 0), |(bad, skipped), source| {
+        let is_bad = !source.is_synced || !source.is_connected || source.is_withheld;
+        (bad + usize::from(is_bad), skipped + source.skipped)
+    });
     let pending: u64 = status.groups.iter().map(|group| group.pending_events).sum();
     Page {
         path: "/",
@@ -31,7 +34,10 @@ pub(super) fn overview(pages: &Pages) -> Response {
                     (format::figure("Publication", html! { a href="/configz/" { (status.publication) } }, html! { (pending) " changes pending" }))
                     (format::figure("Resources", html! { a href="/configz/" { (format::count(resources as u64)) } }, html! { "in " (status.collections.len()) " collections" }))
                     (format::figure("Sinks", html! { a href="/sinkz/" { (status.sinks.len()) } }, html! { (behind) " not in sync" }))
-                    (format::figure("Sources", html! { a href="/sourcez/" { (status.sources.len()) } }, html! { (unsynced) " not synced" }))
+                    (format::figure("Sources", html! { a href="/sourcez/" { (status.sources.len()) } }, html! {
+                        @if bad > 0 { (bad) " not in order" } @else { "all in order" }
+                        @if skipped > 0 { ", " (skipped) @if skipped == 1 { " resource" } @else { " resources" } " skipped" }
+                    }))
                 }
                 (group_table(&status.groups))
                 @if !status.sinks.is_empty() {
@@ -235,20 +241,25 @@ fn one_sink(sink: &status::Sink) -> Markup {
     let (done, lagging): (Vec<_>, Vec<_>) = sink.collections.iter().partition(is_done);
     let kind = kind_of(sink.state);
     html! {
-        details.verdict.(kind) #{ "sink-" (sink.id) } data-keep={ "sink-" (sink.id) } open[sink.refused > 0] {
+        details.verdict.(kind) #{ "sink-" (sink.id) } data-keep={ "sink-" (sink.id) } open[sink.ended.is_none() && !lagging.is_empty()] {
             summary {
                 span.pill.(kind) { (sink.state) } " "
-                strong { (sink.peer) } " " span.dim { (sink.node) ", connected " (at(&sink.since)) }
+                strong { (sink.peer) } " "
+                span.dim {
+                    (sink.node) ", connected " (at(&sink.since))
+                    @if let Some(ended) = &sink.ended_at { ", ended " (at(ended)) }
+                }
             }
             @if let Some(ended) = &sink.ended { p.dim { "Ended " (ended) } }
             @if !lagging.is_empty() {
                 div.scroll { table.cards {
-                    thead { tr { th { "Collection" } th { "State" } th.number { "Published" } th.number { "Sent" } th.number { "Acknowledged" } th { "Refusal" } } }
+                    thead { tr { th { "Collection" } th { "State" } th.number { "Published" } th.number { "Sent" } th.number { "Acknowledged" } th { "Since" } th { "Refusal" } } }
                     tbody { @for collection in lagging.iter().take(MAX_ROWS) { tr {
                         th scope="row" { (collection.collection) }
                         td data-label="State" { span.pill.(kind_of(collection.state)) { (collection.state) } }
                         (version_cells(collection))
-                        td data-label=[collection.refused.as_ref().map(|_| "Refusal")] {
+                        td data-label="Since" { @if let Some(time) = &collection.sent_at { (at(time)) } }
+                        td.lines data-label=[collection.refused.as_ref().map(|_| "Refusal")] {
                             @if let Some(refused) = &collection.refused {
                                 div { (refused.message) " " span.dim { "(code " (refused.code) ", " (at(&refused.at)) ")" } }
                             }
@@ -296,6 +307,7 @@ pub(super) fn sources(pages: &Pages) -> Response {
                 @for source in &sources {
                     h2 { (source.name) }
                     p {
+                        @if source.is_withheld { span.pill.bad { "not published" } " " }
                         @if source.is_synced { span.pill.good { "synced" } } @else { span.pill.warn { "not synced" } } " "
                         @if source.is_connected { span.pill.good { "connected" } } @else { span.pill.bad { "not connected" } } " "
                         span.dim { "starts: " (source.starts) ", outages: " (source.outages) }
@@ -304,7 +316,8 @@ pub(super) fn sources(pages: &Pages) -> Response {
                         p.notice.warn { "Not complete yet: " (source.missing.join(", ")) }
                     }
                     @if let (Some(error), Some(time)) = (&source.last_error, &source.last_error_at) {
-                        p.notice.bad { (error) " " span.dim { (at(time)) } }
+                        @if source.is_withheld || !source.is_connected { p.notice.bad { (error) " " span.dim { (at(time)) } } }
+                        @else { p.dim { "Last error, " (at(time)) ": " (error) } }
                     }
                     @if !source.problems.is_empty() {
                         p { "Skipped resources: " (source.skipped) ". The first problems:" }

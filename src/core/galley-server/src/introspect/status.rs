@@ -49,6 +49,8 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) is_synced: bool,
     pub(super) is_connected: bool,
+    /// Whether what it reads now is not published, because of its last error.
+    pub(super) is_withheld: bool,
     /// How often it was started.
     pub(super) starts: u64,
     /// Collections of which not everything was delivered since its last start.
@@ -71,6 +73,7 @@ pub(super) struct SinkCollection {
     /// The published version.
     pub(super) current: String,
     pub(super) sent: Option<String>,
+    pub(super) sent_at: Option<String>,
     pub(super) acknowledged: Option<String>,
     pub(super) acknowledged_at: Option<String>,
     pub(super) refused: Option<Refusal>,
@@ -96,6 +99,7 @@ pub(super) struct Sink {
     pub(super) since: String,
     /// When and why the stream ended.
     pub(super) ended: Option<String>,
+    pub(super) ended_at: Option<String>,
     /// `in sync`, `behind`, `refuses` or `gone`.
     pub(super) state: &'static str,
     /// Collections whose current version it acknowledged.
@@ -218,6 +222,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             is_synced,
             name: source.name,
             is_connected: source.is_connected,
+            is_withheld: source.is_withheld,
             starts: source.generation,
             missing: source.missing,
             skipped: source.skipped,
@@ -230,7 +235,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
     state(plane).sources.into_iter().map(of).collect()
 }
 
-/// The sinks: open streams first, then those that ended.
+/// The sinks: open streams first, those that refuse and those that are behind before the others; then those that ended.
 pub(super) fn sinks(plane: &Plane) -> Vec<Sink> {
     let cache = plane.publications.cache();
     let mut versions: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
@@ -241,7 +246,8 @@ pub(super) fn sinks(plane: &Plane) -> Vec<Sink> {
     }
     let sinks = cache.ledger().sinks();
     let mut sinks: Vec<Sink> = sinks.into_iter().map(|sink| of_sink(sink, &versions)).collect();
-    sinks.sort_by_key(|sink| (sink.ended.is_some(), sink.id));
+    let rank = |sink: &Sink| ["refuses", "behind", "in sync"].iter().position(|state| *state == sink.state);
+    sinks.sort_by_key(|sink| (sink.ended.is_some(), rank(sink), sink.id));
     sinks
 }
 
@@ -264,6 +270,7 @@ fn of_sink(sink: SinkRecord, versions: &BTreeMap<Arc<str>, Arc<str>>) -> Sink {
         peer: sink.peer,
         node: sink.node,
         since: text(sink.since),
+        ended_at: sink.ended.as_ref().map(|(at, _)| text(*at)),
         ended: sink.ended.map(|(at, why)| format!("{}: {why}", text(at))),
         state,
         acknowledged: count("acknowledged"),
@@ -288,6 +295,7 @@ fn of_collection(name: &str, record: &SinkCollectionRecord, current: Option<&str
         state,
         current: current.unwrap_or_default().to_owned(),
         sent: record.sent.as_ref().map(|sent| sent.version.to_string()),
+        sent_at: record.sent.as_ref().map(|sent| text(sent.at)),
         acknowledged: acknowledged.map(|done| done.version.to_string()),
         acknowledged_at: acknowledged.map(|done| text(done.at)),
         refused: refused.map(of_refusal),

@@ -338,7 +338,7 @@ impl Files {
             out.health().failed(outage.why);
         }
         if let Some(held) = &state.held {
-            out.health().failed(format!("{}: {}", self.consequence(state), held.why));
+            out.health().withheld(format!("{}: {}", self.consequence(state), held.why));
             out.health().problems(held.broken.max(1), held.problems.clone());
             return;
         }

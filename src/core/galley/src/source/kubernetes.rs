@@ -7,12 +7,13 @@
 mod document;
 mod kind;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -49,6 +50,8 @@ pub struct Kubernetes {
     resync: Option<Duration>,
     /// Definitions changed, or an operator asks.
     rediscover: Arc<Notify>,
+    /// The kinds whose definition is known to be gone, by the name of the definition.
+    undefined: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Why the kinds that are needed are not there.
@@ -98,6 +101,7 @@ impl Kubernetes {
             pace,
             resync: (!resync.is_zero()).then_some(resync),
             rediscover: Arc::default(),
+            undefined: Arc::default(),
         })
     }
 
@@ -147,6 +151,11 @@ impl Kubernetes {
         Ok((served, groups))
     }
 
+    /// Whether the definition of a kind was deleted.
+    fn is_undefined(&self, kind: &Kind) -> bool {
+        self.undefined.lock().contains(&definition_of(kind))
+    }
+
     async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
         let mut following = Following { source: self, out, kinds: BTreeMap::new(), tasks: JoinSet::new() };
         following.watch_definitions();
@@ -186,7 +195,13 @@ impl Following<'_> {
     /// Has discovery repeated when definitions of custom resources change.
     fn watch_definitions(&mut self) {
         let (client, pace) = (self.source.client.clone(), self.source.pace);
-        let changed = Arc::clone(&self.source.rediscover);
+        let custom = self.source.kinds.iter().filter(|kind| kind.origin != Origin::Core);
+        let definitions = Definitions {
+            wanted: custom.map(|kind| definition_of(kind)).collect(),
+            listed: BTreeSet::new(),
+            undefined: Arc::clone(&self.source.undefined),
+            changed: Arc::clone(&self.source.rediscover),
+        };
         self.tasks.spawn(async move {
             let group = "apiextensions.k8s.io";
             let versions = loop {
@@ -195,16 +210,17 @@ impl Following<'_> {
                     Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
                 }
             };
-            let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
+            let served = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
             // Without permission to watch them, discovery is repeated while kinds are missing.
-            let Some(definitions) = definitions else { return };
-            let selection = Selection::of(definitions.resource).metadata_only();
-            Reflector::new(client, selection, Definitions { changed }).at(pace).run().await;
+            let Some(served) = served else { return };
+            let selection = Selection::of(served.resource).metadata_only();
+            Reflector::new(client, selection, definitions).at(pace).run().await;
         });
     }
 
-    /// Follows what is served, and no more what is not. With [`Options::keeps_last`] the objects of a kind outlast its definition: whoever
-    /// deletes that has its objects deleted before, one by one.
+    /// Follows what is served, and no more what is not defined. A kind that is defined and not served keeps its objects: an API server that
+    /// has just started serves kinds one after the other. With [`Options::keeps_last`] the objects of a kind outlast its definition too:
+    /// whoever deletes that has its objects deleted before, one by one.
     ///
     /// Errors: the source has to be started again, or was stopped.
     async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Ended> {
@@ -216,11 +232,13 @@ impl Following<'_> {
             if followed == resource && followed.is_some() {
                 continue;
             }
-            if followed.is_some() && self.source.converter.keeps_last() {
+            let keeps_last = self.source.converter.keeps_last();
+            if followed.is_some() {
                 match resource {
                     // In another version: what it has takes the place of what there is in one step.
-                    Some(_) => return Err(Ended::Reset),
-                    None => continue,
+                    Some(_) if keeps_last => return Err(Ended::Reset),
+                    None if keeps_last || !self.source.is_undefined(kind) => continue,
+                    _ => {}
                 }
             }
             if let Some(old) = self.kinds.remove(kind.collection) {
@@ -292,23 +310,47 @@ impl Following<'_> {
     }
 }
 
-/// Definitions of custom resources: only that they changed matters.
+/// The name of the definition of a kind.
+fn definition_of(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
+/// Definitions of custom resources: which of the kinds have none, and that they changed.
 struct Definitions {
+    /// The names of the definitions that matter.
+    wanted: BTreeSet<String>,
+    listed: BTreeSet<String>,
+    undefined: Arc<Mutex<BTreeSet<String>>>,
     changed: Arc<Notify>,
 }
 
 impl Store for Definitions {
     type Object = PartialObject;
 
-    fn begin(&mut self) {}
+    fn begin(&mut self) {
+        self.listed.clear();
+    }
 
-    fn list(&mut self, _: PartialObject) {}
+    fn list(&mut self, definition: PartialObject) {
+        if self.wanted.contains(&definition.metadata.name) {
+            self.listed.insert(definition.metadata.name);
+        }
+    }
 
-    fn complete(&mut self) {}
+    fn complete(&mut self) {
+        *self.undefined.lock() = self.wanted.difference(&self.listed).cloned().collect();
+    }
 
-    fn apply(&mut self, _: PartialObject) {}
+    fn apply(&mut self, definition: PartialObject) {
+        self.undefined.lock().remove(&definition.metadata.name);
+    }
 
-    fn delete(&mut self, _: PartialObject) {}
+    fn delete(&mut self, definition: PartialObject) {
+        let name = definition.metadata.name;
+        if self.wanted.contains(&name) {
+            self.undefined.lock().insert(name);
+        }
+    }
 
     fn publish(&mut self) {
         self.changed.notify_one();

@@ -136,6 +136,7 @@ impl Mesh {
                     .flatten()
             }
         });
+        out.health().mended();
         if let Some(problem) = problems.first() {
             tracing::error!("mesh configuration: {}", problem.brief());
             out.health().failed(problem.brief());

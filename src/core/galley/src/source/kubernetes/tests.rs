@@ -15,6 +15,7 @@ use mixer_schema::DEFAULT_GROUP;
 use super::*;
 use crate::options::collection;
 use crate::source::mesh::Mesh;
+use crate::state::EventKind;
 use crate::{Distributor, Galley};
 use kube_api::KubeApi;
 
@@ -216,5 +217,34 @@ async fn what_an_api_server_does_not_serve_or_say_any_more_is_kept() {
     until("it is told", || !state().is_connected).await;
     tokio::time::sleep(AFTER_DEFINITION * 2).await;
     assert_eq!(held(&galley, RULES), ["n/r "]);
+    galley.stop().await;
+}
+
+/// An API server that has just started serves kinds of custom resources one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_is_defined_and_not_served_for_a_moment_keeps_its_objects() {
+    let api = KubeApi::start();
+    api.define(["gateways", "rules"]);
+    let definition = |kind: &str, label: &str| {
+        let metadata = json!({"name": format!("{kind}.config.istio.io"), "labels": {"changed": label}});
+        json!({"kind": "CustomResourceDefinition", "metadata": metadata})
+    };
+    api.put(definition("rules", "no"));
+    api.put(json!({"kind": "rule", "metadata": {"name": "r", "namespace": "n"}, "spec": {"match": "true"}}));
+    let galley = galley(&api, &Options::default());
+    galley.synced().await;
+    assert_eq!(held(&galley, RULES), ["n/r "]);
+    let state = || galley.state().sources.into_iter().nth(1).unwrap();
+    api.unserve("rules");
+    until("it is told", || !state().is_connected).await;
+    // Discovery is repeated.
+    api.put(definition("rules", "yes"));
+    api.put(definition("handlers", "yes"));
+    tokio::time::sleep(AFTER_DEFINITION * 3).await;
+    assert_eq!(held(&galley, RULES), ["n/r "]);
+    api.define(["rules"]);
+    until("it is served again", || state().is_connected).await;
+    let deleted = galley.events().iter().filter(|event| event.kind == EventKind::Deleted).count();
+    assert_eq!((held(&galley, RULES), deleted), (vec!["n/r ".to_owned()], 0));
     galley.stop().await;
 }
