@@ -562,7 +562,7 @@ fn what_is_meant_by_a_path_that_is_no_directory_is_told() {
     assert_eq!(problem.hint, Some(told(relative)));
     // A file that may not be read is at the right place.
     let problem = file::unreadable(&root.join("a.yaml"), "open a.yaml: permission denied", false);
-    assert!(problem.hint.is_some_and(|hint| hint.contains("mend its owner and permissions")));
+    assert!(problem.hint.as_deref().is_some_and(|hint| hint.contains("mend its owner and permissions")));
 }
 
 /// A file with a resource whose name is none of configuration is told by a server as well, and is no error.
