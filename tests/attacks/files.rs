@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::scene::{Attacker, Scene, check, code};
 use crate::support::rpc::Client;
-use crate::support::{DEADLINE, http, put, wait_for};
+use crate::support::{DEADLINE, put, wait_for};
 
 /// Most memory that reading one file may take, in MiB.
 const BOUND: u64 = 160;
@@ -144,34 +144,5 @@ fn a_hundred_thousand_resources_of_unknown_kind() {
         })
         .collect();
     attack_with("unknown kinds", &mut scene, move |path| put(path, &text));
-    scene.end();
-}
-
-/// Most resident memory of a server that reads the rules below, in MiB.
-const BOUND_OF_RULES: u64 = 200;
-
-#[test]
-fn sixty_thousand_rules_with_three_errors_each() {
-    let scene = Scene::start(&[]);
-    for file in 0..6 {
-        let rules: String = (0..10_000)
-            .map(|number| {
-                format!(
-                    "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: r{file}-{number}, namespace: istio-system}}\n\
-                     spec: {{match: sorce.nam == \"a{number}\", actions: [{{handler: nosuch{number}, instances: [none{number}]}}]}}\n---\n"
-                )
-            })
-            .collect();
-        put(&scene.file(&format!("rules-{file}.yaml")), &rules);
-    }
-    let errors = || {
-        let answer = http("GET", &scene.server.monitoring_url("/readyz?verbose"), "").ok()?;
-        // Each file is told once it is read.
-        answer.body.contains("and 179999 more errors").then_some(())
-    };
-    assert!(wait_for(DEADLINE, errors).is_some(), "{}", scene.server.log());
-    let peak = scene.server.peak_kib() >> 10;
-    println!("60 000 rules with errors: {peak} MiB");
-    assert!(peak <= BOUND_OF_RULES, "{peak} MiB, more than {BOUND_OF_RULES}");
     scene.end();
 }
