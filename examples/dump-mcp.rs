@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example dump-mcp -- ADDRESS [--versions] [--normalized]`; `tools/peers-galley` compares two sources with it. Normalized, members
 //! of Kubernetes' objects without a value are left out, which Istio Galley sends and which mean the same, and the annotations of service
-//! entries have the names that its first processor gives them.
+//! entries have the names that its first processor gives them, without versions of files.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -130,16 +130,24 @@ fn shown(resource: &Resource, with_versions: bool) -> Result<(String, Value)> {
 
 /// Leaves out what two sources may say differently.
 fn normalize(collection: &str, shown: &mut Value) {
-    if collection.starts_with("k8s/") {
-        shown.get_mut("body").map(without_nothing);
+    if collection.starts_with("k8s/")
+        && let Some(body) = shown.get_mut("body")
+    {
+        without_nothing(body);
     }
     if collection == mixer_schema::SYNTHETIC_SERVICE_ENTRIES
         && let Some(annotations) = shown.get_mut("annotations").and_then(Value::as_object_mut)
     {
         for name in ["serviceVersion", "endpointsVersion", "notReadyEndpoints"] {
-            if let Some(value) = annotations.remove(&format!("networking.istio.io/{name}")) {
-                annotations.insert(format!("networking.alpha.istio.io/{name}"), value);
-            }
+            let (second, first) =
+                (format!("networking.istio.io/{name}"), format!("networking.alpha.istio.io/{name}"));
+            let Some(value) = annotations.remove(&second).or_else(|| annotations.remove(&first)) else {
+                continue;
+            };
+            // Versions of files count what the process has read.
+            let number = value.as_str().and_then(|text| text.strip_prefix('v'));
+            let is_counted = number.is_some_and(|number| number.parse::<u64>().is_ok());
+            annotations.insert(first, if is_counted { json!("v") } else { value });
         }
         let sorted: BTreeMap<String, Value> = std::mem::take(annotations).into_iter().collect();
         annotations.extend(sorted);
@@ -151,9 +159,10 @@ fn without_nothing(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.values_mut().for_each(without_nothing);
-            members.retain(|_, member| {
-                !matches!(member.as_str(), Some("")) && *member != json!(0) && *member != json!(false)
-            });
+            let is_nothing = |member: &Value| {
+                matches!(member.as_str(), Some("" | "0")) || *member == json!(0) || *member == json!(false)
+            };
+            members.retain(|_, member| !is_nothing(member));
         }
         Value::Array(items) => items.iter_mut().for_each(without_nothing),
         _ => {}
