@@ -140,11 +140,19 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
 }
 
 const MISSING_FILE: &str = "correct the path, or create the file";
+const FLAGS_TOGETHER: &str = "give the flags that are named as well, or leave this one out";
 const BAD_CERTIFICATE: &str = "`openssl x509 -in FILE -noout -text` prints a certificate";
 
 /// What to do about a certificate or key that cannot be used.
 pub(super) fn tls_hint(cause: &str) -> &'static str {
-    if cause.contains("no such file or directory") { MISSING_FILE } else { BAD_CERTIFICATE }
+    // Settings that contradict each other name the flags that are missing.
+    if cause.contains("needs --tls-") || cause.contains("belong together") {
+        FLAGS_TOGETHER
+    } else if cause.contains("no such file or directory") {
+        MISSING_FILE
+    } else {
+        BAD_CERTIFICATE
+    }
 }
 
 /// What to do about a store URL of an unknown scheme.
@@ -246,4 +254,24 @@ fn banner(
     }
     io.out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_each_other_are_no_bad_certificate() {
+        for (cause, hint) in [
+            ("--tls-client-ca-file needs --tls-cert-file and --tls-key-file", FLAGS_TOGETHER),
+            (
+                "a certificate and its key belong together: give --tls-cert-file and --tls-key-file",
+                FLAGS_TOGETHER,
+            ),
+            ("open a.pem: no such file or directory", MISSING_FILE),
+            ("a.pem: no certificate in it", BAD_CERTIFICATE),
+        ] {
+            assert_eq!(tls_hint(cause), hint, "{cause}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod deliveries;
+mod sockets;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +67,11 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let running = running(options.monitoring_port).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
         Ok(()) => ok(check, format!("{address} is free")),
+        Err(error) if running && is_foreign(options.monitoring_port, &address) => fail(
+            check,
+            error.0,
+            "another process than the running server uses it (`ss -ltnp` shows which): stop it, or choose another port",
+        ),
         Err(error) if running && error.0.contains("address already in use") => {
             ok(check, format!("{address} is in use by the running server"))
         }
@@ -111,6 +117,12 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
             findings.push(finding(check, format!("tcp://{address}"), bound, hint));
         }
     }
+}
+
+/// Whether another process than the one that serves the monitoring port listens at an address of TCP.
+fn is_foreign(monitoring_port: u16, address: &str) -> bool {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    port.is_some_and(|port| sockets::is_of_another(monitoring_port, port))
 }
 
 /// Whether a mixer serves on the monitoring port.

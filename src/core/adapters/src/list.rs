@@ -289,12 +289,26 @@ fn unlike_istio(params: &Params) -> impl Iterator<Item = (usize, String)> {
 
 /// Warnings about entries of `overrides` that are valid and probably do not do what they say.
 fn suspicious_entries(params: &Params) -> impl Iterator<Item = Diagnostic> {
-    let entries = params.overrides.iter().flatten().enumerate();
-    entries.filter_map(|(index, entry)| {
-        let why = content::suspicion(entry.as_ref()?.as_bytes(), params.entry_type)?;
+    let texts =
+        || params.overrides.iter().flatten().map(|entry| entry.as_deref().unwrap_or_default().as_bytes());
+    let problem = |index: usize, why: &dyn std::fmt::Display| {
         let field = FieldPath::root().field("overrides").index(index);
-        Some(Diagnostic::warning("list-entry", field, format!("overrides: {why}")))
-    })
+        Diagnostic::warning("list-entry", field, format!("overrides: {why}"))
+    };
+    let admits_more = params.entry_type == EntryType::Regex && !params.blacklist;
+    let found = texts().enumerate().filter_map(move |(index, entry)| {
+        if let Some(why) = content::suspicion(entry, params.entry_type) {
+            return Some(problem(index, &why));
+        }
+        let is_refused = openness::refusal(entry, params.entry_type, params.blacklist).is_some();
+        if !admits_more || entry.is_empty() || is_refused {
+            return None;
+        }
+        let why = content::unanchored(entry)?;
+        let hint = "write `^text` for what a value begins with, `^text$` for all of it";
+        Some(problem(index, &why).with_hint(hint))
+    });
+    found.chain(content::row(texts(), params.entry_type).map(move |(index, why)| problem(index, &why)))
 }
 
 /// What is wrong with a blacklist that refuses nobody, or fewer than it seems to. Entries that are missing or null are an error: in a
@@ -375,11 +389,11 @@ impl Handler for ListChecker {
             0 => {}
             count => notes.push(("refused as too long for the patterns", count.to_string())),
         }
-        HandlerStatus { trouble: state.error.clone(), notes, ..HandlerStatus::default() }
+        HandlerStatus { trouble: state.trouble(), notes, ..HandlerStatus::default() }
     }
 
     fn degradation(&self) -> Option<String> {
-        self.provider.state().error.clone()
+        self.provider.state().trouble()
     }
 }
 

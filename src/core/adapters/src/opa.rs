@@ -188,6 +188,7 @@ impl Adapter for Opa {
             }
             Err(found) => problems.extend(found.iter().map(|problem| problem.diagnostic(params))),
         }
+        problems.extend(refusing_query(params));
         problems.extend(rego::failing_calls(params).iter().map(Problem::not_built));
         warn_incomplete(instances, problems);
     }
@@ -208,6 +209,38 @@ fn undecided(params: &Params) -> Diagnostic {
     let hint = "give the rule a default, or set failClose: true; as it is, the check of such a request fails, \
                 and Istio Mixer allows it";
     Diagnostic::warning("opa-undecided", FieldPath::root().field("checkMethod"), text).with_hint(hint)
+}
+
+/// Names of rules that say whom a policy refuses.
+const REFUSALS: [&str; 12] = [
+    "block",
+    "blocked",
+    "denied",
+    "deny",
+    "disallow",
+    "forbid",
+    "forbidden",
+    "refuse",
+    "refused",
+    "reject",
+    "violation",
+    "violations",
+];
+
+/// The warning about a query that is true for those that are to be refused: the result of the query allows.
+fn refusing_query(params: &Params) -> Option<Diagnostic> {
+    let query = params.check_method.trim();
+    let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let mut parts = query.split('.');
+    let is_path = parts.next() == Some("data") && parts.clone().all(is_name);
+    let name = parts.next_back()?.to_ascii_lowercase();
+    if !is_path || !REFUSALS.contains(&&*name) {
+        return None;
+    }
+    let text =
+        format!("CheckMethod: a request is allowed if {query} is true, and its name says the opposite");
+    let hint = "name a rule that is true for what is allowed, such as `allow { not deny }`";
+    Some(Diagnostic::warning("opa-query", FieldPath::root().field("checkMethod"), text).with_hint(hint))
 }
 
 /// The path in a parameter: either a path or `file://` and a path.

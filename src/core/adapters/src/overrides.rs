@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use foldhash::HashMap;
 use mixer_attribute::ValueType;
+use mixer_config::mark::{Mark, is_network};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -172,6 +173,16 @@ fn suspicious_value(value: &str) -> Option<(String, &'static str)> {
         return Some((
             text,
             "values of overrides are texts, not expressions: write it without the inner quotes",
+        ));
+    }
+    if let Some(mark) = Mark::unseen(value.as_bytes()) {
+        return Some((format!("the value `{value}`: {}", mark.text("value")), "write the value alone"));
+    }
+    if value.contains('/') && is_network(value.as_bytes()) {
+        let text = format!("`{value}` is compared as a text: it stands for no network");
+        return Some((
+            text,
+            "write an override for each address, or a dimension that is the same for all of them",
         ));
     }
     if value.is_empty() {

@@ -55,9 +55,18 @@ impl Mark {
         (quote == end && !inner.contains(quote)).then_some(Self::Quotes)
     }
 
-    /// A template that was not filled in: `{{ .Values.user }}`, `${USER}`.
+    /// A template that was not filled in: `{{ .Values.user }}`, `${USER}`, `$(USER)`, `<user>`.
     pub fn template(text: &[u8]) -> Option<Self> {
-        text.windows(2).any(|tag| matches!(tag, b"{{" | b"${")).then_some(Self::Template)
+        let has_tag = text.windows(2).any(|tag| matches!(tag, b"{{" | b"${"));
+        let mut variables = text.windows(2).enumerate().filter(|(_, tag)| *tag == b"$(");
+        let has_variable =
+            variables.any(|(at, _)| text.get(at + 2..).is_some_and(|rest| is_placeholder(rest, b')', b"_.")));
+        let name = text.strip_prefix(b"<").filter(|rest| rest.ends_with(b">"));
+        let is_named = name.is_some_and(|rest| {
+            rest.split_last().is_some_and(|(_, name)| !name.contains(&b'>'))
+                && is_placeholder(rest, b'>', b"_-. ")
+        });
+        (has_tag || has_variable || is_named).then_some(Self::Template)
     }
 
     /// Several plain texts in the place of one: `eve,mallory`, `eve|mallory`.
@@ -103,6 +112,61 @@ impl Mark {
     }
 }
 
+/// Whether a text begins with a name and this end. `others`: what names have beside letters and digits.
+fn is_placeholder(text: &[u8], end: u8, others: &[u8]) -> bool {
+    let name = text.split(|byte| *byte == end).next().unwrap_or_default();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || others.contains(byte);
+    name.len() < text.len() && name.first().is_some_and(u8::is_ascii_alphabetic) && name.iter().all(is_name)
+}
+
+/// Whether a text is probably meant as a regular expression, as `^eve$`, `eve.+`, `(eve|mallory)` or `[a-z]*`. `v1.*` and
+/// `*.example.com` are not.
+pub fn is_regex(text: &str) -> bool {
+    let is_there = |part: &str| text.contains(part);
+    let repeats = |(at, _): (usize, &str)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        before.is_none_or(|before| !before.is_alphanumeric() && !matches!(before, '*' | '-' | '_'))
+    };
+    let is_end = |text: &str| text.len() > 1;
+    (text.starts_with('^') && is_end(text))
+        || (text.ends_with('$') && is_end(text))
+        || [".+", "\\d", "\\w", "\\s", "\\b", "\\.", "\\/", "(?", "[^", "]+", "]*"].into_iter().any(is_there)
+        || text.match_indices(".*").any(repeats)
+        || between(text, '[', ']').is_some_and(has_range)
+        || between(text, '(', ')').is_some_and(|inner| inner.contains('|'))
+}
+
+/// What is in the first such brackets.
+fn between(text: &str, open: char, close: char) -> Option<&str> {
+    text.split_once(open)?.1.split_once(close).map(|(inner, _)| inner)
+}
+
+/// Whether a text has `a-z`, `A-Z`, `0-9` or a part of one.
+fn has_range(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|range| match range {
+        [first, b'-', last] => {
+            let is_kind = |of: fn(&u8) -> bool| of(first) && of(last);
+            first < last
+                && [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase]
+                    .into_iter()
+                    .any(is_kind)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a text is a network, or an address that is written otherwise than the text of the same address in a request.
+pub fn is_network(text: &[u8]) -> bool {
+    let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= 64) else { return false };
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let Ok(ip) = address.parse::<std::net::IpAddr>() else { return false };
+    match length {
+        Some(length) => length.len() <= 3 && length.parse::<u8>().is_ok(),
+        None => ip.to_canonical().to_string() != address,
+    }
+}
+
 /// Whether a character joins others, as in emoji and some scripts: it has a meaning between two of them.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
@@ -134,6 +198,28 @@ fn is_invisible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn placeholders_and_regular_expressions_are_told_from_texts() {
+        for text in ["$(BAD_USER)", "a-$(USER)", "<user>", "<your user>", "${A}", "{{ a }}"] {
+            assert_eq!(Mark::template(text.as_bytes()), Some(Mark::Template), "{text}");
+        }
+        for text in ["$(", "$()", "$5", "<", "<>", "<a", "a>", "<a>b", "<a><b>", "$(1)"] {
+            assert_eq!(Mark::template(text.as_bytes()), None, "{text}");
+        }
+        for text in
+            ["^eve$", "^eve", "min$", "eve.+", "(eve|mallory)", "[a-z]*", "v[0-9]", "/a/.*", "user-\\d+"]
+        {
+            assert!(is_regex(text), "{text}");
+        }
+        for text in
+            ["eve", "^", "$", "v1.*", "*.example", "[::1]:80", "a+b", "(a)", "eve|mallory", "[2001:db8::1]"]
+        {
+            assert!(!is_regex(text), "{text}");
+        }
+        assert!(is_network(b"10.0.0.0/8") && is_network(b"2001:DB8::1"));
+        assert!(!is_network(b"10.0.0.1") && !is_network(b"/8") && !is_network(b"eve/8"));
+    }
 
     #[test]
     fn marks_are_found_and_removed() {

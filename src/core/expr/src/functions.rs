@@ -15,7 +15,7 @@ pub use dns::{dns_name, dns_name_equal};
 pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
-pub use regex::{MAX_OF_CONFIGURATION, Pattern, Regex, RegexSet, TooCostly};
+pub use regex::{MAX_OF_CONFIGURATION, Pattern, Regex, RegexFacts, RegexSet, TooCostly};
 pub(crate) use regex::{PatternError, TOO_LARGE_TOGETHER, matches};
 pub use text::to_lower;
 pub use time::timestamp;

@@ -317,6 +317,11 @@ impl<'t> Parser<'t> {
         let hint = match (self.token.kind, self.token.span.of(self.text)) {
             (TokenKind::Identifier, "and") => "write && for `and`",
             (TokenKind::Identifier, "or") => "write || for `or`, and a | b for a default",
+            (TokenKind::Identifier, "in")
+                if self.text.get(self.token.span.start..).is_some_and(is_in_list) =>
+            {
+                "write a == \"x\" || a == \"y\" for a list of values; only CEL has lists"
+            }
             (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
             (TokenKind::Operator, ")" | "]" | "}") => "there is no open bracket to close",
             (TokenKind::Operator, ";") => "an expression has no `;`",
@@ -331,4 +336,9 @@ impl<'t> Parser<'t> {
 
 fn too_deep(offset: usize) -> Box<SyntaxError> {
     SyntaxError::new(offset, format!("expression is nested more than {MAX_DEPTH} levels deep"))
+}
+
+/// Whether a text is `in` with a list.
+fn is_in_list(text: &str) -> bool {
+    text.strip_prefix("in").is_some_and(|rest| rest.trim_start().starts_with('['))
 }

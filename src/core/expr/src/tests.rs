@@ -111,6 +111,7 @@ fn errors_have_hints() {
         ("s1 == 'xy'", "write strings between double quotes: \"text\""),
         ("b1 & b2", "write && for a logical and"),
         ("!(b1)", "write (b1) == false"),
+        ("s1 in [\"eve\"]", "write a == \"x\" || a == \"y\" for a list of values; only CEL has lists"),
         ("sorce.user == \"x\"", "did you mean `source.user`?"),
         ("request.headers.cookie == \"x\"", "write request.headers[\"cookie\"]"),
         ("startWith(s1)", "did you mean `startsWith`?"),

@@ -42,7 +42,19 @@ impl List {
             NodeKind::Mapping(_) => parsed.root.entries(),
             _ => return Err(at(&parsed.root, "a mapping with `isblacklist` and `allowed` is expected")),
         };
+        for note in &parsed.notes {
+            if let yaml::Note::DuplicateKey { key, span, .. } | yaml::Note::OverriddenKey { key, span, .. } =
+                note
+            {
+                let line = span.start.line;
+                return Err(format!("line {line}: `{key}` is there twice, and one of them would not count"));
+            }
+        }
+        let mut known = HashSet::new();
         for entry in entries {
+            if !known.insert(entry.key.to_ascii_lowercase()) {
+                return Err(at(&entry.value, &format!("`{}` is there twice", entry.key)));
+            }
             match entry.key.to_ascii_lowercase().as_str() {
                 "isblacklist" => match entry.value.kind {
                     NodeKind::Bool(is_deny_list) => list.is_deny_list = is_deny_list,
@@ -269,6 +281,11 @@ mod tests {
             ("allowed: x", "line 1: `allowed` is a list of identities"),
             ("allowed:\n- a\n- 3\n", "line 3: an identity is a text"),
             ("allow: []", "line 1: unknown key `allow`: `isblacklist` and `allowed` are known"),
+            (
+                "allowed: [a]\nallowed: [b]\n",
+                "line 2: `allowed` is there twice, and one of them would not count",
+            ),
+            ("allowed: [a]\nAllowed: [b]\n", "line 2: `Allowed` is there twice"),
             ("- a", "line 1: a mapping with `isblacklist` and `allowed` is expected"),
         ] {
             assert_eq!(List::parse(text).unwrap_err(), why, "{text}");

@@ -277,7 +277,11 @@ fn as_written(published: &Published, on_error: OnConfigError) -> Result<(), Stri
 
 /// How many more than the first.
 fn more(count: usize) -> String {
-    if count > 1 { format!(", and {} more errors", count - 1) } else { String::new() }
+    match count {
+        0 | 1 => String::new(),
+        2 => ", and 1 more error".to_owned(),
+        all => format!(", and {} more errors", all - 1),
+    }
 }
 
 fn none_of(problems: &[String]) -> Result<(), String> {

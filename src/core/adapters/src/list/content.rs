@@ -6,7 +6,8 @@ use serde::de::IgnoredAny;
 use super::EntryType;
 use super::document::{is_comment, is_item, is_yaml_list};
 use super::error_text::is_error_text;
-use mixer_config::mark::{BYTE_ORDER_MARK, Mark};
+use mixer_config::mark::{BYTE_ORDER_MARK, Mark, is_network, is_regex};
+use mixer_expr::functions::Regex;
 
 /// The kind of page or document that the content type of a response names; `None` if it may be a list with entries of this type.
 pub(super) fn typed(headers: &HeaderMap, entry_type: EntryType) -> Option<(&'static str, &[u8])> {
@@ -36,8 +37,11 @@ pub(super) fn typed(headers: &HeaderMap, entry_type: EntryType) -> Option<(&'sta
 pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static str> {
     let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body).trim_ascii_start();
     let begins = |tag: &[u8]| text.get(..tag.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(tag));
-    if begins(b"<!doctype html") || begins(b"<html") {
+    if begins(b"<!doctype html") || begins(b"<html") || begins(b"<!--") || is_page(text) {
         return Some("an HTML page");
+    }
+    if let Some(what) = of_other_program(text) {
+        return Some(what);
     }
     if is_error_text(text) {
         return Some("an error message");
@@ -50,6 +54,8 @@ pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static 
         [0x1f, 0x8b, ..] => Some("compressed with gzip"),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("text in UTF-16"),
         _ if body.contains(&0) => Some("binary: it has NUL bytes"),
+        _ if has_old_lines(text) => Some("text with lines that end in CR, and not in LF"),
+        _ if is_no_value(text) => Some("the name of a value that is not there"),
         _ if begins(b"<?xml") => Some("an XML document"),
         // As a pattern, an element is an entry.
         _ if entry_type != EntryType::Regex && is_element(text) => Some("an XML document"),
@@ -57,6 +63,45 @@ pub(super) fn of_no_list(body: &[u8], entry_type: EntryType) -> Option<&'static 
         _ if is_yaml_list(text, entry_type) => Some("a YAML document"),
         _ => None,
     }
+}
+
+/// Elements with which pages, and parts of them, begin. Lists of patterns have others, such as `<script>`.
+const PAGE_ELEMENTS: [&[u8]; 22] = [
+    b"article", b"body", b"br", b"center", b"div", b"font", b"form", b"h1", b"h2", b"h3", b"h4", b"h5",
+    b"h6", b"head", b"hr", b"main", b"meta", b"p", b"pre", b"section", b"table", b"title",
+];
+
+/// Whether a text begins with an element of a page.
+fn is_page(text: &[u8]) -> bool {
+    let Some(inner) = text.strip_prefix(b"<") else { return false };
+    let length = inner.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let (name, behind) = inner.split_at(length);
+    let is_closed = matches!(behind, [b'>' | b'/' | b' ' | b'\t' | b'\r' | b'\n', ..]);
+    is_closed && PAGE_ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name))
+}
+
+/// What a text is that another program left in the place of a list, whatever the type of its entries.
+fn of_other_program(text: &[u8]) -> Option<&'static str> {
+    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let is_conflict = |line: &[u8]| line.starts_with(b"<<<<<<< ") || line.starts_with(b">>>>>>> ");
+    if text.starts_with(b"version https://git-lfs.github.com/spec/") {
+        return Some("a pointer of Git LFS");
+    }
+    if text.starts_with(b"-----BEGIN ") {
+        return Some("a key or certificate");
+    }
+    lines.any(is_conflict).then_some("a text with conflicts of a merge")
+}
+
+/// Whether a text is what a program writes for a value that it does not have.
+fn is_no_value(text: &[u8]) -> bool {
+    let no_values: [&[u8]; 6] = [b"null", b"undefined", b"none", b"nil", b"nan", b"[object Object]"];
+    no_values.iter().any(|value| value.eq_ignore_ascii_case(text.trim_ascii_end()))
+}
+
+/// Whether lines end in CR alone, so that all of them would be one entry.
+fn has_old_lines(text: &[u8]) -> bool {
+    text.trim_ascii_end().contains(&b'\r') && !text.contains(&b'\n')
 }
 
 /// Whether a text is one element of XML or HTML with others, or an empty one with attributes or namespaces: `<Error><Code>…</Error>`.
@@ -123,6 +168,11 @@ impl SuspiciousLines {
     }
 }
 
+/// The lines of a body that are entries.
+pub(super) fn entries(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|byte| *byte == b'\n').filter(|line| !is_comment(line))
+}
+
 /// Whether a line has plain texts between blanks.
 fn is_row(line: &[u8], entry_type: EntryType) -> bool {
     let with_bars: Vec<u8> = line.iter().map(|byte| if *byte == b' ' { b'|' } else { *byte }).collect();
@@ -170,11 +220,36 @@ pub(super) fn suspicion(entry: &[u8], entry_type: EntryType) -> Option<Suspicion
         return Some(Suspicion::Mark(mark));
     }
     let other = other_format(entry, is_pattern).map(Suspicion::Other);
-    other.or_else(|| mark().map(Suspicion::Mark)).or_else(|| {
-        (!is_pattern && is_network(entry)).then_some(Suspicion::Other(
+    let network = || {
+        is_network(entry).then_some(Suspicion::Other(
             "as a string it is equal to itself only: a network, or an address in another form than its shortest, needs `entryType: IP_ADDRESSES`",
         ))
-    })
+    };
+    let regex = || {
+        std::str::from_utf8(entry).is_ok_and(is_regex).then_some(Suspicion::Other(
+            "as a string it is equal to itself only: regular expressions need `entryType: REGEX`, and every other entry the form `^text$` then",
+        ))
+    };
+    let of_string = || network().or_else(regex).filter(|_| !is_pattern);
+    other.or_else(|| mark().map(Suspicion::Mark)).or_else(of_string)
+}
+
+/// Why an entry is probably several: the only one with blanks, between plain texts.
+pub(super) fn row<'e>(
+    entries: impl Iterator<Item = &'e [u8]>,
+    entry_type: EntryType,
+) -> Option<(usize, Suspicion)> {
+    let mut with_blanks = entries.enumerate().filter(|(_, entry)| entry.trim_ascii().contains(&b' '));
+    let (at, only) = with_blanks.next().filter(|(_, entry)| is_row(entry, entry_type))?;
+    let why = "it has blanks, and no other entry has: every text needs an entry of its own";
+    with_blanks.next().is_none().then_some((at, Suspicion::Other(why)))
+}
+
+/// Why a pattern of a whitelist admits more than it says.
+pub(super) fn unanchored(entry: &[u8]) -> Option<&'static str> {
+    let facts = Regex::compile(entry).ok()?.facts();
+    (!facts.fixes_the_start && !facts.never_matches && !entry.ends_with(b"$"))
+        .then_some("patterns match anywhere: without `^` it admits every value that contains a match")
 }
 
 /// Why an entry is probably written for another format than lines.
@@ -218,18 +293,6 @@ fn is_setting(entry: &[u8]) -> bool {
         && value.iter().all(is_value)
 }
 
-/// Whether a text is a network, or an address that is written otherwise than the text of the same address in a request.
-fn is_network(entry: &[u8]) -> bool {
-    let Some(text) = std::str::from_utf8(entry).ok().filter(|text| text.len() <= 64) else { return false };
-    let (address, length) =
-        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
-    let Ok(ip) = address.parse::<std::net::IpAddr>() else { return false };
-    match length {
-        Some(length) => length.len() <= 3 && length.parse::<u8>().is_ok(),
-        None => ip.to_canonical().to_string() != address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +324,31 @@ mod tests {
             (b"404 page not found\nmallory\n", None),
             (b"- mallory\n- eve\n", Some("a YAML document")),
         ];
+        for (body, what) in [
+            (&b"<!-- c -->\n<html>"[..], Some("an HTML page")),
+            (b"<h1>Forbidden</h1>\n<p>x</p>", Some("an HTML page")),
+            (b"<head>\n", Some("an HTML page")),
+            (b"<br />\nsorry\n", Some("an HTML page")),
+            (b"<BODY bgcolor=white>\n", Some("an HTML page")),
+            (
+                b"mallory\n<<<<<<< HEAD\neve\n=======\n>>>>>>> main\n",
+                Some("a text with conflicts of a merge"),
+            ),
+            (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", Some("a pointer of Git LFS")),
+            (b"-----BEGIN CERTIFICATE-----\nMII\n", Some("a key or certificate")),
+            (b"eve\rmallory\r", Some("text with lines that end in CR, and not in LF")),
+            (b"null\n", Some("the name of a value that is not there")),
+            (b"undefined", Some("the name of a value that is not there")),
+            (b"eve\r\nmallory\r\n", None),
+            (b"eve\r", None),
+            (b"null\neve\n", None),
+            (b"<header\n", None),
+            (b"<bot>\n", None),
+            (b"-----\n", None),
+            (b"=======\n", None),
+        ] {
+            assert_eq!(of_no_list(body, EntryType::Strings), what, "{}", String::from_utf8_lossy(body));
+        }
         for (body, what) in rows {
             assert_eq!(of_no_list(body, EntryType::Strings), what, "{}", String::from_utf8_lossy(body));
         }
@@ -299,6 +387,12 @@ mod tests {
             ("CN=eve", false),
             ("ZXZl==", false),
             ("[users]", true),
+            ("^eve$", true),
+            ("eve.+", true),
+            ("(eve|mallory)", true),
+            ("$(BAD_USER)", true),
+            ("<user>", true),
+            ("eve+mail@example.com", false),
             ("[2001:db8::1]:80", false),
             ("[::1]", false),
         ] {

@@ -32,8 +32,17 @@ pub(super) struct ListState {
     pub(super) version: u64,
     /// Error of the last fetch.
     pub(super) error: Option<String>,
+    /// That the list replaced one with which it has no entry in common, until it is fetched again.
+    pub(super) replaced: Option<String>,
     /// What was fetched last, if it is in use. Istio Mixer's way does without.
     fetched: Option<Fetched>,
+}
+
+impl ListState {
+    /// What is wrong with the list, or unexpected about it.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.error.clone().or_else(|| self.replaced.clone())
+    }
 }
 
 /// The text of a list.
@@ -167,6 +176,27 @@ impl Provider {
         );
     }
 
+    /// Warns that a list has no entry in common with the one before: it may be something else in its place. It serves: lists change.
+    fn replaced_by(&self, before: &[u8], body: &[u8]) -> Option<String> {
+        // Documents of addresses cannot be anything else.
+        if self.entry_type == EntryType::IpAddresses {
+            return None;
+        }
+        let entries = |body| content::entries(body).collect::<std::collections::HashSet<_>>();
+        let (old, new) = (entries(before), entries(body));
+        if old.is_empty() || new.is_empty() || !old.is_disjoint(&new) {
+            return None;
+        }
+        let text = format!(
+            "the list from {} has no entry in common with the one before: {} entries were replaced by {}",
+            self.source.name(),
+            old.len(),
+            new.len()
+        );
+        tracing::warn!(target: "adapters", adapter = &*self.handler_name, "{text}");
+        Some(text)
+    }
+
     fn info(&self, text: std::fmt::Arguments<'_>) {
         tracing::info!(target: "adapters", adapter = &*self.handler_name, "{text}");
     }
@@ -239,7 +269,8 @@ impl Refresher {
         let Ok(entries) = provider.read(&fetched.body) else { return };
         provider.info(format_args!("The list that was fetched before serves, with {} entries", entries.len));
         let (entries, error) = (Some(Arc::new(entries)), state.error.clone());
-        let state = ListState { entries, version: next_version(), error, fetched: Some(fetched) };
+        let state =
+            ListState { entries, version: next_version(), error, fetched: Some(fetched), replaced: None };
         provider.state.store(Arc::new(state));
     }
 
@@ -357,7 +388,7 @@ impl Refresher {
         if state.entries.is_some() && self.latest == Some(digest) {
             provider.info(format_args!("Fetched list is unchanged"));
             let fetched = state.fetched.as_ref().map(|fetched| Fetched { at, ..fetched.clone() });
-            let state = ListState { error: None, fetched, ..ListState::clone(&state) };
+            let state = ListState { error: None, replaced: None, fetched, ..ListState::clone(&state) };
             provider.state.store(Arc::new(state));
             return true;
         }
@@ -367,11 +398,13 @@ impl Refresher {
                 if self.keeps_text {
                     provider.warn_of_lines(&body);
                 }
+                let before = state.fetched.as_ref().filter(|_| self.keeps_text);
+                let replaced = before.and_then(|before| provider.replaced_by(&before.body, &body));
                 let keeps_text = self.keeps_text && provider.has_source();
                 let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
                 let entries = Some(Arc::new(entries));
                 let version = if self.latest == Some(digest) { state.version } else { next_version() };
-                provider.replace(ListState { entries, version, error: None, fetched });
+                provider.replace(ListState { entries, version, error: None, replaced, fetched });
                 self.latest = Some(digest);
                 true
             }

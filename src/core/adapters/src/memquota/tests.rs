@@ -309,7 +309,7 @@ async fn overrides_that_do_not_apply_as_written_are_told() {
     istio.commons.insert(Arc::new(AdapterOptions { as_istio_mixer: true }));
     assert!(Memquota::build(misspelt, vec![instance()], istio).await.is_ok());
 
-    for value in ["\"free\"", "'free'", "*"] {
+    for value in ["\"free\"", "'free'", "*", "10.0.0.0/8", "free ", " free"] {
         let found = told(&with(vec![over("plan", value, 1)]));
         assert!(matches!(&*found, [one] if one.starts_with("quota-override-value ")), "{found:?}");
     }

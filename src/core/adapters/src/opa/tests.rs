@@ -113,6 +113,29 @@ async fn a_module_in_both_dialects_is_refused() {
     }
 }
 
+/// The query is true for what is allowed: the name of the rule says whether that is so.
+#[test]
+fn a_query_for_what_is_refused_is_told() {
+    for (query, expected) in [
+        ("data.gate.deny", true),
+        ("data.gate.Violations", true),
+        ("data.gate.blocked", true),
+        ("data.gate.allow", false),
+        ("data.deny.allow", false),
+        ("data.gate.denylist", false),
+    ] {
+        let params = Params { check_method: query.into(), ..params("") };
+        let found = refusing_query(&params).map(|problem| problem.code);
+        assert_eq!(found, expected.then_some("opa-query"), "{query}");
+    }
+    let name = "deny";
+    let policy = "package gate\ndefault deny = false\ndeny { input.subject.user == \"eve\" }\n";
+    let params = Params { check_method: format!("data.gate.{name}"), ..params(policy) };
+    let mut problems = Diagnostics::new();
+    Opa::validate(&params, &[bound()], &mut problems);
+    assert!(problems.iter().any(|problem| problem.code == "opa-query"), "{problems:?}");
+}
+
 #[test]
 fn problems_table() {
     let compiles = "package gate\ndefault open = false\nopen { input.a }\n";

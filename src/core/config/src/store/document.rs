@@ -286,11 +286,14 @@ fn read_chunk(
 
 /// How to convert a text that is not UTF-8.
 fn conversion(bytes: &[u8]) -> String {
+    // Every other byte of a text in UTF-16 is NUL, if it is one of Latin letters.
+    let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+    let is_utf16 = zeros > bytes.len() / 4;
     let (name, encoding) = match bytes {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => ("UTF-32", "utf-32"),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => ("UTF-16", "utf-16"),
-        [0, _, ..] => ("UTF-16 without a byte order mark", "utf-16be"),
-        [_, 0, ..] => ("UTF-16 without a byte order mark", "utf-16le"),
+        [0, _, ..] if is_utf16 => ("UTF-16 without a byte order mark", "utf-16be"),
+        [_, 0, ..] if is_utf16 => ("UTF-16 without a byte order mark", "utf-16le"),
         bytes if bytes.contains(&0) => return "it has NUL bytes: it is no text, or is damaged".to_owned(),
         _ => ("not UTF-8, perhaps Latin-1", "latin1"),
     };

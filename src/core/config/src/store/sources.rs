@@ -69,6 +69,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     let mut found = walk::Walk { ignored: Some(walk::Ignored::default()), ..walk::Walk::default() };
     walk::walk(path, &mut found);
     contents.diagnostics.extend(found.ignored.as_ref().and_then(|ignored| unread_names(path, ignored)));
+    contents.diagnostics.extend(found.unread.iter().map(|file| walk::not_read(file)));
     contents.diagnostics.extend(found.links.iter().map(|link| walk::not_followed(link)));
     for (lost, cause) in found.errors {
         // Without the directory that the user names there is nothing to read.
@@ -208,7 +209,23 @@ mod tests {
         }
         assert_eq!(told(), []);
         std::fs::write(path("B.YAML"), RULE).unwrap();
+        let warning = |name: &str| {
+            let text = format!("not read: {}, which has a resource", path(name).display());
+            ("file-ignored", Severity::Warning, text)
+        };
+        assert_eq!(told(), [warning("B.YAML")]);
+        let json = r#"{"kind": "rule", "metadata": {"name": "r", "namespace": "x"}}"#;
+        for (name, text) in
+            [("deny", RULE), ("deny.json", json), ("LICENSE", "kind of free"), ("d.yaml.bak", RULE)]
+        {
+            std::fs::write(path(name), text).unwrap();
+        }
+        assert_eq!(told(), [warning("B.YAML"), warning("deny"), warning("deny.json")]);
+        for name in ["B.YAML", "deny", "deny.json"] {
+            std::fs::remove_file(path(name)).unwrap();
+        }
         let info = |text: &str| [("file-ignored", Severity::Info, text.to_owned())];
+        std::fs::write(path("B.YAML"), "").unwrap();
         assert_eq!(told(), info("not read: B.YAML"));
         std::fs::write(path("below/c.json"), "{}").unwrap();
         std::os::unix::fs::symlink("below", path("link")).unwrap();

@@ -6,6 +6,8 @@
 
 pub(super) mod lists;
 mod marks;
+pub(super) mod openings;
+mod patterns;
 mod values;
 mod wildcard;
 
@@ -16,7 +18,7 @@ use super::problems::ResourceProblems;
 use super::suspicions::{WithoutRule, placed, shown};
 use mixer_attribute::Vocabulary;
 use mixer_config::{Diagnostic, FieldPath};
-use mixer_expr::functions::Regex;
+use mixer_expr::functions::{Regex, RegexFacts};
 use mixer_expr::{Form, Language, Program, Read, TextTest, TextTestKind};
 
 /// Most findings of one expression.
@@ -49,6 +51,8 @@ struct Operand<'c> {
     key: Option<Cow<'c, str>>,
     form: Form,
     default: Option<Cow<'c, str>>,
+    /// The default of an address.
+    default_address: Option<std::net::IpAddr>,
 }
 
 impl Operand<'_> {
@@ -58,6 +62,22 @@ impl Operand<'_> {
             None => Some(self.attribute),
             Some(key) if self.attribute == "request.headers" => values::attribute_of_header(key),
             Some(_) => None,
+        }
+    }
+
+    /// Whether each request has another value.
+    fn is_unique(&self) -> bool {
+        match self.key.as_deref() {
+            None => UNIQUE.contains(&self.attribute),
+            Some(key) => self.attribute == "request.headers" && UNIQUE_HEADERS.contains(&key),
+        }
+    }
+
+    /// The attribute or entry, as in an expression.
+    fn shown(&self) -> String {
+        match &self.key {
+            Some(key) => format!("{}[{key:?}]", self.attribute),
+            None => self.attribute.to_owned(),
         }
     }
 
@@ -78,6 +98,8 @@ struct Comparison<'c> {
     kind: TextTestKind,
     /// The constant, as in [`TextTest`].
     constant: Cow<'c, str>,
+    /// What is known of a regular expression.
+    pattern: Option<RegexFacts>,
     is_negated: bool,
 }
 
@@ -149,10 +171,17 @@ pub fn clause(attribute: &str, test: ClauseTest<'_>, field: FieldPath) -> Option
     let comparison = Comparison {
         notation: Notation::Clause,
         subject: Cow::Borrowed(attribute),
-        operands: vec![Operand { attribute, key: None, form: Form::Whole, default: None }],
+        operands: vec![Operand {
+            attribute,
+            key: None,
+            form: Form::Whole,
+            default: None,
+            default_address: None,
+        }],
         is_lower: false,
         kind,
         constant,
+        pattern: None,
         is_negated: false,
     };
     comparison.examine(Some(WithoutRule::IsNotCharged)).map(|finding| finding.warning(field))
@@ -160,11 +189,35 @@ pub fn clause(attribute: &str, test: ClauseTest<'_>, field: FieldPath) -> Option
 
 /// The warning about a dimension of a quota.
 pub(super) fn dimension(program: &Program, field: FieldPath, vocabulary: &Vocabulary) -> Option<Diagnostic> {
-    let message = "each query has an amount of its own: `request.path` contains it, as in `/login?a=1`";
-    let mut operands = program.value_operands().into_iter().map(|operand| Operand::of(&operand, vocabulary));
-    let is_path = operands.any(|operand| operand.is_path_with_query());
-    is_path.then(|| Diagnostic::warning("path-query", field, message).with_hint(WITHOUT_QUERY))
+    let operands = program.value_operands();
+    let operands: Vec<_> = operands.iter().map(|operand| Operand::of(operand, vocabulary)).collect();
+    if operands.iter().any(Operand::is_path_with_query) {
+        let message = "each query has an amount of its own: `request.path` contains it, as in `/login?a=1`";
+        return Some(Diagnostic::warning("path-query", field, message).with_hint(WITHOUT_QUERY));
+    }
+    let unique = operands.iter().find(|operand| operand.is_unique())?;
+    let message = format!(
+        "each request has an amount of its own, so that nothing is limited: `{}` differs from one to the next",
+        unique.shown()
+    );
+    let hint = "a dimension is what requests of one caller have in common, such as `source.user`";
+    Some(Diagnostic::warning("quota-dimension-unique", field, message).with_hint(hint))
 }
+
+/// Attributes that each request has a value of its own of.
+const UNIQUE: [&str; 4] = ["context.time", "request.id", "request.time", "response.time"];
+
+/// Headers that do.
+const UNIQUE_HEADERS: [&str; 8] = [
+    "date",
+    "traceparent",
+    "x-amzn-trace-id",
+    "x-b3-spanid",
+    "x-b3-traceid",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-request-id",
+];
 
 impl<'c> Operand<'c> {
     fn of(operand: &mixer_expr::Operand<'c>, vocabulary: &'c Vocabulary) -> Self {
@@ -173,6 +226,9 @@ impl<'c> Operand<'c> {
             key: operand.read.key.map(String::from_utf8_lossy),
             form: operand.form,
             default: operand.default.map(String::from_utf8_lossy),
+            default_address: operand
+                .default_address
+                .map(|octets| std::net::Ipv6Addr::from(octets).to_canonical()),
         }
     }
 }
@@ -189,13 +245,21 @@ impl<'c> Comparison<'c> {
             is_lower: test.is_lower,
             kind: test.kind,
             constant: String::from_utf8_lossy(&test.text),
+            pattern: test.pattern.clone(),
             is_negated: test.is_negated,
         }
     }
 
     /// The first finding: the others are often its consequences.
     fn examine(&self, without: Option<WithoutRule>) -> Option<Finding> {
-        self.star().or_else(|| self.never()).or_else(|| self.mark()).or_else(|| self.query(without?))
+        // `match(request.url_path, "[a-z]*")` is no path without its `/`.
+        let glob = || self.pattern().filter(|_| self.kind == TextTestKind::Glob);
+        self.star()
+            .or_else(glob)
+            .or_else(|| self.never())
+            .or_else(|| self.mark())
+            .or_else(|| self.pattern())
+            .or_else(|| self.query(without?))
     }
 
     /// A star that stands for itself.
@@ -205,7 +269,10 @@ impl<'c> Comparison<'c> {
         }
         let pattern = wildcard::pattern(self.kind, &self.constant)?;
         let constant = &*self.constant;
-        let meant = wildcard::written(self.notation, &self.subject, &pattern);
+        let meant = match self.is_regex() {
+            true => self.as_regex(),
+            false => wildcard::written(self.notation, &self.subject, &pattern),
+        };
         let message = match self.kind {
             TextTestKind::Glob => {
                 format!(
@@ -221,12 +288,7 @@ impl<'c> Comparison<'c> {
                 format!("`*` stands for itself in `{constant}`: {} has no wildcards", self.operator())
             }
         };
-        let hint = match (self.kind, self.notation) {
-            (TextTestKind::NotEqual, Notation::Classic) => format!("write `{meant} == false`"),
-            (TextTestKind::NotEqual, _) => format!("write `!{meant}`"),
-            _ => format!("write `{meant}`"),
-        };
-        Some(Finding { code: "match-star", message, hint })
+        Some(Finding { code: "match-star", message, hint: self.advice(&meant) })
     }
 
     /// Whether the default of the attribute passes: the text is tested for it.
@@ -243,18 +305,15 @@ impl<'c> Comparison<'c> {
             return None;
         }
         let (part, constant) = self.compared();
-        let is_pattern = matches!(self.kind, TextTestKind::Regex { .. });
-        let has_capital = constant.bytes().any(|byte| byte.is_ascii_uppercase());
-        let why_not = if self.is_lower && has_capital && !is_pattern {
-            let cure = Cure::Text(constant.to_ascii_lowercase());
-            Never { code: "value-never", why: "it is in lower case", cure }
-        } else {
-            let [operand] = &*self.operands else { return None };
-            if operand.form == Form::Part {
-                return None;
-            }
-            values::never(operand.canonical()?, part, constant, operand.form == Form::Lower)?
-        };
+        // A pattern may name several.
+        let texts = self.pattern.as_ref().map_or(&[][..], |facts| facts.texts.as_slice());
+        let is_other = |never: &Never| matches!(&never.cure, Cure::Text(text) if texts.contains(text));
+        let mut of_texts = texts.iter().filter_map(|text| {
+            let why_not = self.why_not(Part::Whole, text).filter(|never| !is_other(never))?;
+            Some((Part::Whole, &**text, why_not))
+        });
+        let (part, constant, why_not) =
+            of_texts.next().or_else(|| Some((part, constant, self.why_not(part, constant)?)))?;
         let is = match part {
             Part::Whole => "is never",
             Part::Start => "never begins with",
@@ -263,6 +322,19 @@ impl<'c> Comparison<'c> {
         };
         let message = format!("`{}` {is} `{constant}`: {}", self.compared_text(), why_not.why);
         Some(Finding { code: why_not.code, message, hint: self.cure(&why_not.cure, constant) })
+    }
+
+    /// Why the text never has a constant there.
+    fn why_not(&self, part: Part, constant: &str) -> Option<Never> {
+        if self.is_lower && constant.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            let cure = Cure::Text(constant.to_ascii_lowercase());
+            return Some(Never { code: "value-never", why: "it is in lower case", cure });
+        }
+        let [operand] = &*self.operands else { return None };
+        if operand.form == Form::Part {
+            return None;
+        }
+        values::never(operand.canonical()?, part, constant, operand.form == Form::Lower)
     }
 
     /// A path whose end is tested, and that is followed by a query in a request that evades the test.
@@ -307,10 +379,7 @@ impl<'c> Comparison<'c> {
     /// The text that is compared, without its default.
     fn compared_text(&self) -> Cow<'_, str> {
         let [operand] = &*self.operands else { return Cow::Borrowed(&self.subject) };
-        let name = match &operand.key {
-            Some(key) => format!("{}[{key:?}]", operand.attribute),
-            None => operand.attribute.to_owned(),
-        };
+        let name = operand.shown();
         Cow::Owned(if self.is_lower { format!("toLower({name})") } else { name })
     }
 

@@ -4,20 +4,28 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::annotations::ALLOWS;
+use super::comparisons;
 use super::model::{ActionConfig, Condition, RuleConfig, Rules};
 use super::suspicions::MATCH_ALL;
+use mixer_attribute::Vocabulary;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
 
 type Resources = SharedMap<Arc<RawResource>>;
 
 /// The warnings. Cost: proportional to the rules, and the documents of those that it warns of or that allow everything.
-pub(super) fn suspicious(rules: &Rules, resources: &Resources, default_namespace: &str) -> Diagnostics {
+pub(super) fn suspicious(
+    rules: &Rules,
+    resources: &Resources,
+    default_namespace: &str,
+    vocabulary: &Vocabulary,
+) -> Diagnostics {
     let defaults = rules.iter().filter(|rule| rule.denies_by_default);
     let closed: BTreeSet<&str> = defaults.map(|rule| &*rule.key.namespace).collect();
     let openings = Openings { closed, resources, default_namespace };
     let of_rules = rules.iter().filter_map(|rule| openings.problem(rule));
-    of_rules.chain(openings.shut(rules)).collect()
+    let wide = rules.iter().flat_map(|rule| openings.wide(rule, vocabulary));
+    of_rules.chain(wide).chain(openings.shut(rules)).collect()
 }
 
 /// Whether an enforced rule can allow requests.
@@ -49,6 +57,17 @@ impl Openings<'_> {
         let is_closed = |namespace: &str| self.closed.contains(namespace);
         let anywhere = rule.of_mesh && rule.allows_everywhere;
         anywhere || is_closed(&rule.key.namespace) || is_closed(self.default_namespace)
+    }
+
+    /// Warns about tests of a rule that allow more than they say. Rules are many, and most namespaces are not closed.
+    fn wide(&self, rule: &Arc<RuleConfig>, vocabulary: &Vocabulary) -> Vec<Diagnostic> {
+        match &rule.condition {
+            Condition::When(program) if !self.closed.is_empty() && allows(rule) && self.opens(rule) => {
+                let found = comparisons::openings::condition(program, vocabulary);
+                found.into_iter().map(|problem| self.placed(rule, problem)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Warns about a blank condition of a rule that allows what a default refuses.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::comparisons::{self, lists};
+use super::comparisons::{self, lists, openings};
 use super::model::{ActionConfig, Condition, Evasion, RuleConfig};
 use super::problems::ResourceProblems;
 use crate::template::Variety;
@@ -106,6 +106,7 @@ pub(super) fn rule(
 ) {
     for action in &rule.actions {
         lists::check(action, vocabulary, problems);
+        openings::whitelist(action, vocabulary, problems);
     }
     let Condition::When(program) = &rule.condition else { return };
     let field = || FieldPath::root().field("spec").field("match");

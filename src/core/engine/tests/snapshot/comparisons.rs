@@ -1,8 +1,10 @@
 //! Comparisons of attributes with constants that no request has, or that a query evades.
 
+use mixer_attribute::ValueType;
 use mixer_config::store::{ConfigStore, MemoryStore};
 use mixer_config::{Diagnostic, FieldPath, Severity};
 use mixer_engine::snapshot::{ClauseTest, SnapshotBuilder, clause};
+use mixer_expr::Language;
 
 use super::options;
 
@@ -42,6 +44,8 @@ spec:
     context.reporter.kind: {{valueType: STRING}}
     destination.principal: {{valueType: STRING}}
     request.headers: {{valueType: STRING_MAP}}
+    request.time: {{valueType: TIMESTAMP}}
+    source.ip: {{valueType: IP_ADDRESS}}
     request.host: {{valueType: STRING}}
     request.method: {{valueType: STRING}}
     request.path: {{valueType: STRING}}
@@ -66,8 +70,18 @@ spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]{header}}}
         );
         let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
         let snapshot = SnapshotBuilder::new(options()).build(&contents);
-        let ours =
-            ["value-never", "match-star", "path-query", "method-case", "header-key-case", "constant-text"];
+        let ours = [
+            "constant-pattern",
+            "constant-text",
+            "default-passes",
+            "header-key-case",
+            "match-star",
+            "match-unanchored",
+            "method-case",
+            "path-query",
+            "quota-dimension-unique",
+            "value-never",
+        ];
         snapshot.diagnostics.iter().filter(|d| ours.contains(&d.code)).cloned().collect()
     }
 
@@ -409,4 +423,169 @@ fn constants_that_are_not_what_is_meant_are_told() {
     assert_eq!(found, told("write `\"mallory\"`"));
     let clause = clause("source.user", ClauseTest::Exact("eve "), FieldPath::root());
     assert_eq!(clause.map(|problem| problem.code), Some("constant-text"));
+}
+
+/// What is written as a regular expression, where none is taken, has a hint with the test that is meant: a test that is no finding itself, that
+/// what is meant passes, and that something else does not.
+#[test]
+fn patterns_in_the_place_of_texts_have_a_hint_that_does_what_is_meant() {
+    use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
+    for (language, condition, meant, other) in [
+        (Language::Cexl, r#"(source.user | "") == "eve.*""#, "eve2", "bob"),
+        (Language::Cexl, r#"(source.user | "") != "eve.*""#, "bob", "eve2"),
+        (Language::Cexl, r#"(source.user | "") == "eve*""#, "eve2", "bob"),
+        (Language::Cexl, r#"(source.user | "") == "^eve$""#, "eve", "eve2"),
+        (Language::Cexl, r#"(source.user | "") == "^eve|mallory$""#, "mallory", "eve2"),
+        (Language::Cexl, r#"(source.user | "") == "eve.+""#, "eve2", "eve"),
+        (Language::Cexl, r#"(source.user | "") == "[a-z]+\\d""#, "eve1", "eve"),
+        (Language::Cexl, r#"(source.user | "").startsWith("^eve")"#, "eve2", "bob"),
+        (Language::Cexl, r#"request.url_path.startsWith("/admin/.*")"#, "/admin/x", "/x/admin/"),
+        (Language::Cexl, r#"request.url_path.endsWith("min$")"#, "/admin", "/min/x"),
+        (Language::Cexl, r#"match(request.url_path, "/adm.*")"#, "/admin", "/x"),
+        (Language::Cexl, r#"match(request.url_path, "/api/.*")"#, "/api/x", "/apix"),
+        (Language::Cexl, r#"match(request.path, "/api/.*")"#, "/api/x", "/apix"),
+        (Language::Cexl, r#"match(request.url_path, "/api/.*/x")"#, "/api/y/x", "/api/y"),
+        (Language::Cexl, r#"match(request.host, "*.evil.example$")"#, "a.evil.example", "evil.example"),
+        (Language::Cexl, r#"match(source.user | "", "^eve*")"#, "eve2", "bob"),
+        (Language::Cexl, r#"match(source.user | "", "ev?")"#, "eve", "evil"),
+        (Language::Cexl, r#"match(source.user | "", "[a-z]*")"#, "eve", "1"),
+        (Language::Cexl, r#"match(source.user | "", ".*eve")"#, "xeve", "xev"),
+        (Language::Cexl, r#"match(source.user | "", "(eve|mallory)")"#, "mallory", "x"),
+        (Language::Cel, r#"source.user == "eve.*""#, "eve2", "bob"),
+        (Language::Cel, r#"source.user == "^eve$""#, "eve", "eve2"),
+        (Language::Cel, r#"source.user.startsWith("^eve")"#, "eve2", "bob"),
+        (Language::Cel, r#"source.user.contains("[0-9]")"#, "a1", "a"),
+        (Language::Cel, r#"match(source.user, "ev?")"#, "eve", "evil"),
+    ] {
+        let case = if language == Language::Cel { CEL } else { DENIES };
+        let found = case.found(condition);
+        let [(code, hint)] = &*found else { panic!("{condition}: {found:?}") };
+        assert!(["match-star", "constant-pattern"].contains(code), "{condition}: {found:?}");
+        let followed = hint.strip_prefix("write `").and_then(|hint| hint.strip_suffix('`')).unwrap();
+        assert_eq!(case.found(followed), [], "{condition}: {followed}");
+        let mut vocabulary = Vocabulary::builder();
+        for name in ["source.user", "request.url_path", "request.path", "request.host"] {
+            vocabulary.declare(name, ValueType::String);
+        }
+        let vocabulary = vocabulary.build();
+        let program = mixer_expr::compile(language, followed, &vocabulary).unwrap();
+        for (text, expected) in [(meant, true), (other, false)] {
+            let mut attributes = OwnedAttributes::new();
+            for (name, _) in vocabulary.declared() {
+                attributes.insert(name, text);
+            }
+            let (bytes, arena) = (attributes.to_bytes(0), bumpalo::Bump::new());
+            let bag = AttributeBag::decode(&bytes, None, &vocabulary, &arena).unwrap();
+            let result = program.eval(&bag);
+            assert!(
+                matches!(result, Ok(Value::Bool(result)) if result == expected),
+                "{condition}: {followed} of {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn patterns_that_match_nothing_and_texts_with_placeholders_are_reported() {
+    for (condition, code, hint) in [
+        (r#""/^eve$/".matches(source.user | "")"#, "constant-pattern", "not written between slashes"),
+        (
+            r#""^Eve".matches(toLower(source.user | ""))"#,
+            "value-never",
+            "write `eve` for `Eve` in the pattern",
+        ),
+        (r#""^(get|post)$".matches(request.method)"#, "method-case", "write `GET` for `get` in the pattern"),
+        (r#"source.user == "$(BAD_USER)""#, "constant-text", "write the value"),
+        (r#"source.user == "<user>""#, "constant-text", "write the value"),
+    ] {
+        let found = DENIES.found(condition);
+        let [(found_code, found_hint)] = &*found else { panic!("{condition}: {found:?}") };
+        assert!(*found_code == code && found_hint.contains(hint), "{condition}: {found:?}");
+    }
+    for condition in [
+        r#"match(source.labels["version"], "v1.*")"#,
+        r#"match(request.host, "www.*")"#,
+        r#"match(request.path, "/search?q=*")"#,
+        r#"match(request.headers["x-version"] | "", "1.*")"#,
+        r#"request.headers["x-price"] == "5$""#,
+        r#""^(GET|POST)$".matches(request.method)"#,
+        r#""^(get|GET)$".matches(request.method)"#,
+        r#""^eve$".matches(toLower(source.user | ""))"#,
+    ] {
+        assert_eq!(DENIES.found(condition), [], "{condition}");
+    }
+}
+
+/// The hint for an entry names the type without which it means nothing, and does not repeat itself when it is followed without it.
+#[test]
+fn entries_of_lists_that_are_patterns_have_a_hint_with_their_type() {
+    let user = r#"{compiledTemplate: listentry, params: {value: 'source.user | ""'}}"#;
+    let found = |entry: &str| {
+        let params = serde_json::json!({"blacklist": true, "overrides": [entry]});
+        let adapter = format!("{{compiledAdapter: listchecker, params: {params}}}");
+        Case { adapter: adapter.leak(), instance: user, ..DENIES }.found("")
+    };
+    for entry in ["eve*", "eve.*", "^eve.*$"] {
+        let hint = "set `entryType: REGEX` and write `^eve.*$`, and every other entry as `^text$`";
+        assert_eq!(found(entry), [("match-star", hint.to_owned())], "{entry}");
+    }
+}
+
+#[test]
+fn what_a_closed_mesh_allows_beyond_what_is_said_is_reported() {
+    let codes = |condition: &str, closed: bool| {
+        let annotations = if closed { "mixer.dev/default: deny" } else { "" };
+        let case = Case { adapter: "{compiledAdapter: noop}", annotations, ..DENIES };
+        case.found(condition).into_iter().map(|(code, _)| code).collect::<Vec<_>>()
+    };
+    for (condition, expected) in [
+        (r#""/public".matches(request.url_path)"#, &["match-unanchored"][..]),
+        (r#""/public$".matches(request.url_path)"#, &["match-unanchored"]),
+        (r#""^/public".matches(request.url_path)"#, &[]),
+        (r#""(^/a|^/b)".matches(request.url_path)"#, &[]),
+        (r#""\\.shop\\.example$".matches(request.host)"#, &[]),
+        (r#"("/admin".matches(request.url_path)) == false"#, &[]),
+        (r#"(source.user | "ann") == "ann""#, &["default-passes"]),
+        (r#"(source.user | "") == "ann""#, &[]),
+        (r#"(source.user | "ann") != "ann""#, &[]),
+        (r#"(request.method | "GET") == "GET""#, &[]),
+    ] {
+        assert_eq!(codes(condition, true), expected, "{condition}");
+        assert_eq!(codes(condition, false), [""; 0], "{condition}");
+    }
+
+    let value = |value: &str| {
+        let instance = format!("{{compiledTemplate: listentry, params: {{value: '{value}'}}}}");
+        &*instance.leak()
+    };
+    let (user, ip) = (value(r#"source.user | "unknown""#), value(r#"source.ip | ip("10.0.0.1")"#));
+    for (params, instance, expected) in [
+        ("{overrides: [ann, unknown]}", user, &["default-passes"][..]),
+        ("{overrides: [Unknown], entryType: CASE_INSENSITIVE_STRINGS}", user, &["default-passes"]),
+        ("{overrides: ['^unk'], entryType: REGEX}", user, &["default-passes"]),
+        ("{overrides: [ann]}", user, &[]),
+        ("{overrides: [unknown], blacklist: true}", user, &[]),
+        ("{overrides: [ann, '']}", value(r#"source.user | """#), &["default-passes"]),
+        ("{overrides: [10.0.0.0/8], entryType: IP_ADDRESSES}", ip, &["default-passes"]),
+        ("{overrides: [11.0.0.0/8], entryType: IP_ADDRESSES}", ip, &[]),
+    ] {
+        let adapter = format!("{{compiledAdapter: listchecker, params: {params}}}");
+        let case = Case { adapter: adapter.leak(), instance, ..DENIES };
+        let found: Vec<_> = case.found("").into_iter().map(|(code, _)| code).collect();
+        assert_eq!(found, expected, "{params}");
+    }
+}
+
+#[test]
+fn dimensions_that_every_request_has_alone_are_reported() {
+    for (expression, expected) in [
+        ("request.time", &["quota-dimension-unique"][..]),
+        (r#"request.headers["x-request-id"] | """#, &["quota-dimension-unique"]),
+        (r#"request.headers["x-user"] | """#, &[]),
+    ] {
+        let instance = format!("{{compiledTemplate: quota, params: {{dimensions: {{a: '{expression}'}}}}}}");
+        let found = Case { instance: instance.leak(), ..CHARGES }.found("");
+        let codes: Vec<_> = found.into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, expected, "{expression}");
+    }
 }

@@ -6,6 +6,7 @@ use super::written::each_field;
 use super::{CompiledMapping, EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
 use crate::known::known_types;
 use mixer_attribute::{CALLER_PRINCIPAL, ValueType};
+use mixer_config::mark::{self, Mark};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::{
     self, ChargedAttribute, ClauseTest, ConstantDimension, IncompleteAttribute, QuotaNamespaces,
@@ -169,8 +170,8 @@ fn zero(config: &DescriptorConfig, path: &FieldPath) -> Option<Diagnostic> {
 /// The warning about the value of an entry of descriptors that is written as a regular expression: only `*` stands for others, so that hardly
 /// any descriptor has it.
 pub(super) fn expression(value: &str, field: FieldPath) -> Option<Diagnostic> {
-    if !is_expression(value) {
-        return None;
+    if !mark::is_regex(value) {
+        return text(value, field);
     }
     let text = format!(
         "`{value}` is taken literally but for `*`, which stands for any text: it is no regular expression"
@@ -183,17 +184,22 @@ pub(super) fn expression(value: &str, field: FieldPath) -> Option<Diagnostic> {
     Some(Diagnostic::warning("entry-expression", field, text).with_hint(hint))
 }
 
-/// Whether a text is probably meant as a regular expression. `v1.*` and `*.example.com` are not.
-fn is_expression(text: &str) -> bool {
-    let is_escaped = |escape: &str| text.contains(escape);
-    let repeats = |(at, _): (usize, &str)| {
-        let before = text.get(..at).and_then(|before| before.chars().next_back());
-        before.is_none_or(|before| !before.is_alphanumeric() && !matches!(before, '*' | '-' | '_'))
+/// The warning about the value of an entry that is compared as the text that it is, and probably means something else: a network, or a text
+/// without the blanks at its ends.
+fn text(value: &str, field: FieldPath) -> Option<Diagnostic> {
+    let (text, hint) = if value.contains('/') && mark::is_network(value.as_bytes()) {
+        let text =
+            format!("`{value}` is compared as a text, and stands for no network: no address is equal to it");
+        (text, "write each address, or its beginning with `*`, as in `\"10.1.*\"`".to_owned())
+    } else {
+        let mark = Mark::unseen(value.as_bytes())?;
+        let hint = match &*mark.meant(value) {
+            [meant] => format!("write `{meant:?}`"),
+            _ => "write the value alone".to_owned(),
+        };
+        (format!("`{value}`: {}", mark.text("value")), hint)
     };
-    text.starts_with('^')
-        || text.ends_with('$')
-        || ["\\d", "\\w", "\\s", "\\b", "\\.", "\\/", "(?", "[^", "]+", "]*"].into_iter().any(is_escaped)
-        || text.match_indices(".*").chain(text.match_indices(".+")).any(repeats)
+    Some(Diagnostic::warning("entry-text", field, text).with_hint(hint))
 }
 
 /// The warning about a selector that never counts, because an earlier one takes all of its descriptors.
@@ -320,9 +326,15 @@ mod tests {
         ] {
             assert_eq!(found(value).as_deref(), Some(hint), "{value}");
         }
+        let text = |value: &str| expression(value, FieldPath::root()).map(|found| found.code);
+        for value in ["10.0.0.0/8", "eve ", " eve", "2001:db8::/32"] {
+            assert_eq!(text(value), Some("entry-text"), "{value}");
+        }
         for value in [
             "",
             "*",
+            "10.1.2.3",
+            "/8",
             "a*",
             "*.example.com",
             "v1.*",

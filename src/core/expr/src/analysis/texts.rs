@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Read;
+use crate::functions::RegexFacts;
 
 /// A test of a text with a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct TextTest<'p> {
     pub kind: TextTestKind,
     /// The constant. Of a regular expression what every match begins with, at the start of the text; empty if that is unknown.
     pub text: Cow<'p, [u8]>,
+    /// What is known of a regular expression.
+    pub pattern: Option<RegexFacts>,
     /// Whether the condition may ask for the opposite.
     pub is_negated: bool,
     /// Where it is in the expression, in bytes, if that is known; see [`Program::position`](crate::Program::position).
@@ -32,6 +35,8 @@ pub struct Operand<'p> {
     pub form: Form,
     /// The constant text that stands for it while it is absent.
     pub default: Option<&'p [u8]>,
+    /// The constant address that does, as 16 bytes.
+    pub default_address: Option<[u8; 16]>,
 }
 
 /// What a text has of an attribute or entry.

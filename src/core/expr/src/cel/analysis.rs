@@ -170,17 +170,23 @@ pub(super) fn text_tests(plan: &Plan) -> Vec<TextTest<'_>> {
     let tests = plan.ops().enumerate().flat_map(|(at, op)| {
         let is_negated = negated.contains(&at);
         let (subject, tests) = text_test(plan, op).unwrap_or_default();
-        let subject = subject.filter(|subject| text(plan, *subject).is_none());
-        let test = move |subject: OpId, (kind, text)| TextTest {
+        let pattern = match op {
+            Op::MatchesConstant(_, Ok(regex)) => Some(regex.facts()),
+            _ => None,
+        };
+        let test = |subject: OpId, (kind, text)| TextTest {
             operands: operands(plan, subject),
             is_lower: matches!(plan.op(subject), Op::Unary(Unary::ToLower, _)),
             subject: None,
             kind,
             text,
+            pattern: pattern.clone(),
             is_negated,
             offset: None,
         };
-        subject.into_iter().flat_map(move |subject| tests.clone().into_iter().map(move |t| test(subject, t)))
+        let subject = subject.filter(|subject| text(plan, *subject).is_none());
+        let of = |subject| tests.into_iter().map(|tested| test(subject, tested)).collect::<Vec<_>>();
+        subject.map(of).unwrap_or_default()
     });
     tests.collect()
 }
@@ -254,7 +260,7 @@ pub(super) fn operands(plan: &Plan, text: OpId) -> Vec<Operand<'_>> {
                 Op::Conditional(_, _, otherwise) => self::text(plan, *otherwise),
                 _ => None,
             };
-            found.push(Operand { read, form, default });
+            found.push(Operand { read, form, default, default_address: None });
             continue;
         }
         match op {

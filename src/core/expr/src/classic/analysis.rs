@@ -230,10 +230,11 @@ fn text_test<'p>(expr: &'p Expr, source: &'p str) -> Option<TextTest<'p>> {
         subject: None,
         kind,
         text,
+        pattern: None,
         is_negated: false,
         offset: Some(expr.start as usize),
     };
-    let of = |read| vec![Operand { read, form: Form::Whole, default: None }];
+    let of = |read| vec![Operand { read, form: Form::Whole, default: None, default_address: None }];
     let (subject, test) = match &expr.kind {
         ExprKind::AttributeIs { attribute, constant, expected } => {
             let operands = of(Read { slot: attribute.slot, key: None });
@@ -273,7 +274,8 @@ fn text_test<'p>(expr: &'p Expr, source: &'p str) -> Option<TextTest<'p>> {
         ExprKind::MatchesRegex { regex, subject } => {
             let regex = regex.as_ref().as_ref().ok()?;
             let kind = TextTestKind::Regex { fixes_the_end: regex.fixes_the_end() };
-            (&**subject, test(kind, Cow::Owned(regex.leading_text().into_bytes())))
+            let test = test(kind, Cow::Owned(regex.leading_text().into_bytes()));
+            (&**subject, TextTest { pattern: Some(regex.facts()), ..test })
         }
         _ => return None,
     };
@@ -304,7 +306,11 @@ pub(super) fn operands(text: &Expr) -> Vec<Operand<'_>> {
                 | ExprKind::EntryOr { default: Literal::Bytes(text), .. } => Some(&**text),
                 _ => None,
             };
-            found.push(Operand { read, form, default });
+            let default_address = match &expr.kind {
+                ExprKind::AttributeOr { default: Literal::Address(address), .. } => Some(*address),
+                _ => None,
+            };
+            found.push(Operand { read, form, default, default_address });
             continue;
         }
         let operands: &[Expr] = match &expr.kind {

@@ -1,5 +1,6 @@
 //! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
+mod facts;
 mod guard;
 mod set;
 mod shared;
@@ -18,6 +19,7 @@ use super::super::EvalError;
 use shared::{CONFIGURED, Compiled};
 use size::Refused;
 
+pub use facts::RegexFacts;
 pub use guard::TooCostly;
 pub use set::RegexSet;
 pub use shared::Pattern;
@@ -100,6 +102,11 @@ impl Regex {
         let before = before.map(|before| before.trim_end_matches(')'));
         before.is_some_and(|before| !before.contains("\\x{3f}"))
             && !regex_syntax::parse(self.inner.as_str()).is_ok_and(|pattern| ends_with_any_text(&pattern))
+    }
+
+    /// What is known of the pattern without a text.
+    pub fn facts(&self) -> RegexFacts {
+        facts::of(self.inner.as_str())
     }
 
     /// The text with which every match begins, at the start of the subject; empty if there is none, or it is unknown.

@@ -280,7 +280,15 @@ impl Files {
             return error(FieldPath::root().field("metadata"), text.to_owned());
         };
         if let Some(field) = whole.envelope.unknown.first() {
-            return error(FieldPath::root(), format!("`{}` has no effect where it is", field.name));
+            let text = match &*field.name {
+                name @ ("name" | "namespace") => {
+                    format!(
+                        "`{name}` is no text, or not where it has an effect: quote its value in `metadata`"
+                    )
+                }
+                name => format!("`{name}` has no effect where it is"),
+            };
+            return error(FieldPath::root(), text);
         }
         if let Some(name) = whole.envelope.untyped_annotations.first() {
             return error(

@@ -197,3 +197,52 @@ async fn the_lines_of_an_answer_may_end_in_cr_lf() {
         }
     }
 }
+
+/// A text that may be a list replaces the one before: that nothing of it is left is told, until the list is fetched once more.
+#[tokio::test]
+async fn a_list_without_an_entry_of_the_one_before_serves_and_is_told_once() {
+    let server = Server::start(&ok("mallory\neve\n"));
+    let source = fetch::ListSource::Url(server.url());
+    let (provider, mut refresher) = refresher(source, EntryType::Strings, false);
+    assert!(refresher.fetch().await);
+    assert_eq!(provider.state().trouble(), None);
+    server.serve("mallory\nbob\n");
+    assert!(refresher.fetch().await);
+    assert_eq!(provider.state().trouble(), None);
+    server.serve("rate limit exceeded\n");
+    assert!(refresher.fetch().await);
+    let told = format!(
+        "the list from {} has no entry in common with the one before: 2 entries were replaced by 1",
+        server.url()
+    );
+    assert_eq!((length(&provider), provider.state().trouble()), (Some(1), Some(told)));
+    assert!(refresher.fetch().await);
+    assert_eq!(provider.state().trouble(), None);
+    // As Istio Mixer.
+    let (provider, accepting) =
+        self::refresher(fetch::ListSource::Url(server.url()), EntryType::Strings, false);
+    let mut accepting = accepting.like_istio_mixer();
+    assert!(accepting.fetch().await);
+    server.serve("eve\n");
+    assert!(accepting.fetch().await);
+    assert_eq!(provider.state().trouble(), None);
+}
+
+/// Entries of a list of strings that are patterns, or several; patterns of a whitelist that admit more than they say.
+#[test]
+fn entries_that_are_patterns_or_rows_are_told() {
+    for (entries, entry_type, blacklist, expected) in [
+        (&["^eve$"][..], EntryType::Strings, true, 1),
+        (&["eve.+", "(eve|mallory)"], EntryType::Strings, true, 2),
+        (&["eve mallory", "bob"], EntryType::Strings, true, 1),
+        (&["anna smith", "eve jones"], EntryType::Strings, true, 0),
+        (&["eve"], EntryType::Regex, true, 0),
+        (&["ann"], EntryType::Regex, false, 1),
+        (&["^ann$", "example$"], EntryType::Regex, false, 0),
+    ] {
+        let params = Params { overrides: some(entries), entry_type, blacklist, ..Params::default() };
+        let mut problems = Diagnostics::new();
+        ListChecker::validate(&params, &[], &mut problems);
+        assert_eq!(problems.iter().filter(|d| d.code == "list-entry").count(), expected, "{entries:?}");
+    }
+}

@@ -354,6 +354,7 @@ fn a_text_that_is_not_utf8_says_how_to_convert_it() {
         (mark(A).chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(), "-f utf-32 "),
         (latin1, "-f latin1 "),
         (A.replace("name: a", "name: \0a").into_bytes(), "NUL bytes"),
+        ([b"#\0\n", A.as_bytes()].concat(), "NUL bytes"),
         ([A.as_bytes(), b"\n# \xc3"].concat(), "cut off"),
     ] {
         let contents = read_file(&Arc::from("conf/a.yaml"), &bytes, None);

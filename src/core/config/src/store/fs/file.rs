@@ -331,7 +331,8 @@ pub(super) fn system_text(path: &Path, error: &std::io::Error) -> String {
 pub(super) fn unreadable(path: &Path, text: &str, known: bool) -> Diagnostic {
     let hint = match known {
         true => "its last contents stay in effect until it can be read again".to_owned(),
-        false => misnamed(path).unwrap_or_else(|| {
+        // A file that may not be read is at the right place.
+        false => misnamed(path).filter(|_| !text.ends_with("permission denied")).unwrap_or_else(|| {
             "create it, or mend its owner and permissions: it is read as soon as that is possible".to_owned()
         }),
     };

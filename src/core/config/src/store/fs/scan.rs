@@ -384,7 +384,9 @@ impl Scanner {
         contents.always_empty = empty.map(|path| path.display().to_string().into()).collect();
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
-        contents.diagnostics.splice(0..0, problems.diagnostics.into_iter().chain(not_followed));
+        let not_read = found.unread.iter().map(|file| walk::not_read(file));
+        let ignored = not_followed.chain(not_read);
+        contents.diagnostics.splice(0..0, problems.diagnostics.into_iter().chain(ignored));
         contents.broken.extend(problems.broken);
         contents.unavailable = problems.unavailable;
         let available = contents.unavailable.is_none();

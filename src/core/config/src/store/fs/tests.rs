@@ -76,7 +76,15 @@ fn files_are_selected_as_by_istio_mixer() {
     let problems: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.message.as_str())).collect();
     let directory = root.join("directory.yaml");
     let text = format!("{} is not read: not a regular file but a directory", directory.display());
-    assert_eq!(problems, [("file-special", text.as_str())], "a directory without files in place of a file");
+    let unread = |name: &str| format!("not read: {}, which has a resource", root.join(name).display());
+    let (upper, json) = (unread("e.YAML"), unread("f.json"));
+    let expected = [
+        // A directory without files in place of a file.
+        ("file-special", text.as_str()),
+        ("file-ignored", upper.as_str()),
+        ("file-ignored", json.as_str()),
+    ];
+    assert_eq!(problems, expected);
     assert_eq!(contents.unavailable, None);
     assert_eq!(contents.files, 7);
 }
@@ -531,6 +539,22 @@ fn what_is_meant_by_a_path_that_is_no_directory_is_told() {
     let text = "open x: no such file or directory";
     let problem = file::unreadable(relative, text, false);
     assert_eq!(problem.hint, Some(told(relative)));
+    // A file that may not be read is at the right place.
+    let problem = file::unreadable(&root.join("a.yaml"), "open a.yaml: permission denied", false);
+    assert!(problem.hint.is_some_and(|hint| hint.contains("mend its owner and permissions")));
+}
+
+/// A file with a resource whose name is none of configuration is told by a server as well, and is no error.
+#[test]
+fn a_file_with_a_resource_that_is_not_read_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    write(root, "a.yaml", &resource("a", "one"));
+    write(root, "b.YAML", &resource("b", "one"));
+    let contents = store(root).load();
+    let found: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.severity)).collect();
+    assert_eq!(found, [("file-ignored", crate::Severity::Warning)]);
+    assert_eq!(contents.resources.len(), 1);
 }
 
 /// As in a pod: the files are of another user, so that the system does not tell whether they are open.

@@ -18,8 +18,14 @@ const CURRENT_VERSION: &str = "..data";
 /// Maximum number of files of a configuration.
 const MAX_FILES: usize = 100_000;
 
-/// Maximum number of links to directories that are reported.
+/// Maximum number of links to directories that are reported, and of files that are not read.
 const MAX_LINKS: usize = 16;
+
+/// Maximum number of files that are examined whether they have a resource although they are not read.
+const MAX_EXAMINED: usize = 64;
+
+/// How much of such a file is examined, in bytes.
+const EXAMINED: u64 = 4 << 10;
 
 /// The code of what looks like configuration and is not read.
 pub(in crate::store) const FILE_IGNORED: &str = "file-ignored";
@@ -47,6 +53,8 @@ pub(in crate::store) struct Walk {
     /// The first links to directories outside of the tree: what is below them is not read. A link to a directory of the tree, as a
     /// volume of Kubernetes has, hides nothing.
     pub(in crate::store) links: Vec<PathBuf>,
+    /// The first files that have a resource, and a name with which they are not read: `deny.YAML`, `deny.json`, `deny`.
+    pub(in crate::store) unread: Vec<PathBuf>,
     /// The directories that were read, the root among them.
     pub(in crate::store) read: Vec<ReadDirectory>,
     /// What is not read, if that is asked for.
@@ -109,7 +117,9 @@ impl Ignored {
 
     /// Removes paths that are reported otherwise.
     fn forget(&mut self, reported: &[PathBuf]) {
-        self.count = self.count.saturating_sub(reported.len());
+        // A file without an extension is none of them.
+        let is_known = |path: &&PathBuf| path.extension().is_some() || path.is_symlink();
+        self.count = self.count.saturating_sub(reported.iter().filter(is_known).count());
         self.named.retain(|path| !reported.contains(path));
     }
 
@@ -123,6 +133,37 @@ impl Ignored {
             self.push(path);
         }
     }
+}
+
+/// Whether a file that is not read may have a resource, by its name. Copies of editors and of backups have other names.
+fn may_be_meant(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
+    let endings: [&[u8]; 5] = [b".yaml", b".yml", b".json", b".yaml.txt", b".yml.txt"];
+    !name.starts_with(b".") && (!name.contains(&b'.') || endings.iter().any(|ending| name.ends_with(ending)))
+}
+
+/// Whether a file begins with a resource, in YAML or JSON.
+fn has_resource(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(EXAMINED).read_to_end(&mut text));
+    let begins = |key: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line.starts_with(key));
+    let has = |key: &[u8]| text.windows(key.len()).any(|part| part == key);
+    let is_yaml = || begins(b"kind:") && (begins(b"metadata:") || begins(b"apiVersion:"));
+    let is_json = || text.trim_ascii_start().starts_with(b"{") && has(b"\"kind\"") && has(b"\"metadata\"");
+    read.is_ok() && (is_yaml() || is_json())
+}
+
+/// The warning about a file with a resource that is not read.
+pub(in crate::store) fn not_read(file: &Path) -> Diagnostic {
+    let message = format!("not read: {}, which has a resource", file.display());
+    let mut problem = Diagnostic::warning(FILE_IGNORED, FieldPath::root(), message)
+        .with_hint(
+            "configuration is read from files whose names end in `.yaml` or `.yml`: rename it, or move it elsewhere",
+        )
+        .accepted_by_istio();
+    problem.file = Some(file.display().to_string().into());
+    problem
 }
 
 /// Whether the name of a file ends in `.yaml` or `.yml`. Hidden files count, but not the locks of Emacs (`.#NAME`) and the attributes
@@ -142,8 +183,12 @@ pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
         links.retain(|link| link.canonicalize().is_ok_and(|target| !target.starts_with(&root)));
     }
     links.truncate(MAX_LINKS);
+    let examined = std::mem::take(&mut out.unread);
+    out.unread = examined.into_iter().take(MAX_EXAMINED).filter(|path| has_resource(path)).collect();
+    out.unread.truncate(MAX_LINKS);
     if let Some(ignored) = &mut out.ignored {
         ignored.forget(&links);
+        ignored.forget(&out.unread);
     }
     out.links = links;
 }
@@ -227,6 +272,9 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
         if !is_configuration(&path) {
             if kind.is_symlink() && !name.as_encoded_bytes().starts_with(b".") && path.is_dir() {
                 out.links.push(path.clone());
+            }
+            if kind.is_file() && out.unread.len() < MAX_EXAMINED && may_be_meant(&path) {
+                out.unread.push(path.clone());
             }
             if let Some(ignored) = &mut out.ignored {
                 ignored.consider(path, kind.is_symlink());

@@ -55,6 +55,8 @@ struct WriterState {
     trouble: Option<CacheTrouble>,
     /// Why the cache of an earlier process is not used.
     ignored: Option<CacheTrouble>,
+    /// The same, until another configuration is written.
+    unused: Option<Arc<str>>,
     /// Whether it was read, so that it is known whose it is.
     is_read: bool,
     /// What the medium has, if that can be used.
@@ -78,6 +80,11 @@ struct CacheTrouble {
 
 /// What a cache that is not written means.
 const NO_CACHE: &str = "a restart while the configuration is broken would serve nothing";
+/// What a cache that has what serves means although it cannot be written.
+const SAME_CACHE: &str =
+    "a restart would serve it; no other configuration can be kept until the disk takes files";
+/// What a cache means whose place is none for files.
+const NO_PLACE: &str = "name a file in a directory: what is above the file is none";
 /// What a cache that is neither written nor removed means.
 const OLD_CACHE: &str = "delete the file: a restart while the configuration is broken would serve the older configuration that it has";
 
@@ -93,7 +100,8 @@ impl CacheTrouble {
     fn unwritten(name: &str, error: &io::Error, left: &Left) -> Self {
         let text = format!("the configuration cache {name} cannot be written: {error}");
         let (text, hint) = match left {
-            Left::Same => (format!("{text}; it has what serves"), NO_CACHE),
+            Left::Same => (format!("{text}; it has what serves"), SAME_CACHE),
+            Left::Never => (text, NO_PLACE),
             Left::Nothing => (format!("{text}; the older one is removed"), NO_CACHE),
             Left::Older(why) => (format!("{text}; nor can the older one be removed: {why}"), OLD_CACHE),
         };
@@ -121,6 +129,8 @@ enum Left {
     /// What serves.
     Same,
     Nothing,
+    /// Nothing, nor had it ever: what is above the file is no directory.
+    Never,
     /// An older configuration, for this reason.
     Older(io::Error),
 }
@@ -156,6 +166,7 @@ impl ConfigCache {
             }
             Err(why) => {
                 let trouble = CacheTrouble::ignored(&self.shared.medium.name(), &why);
+                state.unused = Some(trouble.text.as_str().into());
                 match trouble.is_final {
                     true => state.trouble = Some(trouble),
                     false => state.ignored = Some(trouble),
@@ -221,7 +232,9 @@ impl ConfigCache {
 
     /// Why the cache is not what it should be.
     pub(in crate::runtime) fn trouble(&self) -> Option<Arc<str>> {
-        self.shared.state.lock().trouble.as_ref().map(|trouble| trouble.text.as_str().into())
+        let state = self.shared.state.lock();
+        let trouble = state.trouble.as_ref().map(|trouble| trouble.text.as_str().into());
+        trouble.or_else(|| state.unused.clone())
     }
 
     /// The diagnostics of a cache that cannot be written, and, once, of one that was not used.
@@ -271,9 +284,11 @@ impl Shared {
             metrics.counter(Family::ConfigCacheWrites, &[result]).add(1);
             state.is_read = true;
         }
+        let was_unused = state.unused.is_some();
         let trouble = match written {
             Written::Done => {
                 state.kept = Some(job.served.clone());
+                state.unused = None;
                 None
             }
             Written::Failed(error, left) => {
@@ -284,7 +299,7 @@ impl Shared {
             }
             Written::Refused(why) => Some(CacheTrouble::ignored(&name, &why)),
         };
-        let has_news = state.trouble != trouble;
+        let has_news = state.trouble != trouble || (was_unused && state.unused.is_none());
         if let Some(CacheTrouble { text, hint, is_final }) = trouble.as_ref().filter(|_| has_news) {
             match is_final {
                 true => tracing::error!("{text}; {hint}"),
@@ -357,6 +372,10 @@ fn write(
     if kept.is_some_and(|kept| kept.serves_as(&job.served)) {
         return Written::Failed(error, Left::Same);
     }
-    let left = medium.discard().map_or_else(Left::Older, |()| Left::Nothing);
+    let left = match medium.discard() {
+        Ok(()) => Left::Nothing,
+        Err(why) if why.kind() == io::ErrorKind::NotADirectory => Left::Never,
+        Err(why) => Left::Older(why),
+    };
     Written::Failed(error, left)
 }

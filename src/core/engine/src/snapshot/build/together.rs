@@ -36,7 +36,9 @@ const CHECKS: [Check; 9] = [
     },
     |builder, _| {
         let default_namespace = &builder.options.default_namespace;
-        let mut found = openings::suspicious(&builder.parts.rules, &builder.resources, default_namespace);
+        let vocabulary = &builder.programs.vocabulary;
+        let (rules, resources) = (&builder.parts.rules, &builder.resources);
+        let mut found = openings::suspicious(rules, resources, default_namespace, vocabulary);
         if builder.options.removes_principals {
             found.extend(callers::unverified(&builder.parts.rules, &builder.programs.vocabulary));
         }

@@ -13,10 +13,10 @@ use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::{Form, Program, TextTestKind};
 
 /// Most entries of a list that are examined for each value that is looked up in it.
-const MAX_ENTRIES: usize = 1_000;
+pub(super) const MAX_ENTRIES: usize = 1_000;
 
 /// The adapter with lists.
-const ADAPTER: &str = "listchecker";
+pub(super) const ADAPTER: &str = "listchecker";
 
 /// A list of strings in the parameters of a handler.
 struct List<'h> {
@@ -78,7 +78,7 @@ pub(in crate::snapshot) fn check(
 }
 
 /// The expression with the value that is looked up.
-fn value(instance: &InstanceConfig) -> Option<&Program> {
+pub(super) fn value(instance: &InstanceConfig) -> Option<&Program> {
     let mut leaves = instance.bound.leaves.iter().zip(&instance.programs);
     leaves.find(|(leaf, _)| leaf.field == "value").and_then(|(_, program)| program.as_deref())
 }
@@ -98,6 +98,7 @@ impl List<'_> {
             is_lower,
             kind: TextTestKind::Equal,
             constant: Cow::Borrowed(entry),
+            pattern: None,
             is_negated: false,
         }
     }

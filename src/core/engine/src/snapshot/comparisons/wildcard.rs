@@ -38,14 +38,26 @@ pub(super) fn written(notation: Notation, subject: &str, pattern: &str) -> Strin
     // A path with its query ends with the query.
     let subject = if subject == "request.path" && !is_prefix { "request.url_path" } else { subject };
     let regex = collapsed.split('*').map(escaped).collect::<Vec<_>>().join(".*");
-    let quoted = regex.replace('\\', "\\\\").replace('"', "\\\"");
     match notation {
         Notation::Clause if is_prefix => format!("prefix: {}", collapsed.trim_end_matches('*')),
         Notation::Clause => format!("regex: '{}'", regex.replace('\'', "''")),
-        Notation::Entry => format!("^{regex}$"),
-        _ if is_prefix || is_suffix => format!("match({subject}, {collapsed:?})"),
-        Notation::Classic => format!("\"^{quoted}$\".matches({subject})"),
-        Notation::Cel => format!("{subject}.matches(\"^{quoted}$\")"),
+        _ if notation != Notation::Entry && (is_prefix || is_suffix) => {
+            format!("match({subject}, {collapsed:?})")
+        }
+        _ => call(notation, subject, &format!("^{regex}$")),
+    }
+}
+
+/// How a test with a regular expression is written.
+pub(super) fn call(notation: Notation, subject: &str, regex: &str) -> String {
+    let is_to_the_end = regex.ends_with('$') && !regex.ends_with(".*$");
+    let subject = if subject == "request.path" && is_to_the_end { "request.url_path" } else { subject };
+    let quoted = regex.replace('\\', "\\\\").replace('"', "\\\"");
+    match notation {
+        Notation::Clause => format!("regex: '{}'", regex.replace('\'', "''")),
+        Notation::Entry => regex.to_owned(),
+        Notation::Classic => format!("\"{quoted}\".matches({subject})"),
+        Notation::Cel => format!("{subject}.matches(\"{quoted}\")"),
     }
 }
 

@@ -108,7 +108,7 @@ fn flaws() -> Vec<(&'static str, String, &'static str)> {
             RULE.replace("spec:\n  match", "spec: {}\nmatch"),
             "`match` has no effect where it is",
         ),
-        ("a namespace that is no text", RULE.replace("shop", "no"), "namespace"),
+        ("a namespace that is no text", RULE.replace("shop", "no"), "`namespace` is no text"),
         (
             "an annotation that is no text",
             RULE.replace("shop}", "shop, annotations: {mixer.dev/dry-run: true}}"),

@@ -1,0 +1,93 @@
+//! Which process listens on a port, from what Linux tells in `/proc`.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+/// The state of a listening socket in `/proc/net/tcp`.
+const LISTENING: &str = "0A";
+
+/// Whether processes other than those that listen on `port` listen on `other`; false if that cannot be told.
+pub(super) fn is_of_another(port: u16, other: u16) -> bool {
+    let (own, others) = (inodes(port), inodes(other));
+    if own.is_empty() || others.is_empty() {
+        return false;
+    }
+    match (owners(&own), owners(&others)) {
+        (Some(own), Some(others)) => own.is_disjoint(&others),
+        _ => false,
+    }
+}
+
+/// The inodes of the sockets that listen on a port.
+fn inodes(port: u16) -> HashSet<String> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    tables.iter().flatten().flat_map(|table| listening(table, port)).collect()
+}
+
+fn listening(table: &str, port: u16) -> impl Iterator<Item = String> {
+    table.lines().skip(1).filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace();
+        let (_, local) = columns.nth(1)?.rsplit_once(':')?;
+        let is_listening = columns.nth(1)? == LISTENING;
+        let inode = columns.nth(5)?;
+        (is_listening && u16::from_str_radix(local, 16) == Ok(port)).then(|| inode.to_owned())
+    })
+}
+
+/// The processes that have one of these sockets; `None` if none is found, as without the right to look.
+fn owners(inodes: &HashSet<String>) -> Option<HashSet<u32>> {
+    let links: HashSet<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    let has_one = |process: &Path| {
+        let Ok(open) = std::fs::read_dir(process.join("fd")) else { return false };
+        let mut targets = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.any(|target| target.to_str().is_some_and(|target| links.contains(target)))
+    };
+    let processes = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        has_one(&entry.path()).then_some(id)
+    });
+    let found: HashSet<u32> = processes.collect();
+    (!found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_sockets_are_found_by_their_port() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+             \x20  0: 0100007F:A5B6 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0000\n\
+             \x20  1: 0100007F:A5B6 0100007F:1234 01 00000000:00000000 00:00000000 00000000     0        0 777 1 0000\n";
+        assert_eq!(listening(table, 42422).collect::<Vec<_>>(), ["12345"]);
+        assert_eq!(listening(table, 42423).count(), 0);
+    }
+
+    #[test]
+    fn the_sockets_of_one_process_are_its_own() {
+        let bind = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (first, second) = (bind(), bind());
+        let port = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port();
+        assert!(!is_of_another(port(&first), port(&second)));
+        assert_eq!(owners(&inodes(port(&first))), Some(HashSet::from([std::process::id()])));
+    }
+
+    #[test]
+    fn a_socket_of_another_process_is_told() {
+        let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let script = "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); sys.stdin.read()";
+        let mut other = std::process::Command::new("python3")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = other.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        assert!(is_of_another(own.local_addr().unwrap().port(), port));
+        drop(other.stdin.take());
+        other.wait().unwrap();
+    }
+}
