@@ -221,7 +221,9 @@ mod tests {
             std::fs::write(path(name), text).unwrap();
         }
         assert_eq!(told(), [warning("B.YAML"), warning("deny"), warning("deny.json")]);
-        ["B.YAML", "deny", "deny.json"].map(|name| std::fs::remove_file(path(name)).unwrap());
+        for name in ["B.YAML", "deny", "deny.json"] {
+            std::fs::remove_file(path(name)).unwrap();
+        }
         let info = |text: &str| [("file-ignored", Severity::Info, text.to_owned())];
         std::fs::write(path("B.YAML"), "").unwrap();
         assert_eq!(told(), info("not read: B.YAML"));

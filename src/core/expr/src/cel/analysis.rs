@@ -185,8 +185,8 @@ pub(super) fn text_tests(plan: &Plan) -> Vec<TextTest<'_>> {
             offset: None,
         };
         let subject = subject.filter(|subject| text(plan, *subject).is_none());
-        let found = subject.map(|subject| tests.into_iter().map(|tested| test(subject, tested)).collect());
-        found.unwrap_or_else(Vec::new)
+        let of = |subject| tests.into_iter().map(|tested| test(subject, tested)).collect::<Vec<_>>();
+        subject.map(of).unwrap_or_default()
     });
     tests.collect()
 }

@@ -284,6 +284,7 @@ impl Shared {
             metrics.counter(Family::ConfigCacheWrites, &[result]).add(1);
             state.is_read = true;
         }
+        let was_unused = state.unused.is_some();
         let trouble = match written {
             Written::Done => {
                 state.kept = Some(job.served.clone());
@@ -298,7 +299,7 @@ impl Shared {
             }
             Written::Refused(why) => Some(CacheTrouble::ignored(&name, &why)),
         };
-        let has_news = state.trouble != trouble;
+        let has_news = state.trouble != trouble || (was_unused && state.unused.is_none());
         if let Some(CacheTrouble { text, hint, is_final }) = trouble.as_ref().filter(|_| has_news) {
             match is_final {
                 true => tracing::error!("{text}; {hint}"),
