@@ -214,10 +214,10 @@ fn bridge(spec: &str) -> String {
 }
 
 /// `(row, edit)`: the first column of the table, and the mistake.
-type Row = (&'static str, fn(&mut Files));
+pub(crate) type Row = (&'static str, fn(&mut Files));
 
 /// Mistakes in a configuration that serves.
-const EDITS: &[Row] = &[
+pub(crate) const EDITS: &[Row] = &[
     ("a rule names a handler that does not exist", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
     }),
@@ -340,6 +340,10 @@ const EDITS: &[Row] = &[
                 RULE,
             ]),
         );
+    }),
+    ("a parameter of a handler has no value, `blacklist:`", |files| {
+        let handler = HANDLER.replace("blacklist: true", "blacklist: ");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
     }),
     ("a handler does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
@@ -669,7 +673,7 @@ const STARTS: &[Row] = &[
 ];
 
 /// The rows of the table of docs/configuration.md below a marker.
-fn table(marker: &str) -> Vec<Vec<String>> {
+pub(crate) fn table(marker: &str) -> Vec<Vec<String>> {
     let text = include_str!("../../docs/configuration.md");
     let start = text.find(marker).unwrap_or_else(|| panic!("docs/configuration.md has no {marker}"));
     let lines = text[start..].lines().skip_while(|line| !line.starts_with('|'));
