@@ -101,6 +101,8 @@ pub struct HealthState {
     pub is_connected: bool,
     /// What went wrong last, and when.
     pub last_error: Option<(String, SystemTime)>,
+    /// Why something that was read is not published.
+    pub held: Option<String>,
     /// Resources that could not be decoded.
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
@@ -126,6 +128,11 @@ impl Health {
     /// What went wrong last is mended.
     pub fn mended(&self) {
         self.0.lock().last_error = None;
+    }
+
+    /// Why something that was read is not published by now; `None`: all of it is, or is about to be.
+    pub fn held(&self, why: Option<String>) {
+        self.0.lock().held = why;
     }
 
     /// How many resources are skipped by now, and what is wrong with them and others: the first ones are kept.

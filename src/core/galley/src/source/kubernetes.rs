@@ -7,25 +7,28 @@
 mod document;
 mod kind;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use mixer_kube::{
-    Client, Error, Pace, PartialObject, Progress, Reflector, Resource, Selection, Store, discover,
+    Client, Error, Object as _, Pace, PartialObject, Progress, Reflector, Resource, Selection, Store,
+    discover,
 };
 use mixer_schema::{Kind, Origin};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::Converter;
+use crate::convert::{Converter, decides};
 use crate::event::{Batch, Event};
 use crate::options::Options;
-use kind::{Objects, Outbox};
+use kind::{Hold, Objects, Outbox};
 
 /// Discovery waits so long after a definition changed: a server serves a kind some time after its definition was created.
 const AFTER_DEFINITION: Duration = Duration::from_millis(300);
@@ -36,6 +39,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a check of the kinds asks the server, and for how long at most. Those of Istio Galley.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// A kind that decides about requests has no objects if it was not served for so long, and nobody knows whether it is defined.
+const UNSERVED_FOR: Duration = Duration::from_secs(10);
+/// What follows from an object with an error.
+const WITHHELD: &str = "the object stays as it was, and deletions are not published";
 /// Health is looked at so often.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -80,6 +87,11 @@ struct Following<'s> {
     out: &'s Emitter,
     kinds: BTreeMap<&'static str, Followed>,
     tasks: JoinSet<()>,
+    /// What the kinds have in common that decide about requests.
+    hold: Arc<Hold>,
+    definitions: Arc<Mutex<KnownDefinitions>>,
+    /// Since when kinds that decide about requests are not served, by collection.
+    unserved: BTreeMap<&'static str, Instant>,
 }
 
 impl Kubernetes {
@@ -148,18 +160,35 @@ impl Kubernetes {
     }
 
     async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
-        let mut following = Following { source: self, out, kinds: BTreeMap::new(), tasks: JoinSet::new() };
+        let mut following = Following {
+            source: self,
+            out,
+            kinds: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            hold: Hold::new(),
+            definitions: Arc::default(),
+            unserved: BTreeMap::new(),
+        };
         following.watch_definitions();
         let mut pause = FIRST_PAUSE;
         loop {
             let wait = match self.served().await {
                 Ok((served, _)) => {
                     pause = FIRST_PAUSE;
+                    if following.kinds.is_empty() {
+                        out.health().connected(true);
+                    }
                     let is_complete = served.len() == self.kinds.len();
-                    following.update(&served).await?;
-                    if is_complete { None } else { Some(REDISCOVER) }
+                    let is_waiting = following.update(&served).await?;
+                    match (is_complete, is_waiting) {
+                        (true, _) => None,
+                        (false, true) => Some(CHECK_INTERVAL),
+                        (false, false) => Some(REDISCOVER),
+                    }
                 }
                 Err(error) => {
+                    // Whether a kind was served meanwhile is unknown.
+                    following.unserved.clear();
                     out.health().connected(false);
                     out.health().failed(error.to_string());
                     let wait = pause;
@@ -186,7 +215,7 @@ impl Following<'_> {
     /// Has discovery repeated when definitions of custom resources change.
     fn watch_definitions(&mut self) {
         let (client, pace) = (self.source.client.clone(), self.source.pace);
-        let changed = Arc::clone(&self.source.rediscover);
+        let (changed, known) = (Arc::clone(&self.source.rediscover), Arc::clone(&self.definitions));
         self.tasks.spawn(async move {
             let group = "apiextensions.k8s.io";
             let versions = loop {
@@ -199,17 +228,17 @@ impl Following<'_> {
             // Without permission to watch them, discovery is repeated while kinds are missing.
             let Some(definitions) = definitions else { return };
             let selection = Selection::of(definitions.resource).metadata_only();
-            Reflector::new(client, selection, Definitions { changed }).at(pace).run().await;
+            Reflector::new(client, selection, Definitions { changed, known }).at(pace).run().await;
         });
     }
 
     /// Follows what is served, and no more what is not. With [`Options::keeps_last`] the objects of a kind outlast its definition: whoever
     /// deletes that has its objects deleted before, one by one.
     ///
-    /// Errors: the source has to be started again, or was stopped.
-    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Ended> {
+    /// Returns whether a kind is to be looked for again soon. Errors: the source has to be started again, or was stopped.
+    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<bool, Ended> {
         let kinds = &self.source.kinds;
-        let mut synced = Batch::new();
+        let (mut synced, mut is_waiting) = (Batch::new(), false);
         for kind in kinds {
             let followed = self.kinds.get(kind.collection).map(|followed| &followed.resource);
             let resource = served.get(kind.collection);
@@ -225,22 +254,43 @@ impl Following<'_> {
             }
             if let Some(old) = self.kinds.remove(kind.collection) {
                 old.tasks.iter().for_each(AbortHandle::abort);
-                let deletions = old.outbox.forget(kind.collection);
+                let deletions = old.outbox.forget();
                 self.out.send(deletions).await.map_err(|Stopped| Ended::Stopped)?;
             }
             match resource {
                 Some(resource) => {
+                    self.unserved.remove(kind.collection);
                     let followed = self.start(kind, resource.clone());
                     self.kinds.insert(kind.collection, followed);
                 }
-                None => synced.push(Event::full_sync(kind.collection)),
+                None if self.is_absent(kind) => synced.push(Event::full_sync(kind.collection)),
+                None => is_waiting = true,
             }
         }
-        self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)
+        self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)?;
+        Ok(is_waiting)
+    }
+
+    /// Whether a kind that is not served has no objects. With [`Options::keeps_last`], of one that decides about requests only if its
+    /// definition is known not to exist, or, without permission to list definitions, if the server has not served it for a while: a server
+    /// that has just started serves kinds one after the other.
+    fn is_absent(&mut self, kind: &'static Kind) -> bool {
+        if !self.source.converter.keeps_last() || !decides(kind) {
+            return true;
+        }
+        match self.definitions.lock().defines(kind) {
+            Some(is_defined) => !is_defined,
+            None => {
+                let since = *self.unserved.entry(kind.collection).or_insert_with(Instant::now);
+                since.elapsed() >= UNSERVED_FOR
+            }
+        }
     }
 
     fn start(&mut self, kind: &'static Kind, resource: Resource) -> Followed {
-        let outbox = Arc::new(Outbox::default());
+        let holds = self.source.converter.keeps_last() && decides(kind);
+        let outbox = Arc::new(Outbox::new(kind, holds.then(|| Arc::clone(&self.hold))));
+        let mut held = self.hold.subscribe();
         let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
         let selection = Selection::of(resource.clone());
         let mut reflector =
@@ -253,8 +303,19 @@ impl Following<'_> {
         let (out, waiting) = (self.out.clone(), Arc::clone(&outbox));
         let deliver = self.tasks.spawn(async move {
             loop {
-                waiting.arrived.notified().await;
-                let batch = waiting.take(kind.collection);
+                let due = waiting.due();
+                let may_go = async {
+                    match due {
+                        Some(due) => tokio::time::sleep_until(due).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = waiting.arrived.notified() => {}
+                    Ok(()) = held.changed(), if holds => {}
+                    () = may_go, if holds => {}
+                }
+                let batch = waiting.take();
                 if !batch.is_empty() && out.send(batch).await.is_err() {
                     return;
                 }
@@ -265,9 +326,13 @@ impl Following<'_> {
 
     /// Tells the health, until the source was stopped, or a task failed.
     async fn tend(&mut self) -> Ended {
+        let mut held = self.hold.subscribe();
         loop {
+            let why = self.hold.why();
+            self.out.health().held(why.map(|why| format!("{WITHHELD}: {why}")));
             tokio::select! {
                 () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+                Ok(()) = held.changed() => {}
                 Some(ended) = self.tasks.join_next() => {
                     if let Some(error) = ended.err().filter(tokio::task::JoinError::is_panic) {
                         return Ended::Failed(format!("a task failed: {error}"));
@@ -292,23 +357,49 @@ impl Following<'_> {
     }
 }
 
-/// Definitions of custom resources: only that they changed matters.
+/// The definitions of custom resources that a server has.
+#[derive(Debug, Default)]
+struct KnownDefinitions {
+    names: BTreeSet<String>,
+    /// Whether all of them were listed.
+    is_complete: bool,
+}
+
+impl KnownDefinitions {
+    /// Whether a kind is defined; `None` if that is unknown.
+    fn defines(&self, kind: &Kind) -> Option<bool> {
+        self.is_complete.then(|| self.names.contains(&format!("{}.{}", kind.plural, kind.group)))
+    }
+}
+
+/// Definitions of custom resources: their names, and that they changed.
 struct Definitions {
     changed: Arc<Notify>,
+    known: Arc<Mutex<KnownDefinitions>>,
 }
 
 impl Store for Definitions {
     type Object = PartialObject;
 
-    fn begin(&mut self) {}
+    fn begin(&mut self) {
+        *self.known.lock() = KnownDefinitions::default();
+    }
 
-    fn list(&mut self, _: PartialObject) {}
+    fn list(&mut self, object: PartialObject) {
+        self.apply(object);
+    }
 
-    fn complete(&mut self) {}
+    fn complete(&mut self) {
+        self.known.lock().is_complete = true;
+    }
 
-    fn apply(&mut self, _: PartialObject) {}
+    fn apply(&mut self, object: PartialObject) {
+        self.known.lock().names.insert(object.name().to_owned());
+    }
 
-    fn delete(&mut self, _: PartialObject) {}
+    fn delete(&mut self, object: PartialObject) {
+        self.known.lock().names.remove(object.name());
+    }
 
     fn publish(&mut self) {
         self.changed.notify_one();
