@@ -98,6 +98,15 @@ impl Relay {
         }
     }
 
+    /// Returns when the last change is published, and nothing is withheld.
+    fn published(&self, what: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.is_published() || self.held().is_some() {
+            assert!(Instant::now() < deadline, "{what}, mended, is not published: {:?}", self.held());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn held(&self) -> Option<String> {
         self.galley.state().sources.first().and_then(|source| source.held.clone())
     }
@@ -184,6 +193,7 @@ fn no_mistake_allows_more_through_a_galley() {
             differences.push(format!("{name}: bob is {:?}; withheld: {held:?}", stage.check("bob")));
         }
         relay.change(&good(), name);
+        relay.published(name);
         assert_eq!(relay.held(), None, "{name}: mended");
         stage.change(&relay.served());
         assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{name}");

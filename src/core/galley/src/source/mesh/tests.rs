@@ -8,7 +8,6 @@ use mixer_mcp::Snapshot;
 use mixer_schema::group_of;
 
 use super::*;
-use crate::source::Source;
 use crate::state::SourceState;
 use crate::{Distributor, Galley};
 
