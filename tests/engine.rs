@@ -79,6 +79,8 @@ mod slices;
 mod stage;
 #[path = "engine/superseded.rs"]
 mod superseded;
+#[path = "engine/through_galley.rs"]
+mod through_galley;
 #[path = "engine/together.rs"]
 mod together;
 #[path = "engine/trials.rs"]

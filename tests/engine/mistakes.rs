@@ -334,6 +334,10 @@ pub(crate) const EDITS: &[Row] = &[
             ]),
         );
     }),
+    ("a parameter of a handler has no value, `blacklist:`", |files| {
+        let handler = HANDLER.replace("blacklist: true", "blacklist: ");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
     ("a handler does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
         files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));

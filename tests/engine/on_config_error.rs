@@ -12,7 +12,7 @@ use crate::refusal::{BESIDE, HANDLER, INSTANCE, MODES, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 /// The rows of the table of docs/configuration.md below a marker.
-fn table(marker: &str) -> Vec<Vec<String>> {
+pub(crate) fn table(marker: &str) -> Vec<Vec<String>> {
     let text = include_str!("../../docs/configuration.md");
     let start = text.find(marker).unwrap_or_else(|| panic!("docs/configuration.md has no {marker}"));
     let lines = text[start..].lines().skip_while(|line| !line.starts_with('|'));

@@ -15,7 +15,7 @@ use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_attribute::{OwnedAttributes, OwnedValue};
 use mixer_base::metrics::Metrics;
-use mixer_config::store::{Broken, ConfigStore, MemoryStore, StoreContents};
+use mixer_config::store::{Broken, ConfigStore, MemoryStore, Reading, StoreContents};
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_engine::adapter::{Clock, Commons};
 use mixer_engine::handler::HandlerEnvironment;
@@ -94,6 +94,16 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
 
     /// What a store reads: a file that cannot be read has the text of `known`, which is updated.
     fn read(&self, before: Option<&StoreContents>, known: &mut BTreeMap<String, String>) -> StoreContents {
+        self.read_as(Reading::default(), before, known)
+    }
+
+    /// As a store [`read`](Self::read)s that does so in another way.
+    pub(crate) fn read_as(
+        &self,
+        reading: Reading,
+        before: Option<&StoreContents>,
+        known: &mut BTreeMap<String, String>,
+    ) -> StoreContents {
         if self.failed {
             let unavailable = Some("reading the configuration failed: panic".to_owned());
             return StoreContents { unavailable, ..StoreContents::default() };
@@ -113,7 +123,7 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
                 let readable = self.texts.iter().filter(|(file, _)| !is_held(file));
                 known.extend(readable.map(|(file, text)| (file.clone(), text.clone())));
                 let files = known.iter().map(|(file, text)| (file.as_str(), text.as_str()));
-                StoreContents::clone(&MemoryStore::new("memory://", files).contents())
+                StoreContents::clone(&MemoryStore::reading("memory://", reading, files).contents())
             }
         };
         contents.always_empty = self.always_empty.iter().map(|path| path.as_str().into()).collect();

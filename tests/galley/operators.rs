@@ -2,8 +2,25 @@
 
 use crate::support::browser::Browser;
 use crate::support::galley::Galley;
-use crate::support::{DEADLINE, wait_for};
+use crate::support::{DEADLINE, Server, http, wait_for};
 use crate::{GATEWAY, RULE};
+
+/// A rule that a server can use.
+const SERVED: &str = "apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: pass, namespace: istio-system}
+spec: {compiledAdapter: noop}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: close, namespace: istio-system}
+spec: {match: 'true', actions: [{handler: pass, instances: [nothing]}]}
+";
 
 #[test]
 fn what_is_published_is_shown_dumped_and_compared() {
@@ -49,6 +66,86 @@ fn what_has_no_meaning_cannot_be_waited_for() {
     let missing = galley.ask(&["wait", "rule/istio-system/nosuch", "--timeout", "100ms"]);
     assert_eq!(missing.status, 5, "{}", missing.stdout);
     assert!(missing.stdout.contains("was not published"), "{}", missing.stdout);
+}
+
+/// An edit that is withheld is none of those that sinks have.
+#[test]
+fn an_edit_that_is_withheld_cannot_be_waited_for() {
+    let galley = Galley::of_files(&[("rule.yaml", SERVED)], &[]);
+    galley.synced();
+    let url = format!("mcp://127.0.0.1:{}", galley.sinks);
+    let server = Server::on_store(&url).native().start();
+    let done = galley.ask(&["wait"]);
+    assert_eq!(done.status, 0, "{done:?}\n{}", server.log());
+    galley.write("rule.yaml", &SERVED.replace("match", "macth"));
+    let withheld = wait_for(DEADLINE, || {
+        let report = galley.document("/progressj/?target=latest");
+        report["withheld"][0]["why"].as_str().is_some_and(|why| why.contains("macth")).then_some(())
+    });
+    assert!(withheld.is_some(), "{}", galley.document("/progressj/?target=latest"));
+    let refused = galley.ask(&["wait"]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    assert!(
+        refused.stdout.contains("not published: files ") && refused.stdout.contains("macth"),
+        "{refused:?}"
+    );
+    galley.write("rule.yaml", SERVED);
+    let done = wait_for(DEADLINE, || (galley.ask(&["wait"]).status == 0).then_some(()));
+    assert!(done.is_some(), "{}", galley.log());
+}
+
+/// A resource is there although others of its collection change all the time.
+#[test]
+fn a_resource_is_waited_for_while_others_change() {
+    let galley = Galley::of_files(&[("rule.yaml", SERVED)], &[]);
+    galley.synced();
+    let url = format!("mcp://127.0.0.1:{}", galley.sinks);
+    let server = Server::on_store(&url).native().start();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let rule = SERVED.rsplit("---\n").next().expect("a document");
+                let other = rule.replace("close", "other").replace("'true'", &format!("'{number} == 0'"));
+                galley.write("other.yaml", &other);
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        });
+        let done: Vec<_> =
+            (0..5).map(|_| galley.ask(&["wait", "rule/istio-system/close", "--timeout", "10s"])).collect();
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        for finished in done {
+            assert_eq!(finished.status, 0, "{finished:?}\n{}", server.log());
+        }
+    });
+}
+
+/// What accepts connections is restarted, and readiness tells that it was down.
+#[test]
+fn the_port_of_sinks_outlives_a_panic() {
+    let galley = Galley::in_environment(&[("rule.yaml", SERVED)], &[], &[("MIXER_FAULTS", "1")]);
+    galley.synced();
+    let ready = || {
+        let url = format!("http://127.0.0.1:{}/readyz", galley.monitoring);
+        http("GET", &url, "").is_ok_and(|answer| answer.status == 200)
+    };
+    assert!(wait_for(DEADLINE, || ready().then_some(())).is_some(), "{}", galley.log());
+    // The pause doubles: after some failures it is long enough to be seen.
+    let told = wait_for(DEADLINE, || {
+        let body = "task=mcp+port";
+        let asked = http("POST", &format!("http://{}/taskz/panic", galley.address()), body);
+        assert_eq!(asked.map(|answer| answer.status).ok(), Some(303), "{}", galley.log());
+        wait_for(std::time::Duration::from_millis(200), || (!ready()).then_some(()))
+    });
+    assert!(told.is_some(), "{}", galley.log());
+    assert!(wait_for(DEADLINE, || ready().then_some(())).is_some(), "{}", galley.log());
+    let url = format!("mcp://127.0.0.1:{}", galley.sinks);
+    let server = Server::on_store(&url).native().start();
+    let done = galley.ask(&["wait"]);
+    assert_eq!(done.status, 0, "{done:?}\n{}\n{}", galley.log(), server.log());
 }
 
 #[test]

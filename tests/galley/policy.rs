@@ -78,3 +78,143 @@ fn a_file_with_an_error_opens_nothing() {
     let opened = wait_for(DEADLINE, || (!is_denied(&server)).then_some(()));
     assert!(opened.is_some(), "{}\n{}", galley.log(), server.log());
 }
+
+/// `eve` is refused: by a rule that closes, and by roles that permit only `ann`, and only a path.
+const CLOSED: &str = "apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    request.path: {valueType: STRING}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: allow, namespace: istio-system}
+spec: {compiledAdapter: noop}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: closed, namespace: istio-system, annotations: {mixer.dev/default: deny}}
+spec: {}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: ann, namespace: istio-system}
+spec:
+  match: (source.user | \"\") == \"ann\"
+  actions: [{handler: allow, instances: [nothing]}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: list, namespace: istio-system}
+spec:
+  compiledAdapter: listchecker
+  params:
+    entryType: REGEX
+    blacklist: true
+    overrides: ['^/secret']
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: path, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: 'request.path | \"\"'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: no-secrets, namespace: istio-system}
+spec:
+  actions: [{handler: list, instances: [path]}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: roles, namespace: istio-system}
+spec: {compiledAdapter: rbac}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec:
+  compiledTemplate: authorization
+  params:
+    subject: {user: 'source.user | \"\"'}
+    action: {namespace: '\"shop\"', service: '\"till\"', method: '\"GET\"', path: 'request.path | \"\"'}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: roles, namespace: istio-system}
+spec:
+  actions: [{handler: roles, instances: [who]}]
+---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRole
+metadata: {name: books, namespace: shop}
+spec:
+  rules:
+  - services: [till]
+    methods: [GET]
+    paths: [/books, /secret]
+---
+apiVersion: rbac.istio.io/v1alpha1
+kind: ServiceRoleBinding
+metadata: {name: books, namespace: shop}
+spec:
+  subjects: [{user: ann}]
+  roleRef: {kind: ServiceRole, name: books}
+";
+
+/// The answers to `ann` at three paths, and to `eve`.
+fn answers(server: &Server) -> [bool; 4] {
+    let address = server.address();
+    [("ann", "/books"), ("ann", "/admin"), ("ann", "/secret"), ("eve", "/books")].map(|(user, path)| {
+        let attributes = format!("source.user={user},request.path={path}");
+        let finished = run_mixer(&["check", "-m", &address, "-s", &attributes]);
+        let text = format!("{}{}", finished.stdout, finished.stderr);
+        assert!(text.contains("Check RPC completed successfully"), "{text}\n{}", server.log());
+        text.contains("status was OK")
+    })
+}
+
+/// The wire has neither null nor empty values: a sink does not see that they were written.
+#[test]
+fn what_the_wire_does_not_carry_is_an_error_here() {
+    let galley = Galley::of_files(&[("all.yaml", CLOSED)], &[]);
+    galley.synced();
+    let roles = "istio/rbac/v1alpha1/serviceroles,istio/rbac/v1alpha1/servicerolebindings";
+    let url = format!("mcp://127.0.0.1:{}?collections={roles}", galley.sinks);
+    let server = Server::on_store(&url).native().start();
+    let closed = [true, false, false, false];
+    let served = wait_for(DEADLINE, || (answers(&server) == closed).then_some(()));
+    assert!(served.is_some(), "{:?}\n{}", answers(&server), server.log());
+    let condition = "match: (source.user | \"\") == \"ann\"";
+    for (from, to, why) in [
+        (condition, "match:", "`match` has no value"),
+        (condition, "match: ~", "`match` has no value"),
+        ("paths: [/books, /secret]", "paths: []", "paths"),
+        ("paths: [/books, /secret]", "paths:", "paths"),
+        ("methods: [GET]", "methods:", "methods"),
+        ("{user: ann}", "{user: \"\"}", "user"),
+        ("blacklist: true", "blacklist:", "`blacklist` has no value"),
+        ("entryType: REGEX", "entryType: ~", "`entryType` has no value"),
+    ] {
+        galley.write("all.yaml", &CLOSED.replace(from, to));
+        let told = wait_for(DEADLINE, || {
+            let told = source(&galley)["lastError"].as_str().is_some_and(|told| told.contains(why));
+            told.then_some(())
+        });
+        assert!(told.is_some(), "{to}: {}\n{}", source(&galley), galley.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(answers(&server), closed, "{to}");
+        galley.write("all.yaml", CLOSED);
+        let mended = wait_for(DEADLINE, || source(&galley)["lastError"].is_null().then_some(()));
+        assert!(mended.is_some(), "{to}: {}", source(&galley));
+    }
+    galley.write("all.yaml", &CLOSED.replace("[/books, /secret]", "[/admin]"));
+    let changed = wait_for(DEADLINE, || (answers(&server) == [false, true, false, false]).then_some(()));
+    assert!(changed.is_some(), "{:?}", answers(&server));
+}

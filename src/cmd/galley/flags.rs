@@ -49,6 +49,9 @@ pub(super) struct SourceFlags {
     /// keep-last; called as galley, serve-valid.
     #[arg(long = "config-on-error", value_parser = [KEEP_LAST, SERVE_VALID], value_name = "POLICY")]
     pub(super) config_on_error: Option<String>,
+    /// Publish nothing when a start finds no resource in --config-path, or an empty directory below it; otherwise keep-last waits for them.
+    #[arg(long = "allow-empty-config", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
+    pub(super) allow_empty_config: bool,
 }
 
 /// Policies of `--config-on-error`.

@@ -73,6 +73,8 @@ impl GalleyServerArgs {
                     .config_on_error
                     .as_deref()
                     .map_or(!personality.is_legacy(), |policy| policy == KEEP_LAST),
+                allows_empty: source.allow_empty_config,
+                ..Options::default()
             },
             config_path: source.config_path.clone(),
             watches_files: source.watch_config_files,

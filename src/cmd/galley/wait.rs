@@ -16,6 +16,8 @@ use mixer_attribute::SignedDuration;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Changes that are withheld for longer than a file is usually being written will not be published by themselves.
+const WITHHELD: Duration = Duration::from_secs(2);
 
 /// Flags of `galley wait`.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,12 +65,25 @@ fn wait(
     timeout: Duration,
     io: &mut Io,
 ) -> Result<(Value, Exit), Stop> {
-    let encoded: String = target.bytes().map(escape).collect();
-    let path = format!("/progressj/?target={encoded}");
-    let started = Instant::now();
+    let path = |target: &str| {
+        let encoded: String = target.bytes().map(escape).collect();
+        format!("/progressj/?target={encoded}")
+    };
+    let mut path_of_target = path(target);
+    let (started, mut withheld_since) = (Instant::now(), None);
     let bar = bar(io);
     loop {
-        let report = document::get(address, &path)?;
+        let mut report = document::get(address, &path_of_target)?;
+        // Others of its collection may change meanwhile: a later version of the collection has the resource, too.
+        let resolved = text(&report, "resolved").to_owned();
+        match resolved.is_empty() {
+            // That version was so long ago that it is forgotten.
+            true => path_of_target = path(target),
+            false => path_of_target = path(&resolved),
+        }
+        if let Some(report) = report.as_object_mut() {
+            report.insert("target".to_owned(), target.into());
+        }
         let problem = text(&report, "problem");
         if !problem.is_empty() {
             return Err(Failure::usage(problem.to_owned())
@@ -83,6 +98,17 @@ fn wait(
             done + refused as u64 + outstanding as u64
         ));
         bar.tick();
+        // A change that is withheld is none of those that sinks acknowledged.
+        if target == "latest" && !list(&report, "withheld").is_empty() {
+            let since = *withheld_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= WITHHELD || started.elapsed() >= timeout {
+                bar.finish_and_clear();
+                return Ok((report, Exit::Negative));
+            }
+            pause(PAUSE)?;
+            continue;
+        }
+        withheld_since = None;
         // What is not published yet may be what is waited for.
         let is_settled = target != "latest" || number(&report, "pendingEvents") == 0;
         if is(&report, "isPublished") && is_settled && outstanding == 0 {
@@ -99,12 +125,15 @@ fn wait(
             bar.finish_and_clear();
             return Ok((report, if refused > 0 { Exit::Negative } else { Exit::Deadline }));
         }
-        let pause = PAUSE.min(timeout.saturating_sub(started.elapsed()));
-        block_on(async {
-            tokio::time::sleep(pause).await;
-            Ok(())
-        })?;
+        pause(PAUSE.min(timeout.saturating_sub(started.elapsed())))?;
     }
+}
+
+fn pause(time: Duration) -> Result<(), Stop> {
+    block_on(async {
+        tokio::time::sleep(time).await;
+        Ok(())
+    })
 }
 
 fn bar(io: &Io) -> ProgressBar {
@@ -126,6 +155,10 @@ fn escape(byte: u8) -> String {
 
 fn print(report: &Value, sinks: u64, exit: Exit, io: &mut Io) -> Result<(), Stop> {
     let done = list(report, "acknowledged").len();
+    for withheld in list(report, "withheld") {
+        let (source, why) = (text(withheld, "source"), text(withheld, "why"));
+        writeln!(io.out, "not published: {}: {}", escaped(source), escaped(why))?;
+    }
     for refused in list(report, "refused") {
         let (name, why) = (sink(refused.get("sink").unwrap_or(&Value::Null)), text(refused, "message"));
         let (collection, version) = (text(refused, "collection"), text(refused, "version"));

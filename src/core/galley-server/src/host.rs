@@ -219,12 +219,13 @@ impl<'o> Start<'o> {
         let begun = self.readiness.emitter("start", "not every component was started yet");
         self.keep_probe("liveness probe", true);
         self.keep_probe("readiness probe", false);
+        self.watch_tasks();
         let admission = match self.options.validation.is_enabled {
-            true => Some(self.start_webhook(policy)?),
+            true => Some(self.start_webhook(policy.clone())?),
             false => None,
         };
         let galley = match self.options.serves {
-            true => Some(self.start_processing().await?),
+            true => Some(self.start_processing(policy).await?),
             false => None,
         };
         let plane = Arc::new(Plane {
@@ -245,6 +246,32 @@ impl<'o> Start<'o> {
         started.set(Ok(()));
         begun.set(Ok(()));
         Ok(plane)
+    }
+
+    /// Not ready while a task is down without which sinks are not served.
+    fn watch_tasks(&mut self) {
+        let stop = CancellationToken::new();
+        let (until, emitter) = (stop.clone(), self.readiness.emitter("tasks", "not looked at yet"));
+        let follow = move || {
+            let (until, emitter) = (until.clone(), emitter.clone());
+            async move {
+                let mut changes = mixer_base::task::changes();
+                loop {
+                    let (needed, _) = mixer_base::task::down();
+                    emitter.set(if needed.is_empty() { Ok(()) } else { Err(needed.join("; ")) });
+                    tokio::select! {
+                        () = until.cancelled() => return,
+                        // The sender is never dropped.
+                        _ = changes.changed() => {}
+                    }
+                }
+            }
+        };
+        let task = Task::restarted("conditions").spawn(stop.clone(), follow);
+        self.components.started((), "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
     }
 
     fn keep_probe(&mut self, name: &'static str, is_liveness: bool) {

@@ -17,9 +17,11 @@
 pub mod admission;
 pub mod host;
 pub mod introspect;
+mod judge;
 pub mod options;
 mod publications;
 
 pub use host::{Host, StartError};
+pub use judge::EngineJudge;
 pub use options::{HostOptions, ProbeFile, ServingOptions, SinkAuth};
 pub use publications::Publications;

@@ -15,6 +15,9 @@ use crate::options::Options;
 /// The code of problems with the names and metadata of resources.
 const METADATA: &str = "resource-metadata";
 
+/// The code of a field without a value.
+const WITHOUT_VALUE: &str = "field-empty";
+
 /// Collections whose peers are completed. Spec: galley.md, "Authentication policies".
 const AUTHENTICATION: [&str; 2] =
     ["istio/authentication/v1alpha1/policies", "istio/authentication/v1alpha1/meshpolicies"];
@@ -45,10 +48,29 @@ impl Converter {
         self.options.keeps_last
     }
 
+    /// The errors of a document that decides about requests, which its resource does not have: the wire has no null.
+    fn unseen(&self, kind: &'static Kind, document: &Node, resource: &Resource) -> Vec<Diagnostic> {
+        let null = Node::synthetic(NodeKind::Null);
+        let spec = document.get("spec").unwrap_or(&null);
+        if !is_of_engine(kind.group) {
+            let mut problems = Vec::new();
+            without_value(spec, &FieldPath::root().field("spec"), kind, &mut problems);
+            return problems;
+        }
+        let unseen = self.options.judge.iter().flat_map(|judge| judge.unseen(kind, resource, spec));
+        unseen
+            .map(|mut problem| {
+                problem.span = Some(document.at(&problem.field).span);
+                problem.file = None;
+                problem
+            })
+            .collect()
+    }
+
     /// The resource of a document. A kind that sinks cannot ask for has an empty body.
     ///
     /// Errors: what does not decode, with spans in the document and without file; with [`Options::keeps_last`] also what has no effect in a
-    /// resource that decides about requests.
+    /// resource that decides about requests, and what whoever reads the document itself refuses.
     pub fn convert(
         &self,
         kind: &'static Kind,
@@ -81,21 +103,66 @@ impl Converter {
             type_url,
             body,
         };
-        if self.keeps_last() && decides(kind) && !warnings.is_empty() {
-            let error = |warning: Diagnostic| warning.with_severity(Severity::Error);
-            return Err(warnings.into_iter().map(error).collect());
+        if self.keeps_last() && decides(kind) {
+            warnings.extend(self.unseen(kind, document, &resource));
+            if !warnings.is_empty() {
+                let error = |warning: Diagnostic| warning.with_severity(Severity::Error);
+                return Err(warnings.into_iter().map(error).collect());
+            }
         }
         let entry = Entry { resource: Arc::new(resource), object: object.map(Arc::new) };
         Ok(Converted { entry, warnings })
     }
 }
 
-/// The API groups of what decides about requests.
-pub(crate) const POLICY_GROUPS: [&str; 2] = ["config.istio.io", "rbac.istio.io"];
+/// The API group of the policy engine itself.
+pub(crate) const ENGINE: &str = "config.istio.io";
+/// The API groups of which everything decides about requests. A policy server reads those of the engine, proxies read the others.
+const OF_ENGINE: [&str; 2] = [ENGINE, "rbac.istio.io"];
+const OF_PROXIES: [&str; 2] = ["security.istio.io", "authentication.istio.io"];
+/// Kinds of other groups that do: what workloads may call, what filters check, which requests a route ends.
+const DECIDING: [&str; 3] = [
+    "istio/networking/v1alpha3/sidecars",
+    "istio/networking/v1alpha3/envoyfilters",
+    "istio/networking/v1alpha3/virtualservices",
+];
+/// Where an empty list means everybody, as without it.
+const OPEN_WHEN_EMPTY: &str = "security.istio.io";
 
 /// Whether resources of a kind decide about requests.
 pub(crate) fn decides(kind: &Kind) -> bool {
-    POLICY_GROUPS.contains(&kind.group)
+    is_of_engine(kind.group) || OF_PROXIES.contains(&kind.group) || DECIDING.contains(&kind.collection)
+}
+
+/// Whether an API group is of the policy engine.
+pub(crate) fn is_of_engine(group: &str) -> bool {
+    OF_ENGINE.contains(&group)
+}
+
+/// The fields below a node that are written without a value, and so mean what leaving them out means.
+pub(crate) fn without_value(node: &Node, path: &FieldPath, kind: &Kind, out: &mut Vec<Diagnostic>) {
+    for (index, item) in node.items().iter().enumerate() {
+        without_value(item, &path.index(index), kind, out);
+    }
+    for entry in node.entries() {
+        let field = path.field(&entry.key);
+        let is_empty = match &entry.value.kind {
+            // `mtls:` is how Istio writes it.
+            NodeKind::Null => &*entry.key != "mtls",
+            NodeKind::Sequence(items) => {
+                // A policy without rules denies.
+                kind.group == OPEN_WHEN_EMPTY && items.is_empty() && &*entry.key != "rules"
+            }
+            _ => false,
+        };
+        if is_empty {
+            let text = format!("`{}` has no value: it restricts nothing, as if it were not there", entry.key);
+            let mut problem = Diagnostic::error(WITHOUT_VALUE, field.clone(), text);
+            problem.span = Some(entry.value.span);
+            out.push(problem.with_hint("remove it, if nothing is to be restricted"));
+        }
+        without_value(&entry.value, &field, kind, out);
+    }
 }
 
 fn encode(kind: &'static Kind, document: &Node) -> Result<mixer_schema::Encoded, Vec<Diagnostic>> {

@@ -1,7 +1,9 @@
 //! Settings, and what follows from them: which kinds are read, which collections are served, in which groups.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::judge::Judge;
 use mixer_schema::{
     DEFAULT_GROUP, Kind, MESH_CONFIG, Origin, SYNTHETIC_GROUP, SYNTHETIC_SERVICE_ENTRIES, Strategy, groups,
     kinds,
@@ -91,6 +93,11 @@ pub struct Options {
     /// Whether a configuration of which a part cannot be read, or has an error in what decides about requests, changes nothing: sinks keep
     /// what they have until it is mended. Otherwise that part is gone, as with Istio Galley.
     pub keeps_last: bool,
+    /// Whether a start on a directory without resources, or with one below it that is empty, publishes that with
+    /// [`keeps_last`](Self::keeps_last). Otherwise it waits for them.
+    pub allows_empty: bool,
+    /// Whom [`keeps_last`](Self::keeps_last) asks for errors that sinks do not see.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 impl Default for Options {
@@ -102,6 +109,8 @@ impl Default for Options {
             domain: "cluster.local".to_owned(),
             debounce: Debounce::FAST,
             keeps_last: false,
+            allows_empty: false,
+            judge: None,
         }
     }
 }

@@ -101,8 +101,8 @@ pub struct HealthState {
     pub is_connected: bool,
     /// What went wrong last, and when.
     pub last_error: Option<(String, SystemTime)>,
-    /// Whether what it reads now is not delivered, because of that.
-    pub is_withheld: bool,
+    /// Why something that was read is not published.
+    pub held: Option<String>,
     /// Resources that could not be decoded.
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
@@ -125,16 +125,14 @@ impl Health {
         self.0.lock().last_error = Some((why.into(), SystemTime::now()));
     }
 
-    /// What it reads now is not delivered: what it delivered before stays until that is mended.
-    pub fn withheld(&self, why: impl Into<String>) {
-        self.failed(why);
-        self.0.lock().is_withheld = true;
-    }
-
     /// What went wrong last is mended.
     pub fn mended(&self) {
-        let mut state = self.0.lock();
-        (state.last_error, state.is_withheld) = (None, false);
+        self.0.lock().last_error = None;
+    }
+
+    /// Why something that was read is not published by now; `None`: all of it is, or is about to be.
+    pub fn held(&self, why: Option<String>) {
+        self.0.lock().held = why;
     }
 
     /// How many resources are skipped by now, and what is wrong with them and others: the first ones are kept.

@@ -33,8 +33,8 @@ pub struct SourceState {
     pub missing: Vec<&'static str>,
     /// What went wrong last, and when.
     pub last_error: Option<(String, SystemTime)>,
-    /// Whether what it reads now is not published, because of that.
-    pub is_withheld: bool,
+    /// Why something that was read is not published.
+    pub held: Option<String>,
     /// Resources that could not be decoded.
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.

@@ -188,13 +188,15 @@ impl Server {
         let Self { listener, max_connections, shared } = self;
         let followers = shared.follow_files(&stop);
         let group = Group::new("mcp connection");
-        listener
-            .accept_all(max_connections, &stop, |accepted| {
+        // It keeps its socket, so that nobody is refused while it is down.
+        let accept = || {
+            listener.accept_all(max_connections, &stop, |accepted| {
                 let connection = Arc::clone(&shared).connection(accepted);
                 drop(group.spawn(shared.running.track_future(connection)));
                 std::future::ready(())
             })
-            .await;
+        };
+        Task::serving("mcp port").supervised(stop.clone(), accept).await;
         drop(listener);
         shared.stop.cancel();
         shared.running.close();

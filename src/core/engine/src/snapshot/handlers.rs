@@ -10,6 +10,7 @@ use super::model::HandlerConfig;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located};
 use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
+use crate::template::{self, Variety};
 use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Origin, RawResource};
 
@@ -72,6 +73,9 @@ pub(super) fn build_handler(
         problems.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
         return Built::Done(HandlerState::Unknown, problems.list);
     };
+    if let Some(params) = &handler.params {
+        check_for_null(adapter, &params.0, &path.field("params"), &mut problems);
+    }
     let given = handler.params.as_ref().map(|params| without_empty_lists(&params.0));
     let (params, errors) = adapter.decode(given.as_deref(), path.field("params"));
     // compat(1.3): fields decoded before the first error apply; see the scenario handler-unknown-param.
@@ -81,6 +85,43 @@ pub(super) fn build_handler(
     let name = format!("{}.{}", resource.key.name, resource.key.namespace).into();
     let config = config(resource, name, adapter, params, &mut problems);
     Built::Done(HandlerState::Static(config), problems.list)
+}
+
+/// A parameter whose value was forgotten has its default: `blacklist:` makes a list of those who are admitted. Only of adapters that decide
+/// something; Istio Mixer accepts it.
+fn check_for_null(
+    adapter: &dyn ErasedAdapter,
+    params: &Node,
+    path: &FieldPath,
+    problems: &mut ResourceProblems<'_>,
+) {
+    let decides =
+        |name: &&str| template::built_in(name).is_some_and(|template| template.variety != Variety::Report);
+    if !adapter.info().templates.iter().any(decides) {
+        return;
+    }
+    let mut found = Vec::new();
+    find_null(params, path, &mut found);
+    for (field, name) in found {
+        let message = format!("`{name}` has no value: its default applies");
+        let hint = "give it a value, or remove it";
+        problems
+            .push(Diagnostic::error("parameter-empty", field, message).with_hint(hint).accepted_by_istio());
+    }
+}
+
+/// The fields below a node that are null.
+fn find_null(node: &Node, path: &FieldPath, found: &mut Vec<(FieldPath, Box<str>)>) {
+    for (index, item) in node.items().iter().enumerate() {
+        find_null(item, &path.index(index), found);
+    }
+    for entry in node.entries() {
+        let field = path.field(&entry.key);
+        match entry.value.kind {
+            NodeKind::Null => found.push((field, (&*entry.key).into())),
+            _ => find_null(&entry.value, &field, found),
+        }
+    }
 }
 
 /// Parameters with null in place of empty lists.
@@ -124,6 +165,9 @@ pub(super) fn build_legacy_handler(
     if !errors.is_empty() {
         problems.decode_errors("spec-decode", errors, failure);
         return Built::Unconvertible(problems.list);
+    }
+    if let Some(spec) = problems.spec().cloned() {
+        check_for_null(adapter, &spec, &FieldPath::root().field("spec"), &mut problems);
     }
     let config = config(resource, resource.key.to_string().into(), adapter, params, &mut problems);
     Built::Done(HandlerState::Static(config), problems.list)

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::Task;
+use mixer_engine::snapshot::SnapshotOptions;
 use mixer_galley::Galley;
 use mixer_galley::state::SourceState;
 use mixer_mcp::{CallOut, ClientAuth, ClientOptions, Server, ServerOptions, Services, SourceOptions};
 use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 
 use super::{Start, collect, sources};
+use crate::judge::EngineJudge;
 use crate::options::{HostOptions, ServingOptions, SinkAuth};
 
 /// How often the state of sources is looked at.
@@ -19,8 +21,10 @@ const SOURCES_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Start<'_> {
     /// Spec: galley.md, 2.
-    pub(super) async fn start_processing(&mut self) -> Result<Arc<Galley>, String> {
-        let options = self.options;
+    pub(super) async fn start_processing(&mut self, policy: SnapshotOptions) -> Result<Arc<Galley>, String> {
+        let mut options = self.options.clone();
+        options.processing.judge = Some(EngineJudge::new(policy));
+        let options = &options;
         let served = self.emitters("server", "uninitialized");
         let synced = self.readiness.emitter("sync", "not everything was published yet");
         let sources = sources::sources(options).await?;
@@ -59,7 +63,7 @@ impl Start<'_> {
     fn serve_sinks(&mut self, server: Server) {
         let stop = CancellationToken::new();
         let until = stop.clone();
-        // It owns its socket, so that it is not restarted; its connections are supervised by themselves.
+        // What accepts connections, and these themselves, are supervised by the server.
         let serving = mixer_base::task::Group::new("port of sinks").spawn(server.serve(until));
         self.components.started((), "port of sinks", async move |_| {
             stop.cancel();
@@ -105,7 +109,7 @@ impl Start<'_> {
                         // One that was never reached has told why, if it was tried.
                         let is_lost = |s: &&SourceState| !s.is_connected && s.last_error.is_some();
                         let lost: Vec<_> =
-                            state.sources.iter().filter(|s| is_lost(s) || s.is_withheld).collect();
+                            state.sources.iter().filter(|s| is_lost(s) || s.held.is_some()).collect();
                         let status = match lost.is_empty() {
                             true => Ok(()),
                             false => Err(format!("what was read before is served{}", told(lost.into_iter()))),
@@ -130,9 +134,9 @@ impl Start<'_> {
 
 /// Sources with what went wrong last, if there are any.
 fn told<'s>(sources: impl Iterator<Item = &'s SourceState>) -> String {
-    let one = |source: &SourceState| match &source.last_error {
-        Some((why, _)) => format!("{}: {why}", source.name),
-        None => source.name.clone(),
+    let one = |source: &SourceState| match (&source.held, &source.last_error) {
+        (Some(why), _) | (None, Some((why, _))) => format!("{}: {why}", source.name),
+        (None, None) => source.name.clone(),
     };
     let all: Vec<String> = sources.map(one).collect();
     if all.is_empty() { String::new() } else { format!(": {}", all.join("; ")) }

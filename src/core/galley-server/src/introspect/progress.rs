@@ -22,11 +22,22 @@ pub(super) struct ProgressReport {
     is_published: bool,
     /// Changes that are not published yet.
     pending_events: u64,
+    /// Sources with changes that they have read and do not publish, and why.
+    withheld: Vec<Withheld>,
+    /// What the answer is about: the version of the collection that has the resource which was asked for.
+    resolved: Option<String>,
     acknowledged: Vec<Named>,
     refused: Vec<RefusedBy>,
     outstanding: Vec<Outstanding>,
     /// Why nothing can be waited for.
     problem: Option<String>,
+}
+
+/// A source that publishes nothing for now.
+#[derive(Debug, Serialize)]
+struct Withheld {
+    source: String,
+    why: String,
 }
 
 /// A sink.
@@ -67,6 +78,8 @@ pub(super) fn progress(plane: &Plane, parameters: &[(String, String)]) -> Progre
         target: asked.to_owned(),
         is_published: false,
         pending_events: status::groups(plane).iter().map(|group| group.pending_events).sum(),
+        withheld: withheld(plane),
+        resolved: None,
         acknowledged: Vec::new(),
         refused: Vec::new(),
         outstanding: Vec::new(),
@@ -78,6 +91,9 @@ pub(super) fn progress(plane: &Plane, parameters: &[(String, String)]) -> Progre
         Err(problem) => return ProgressReport { problem: Some(problem), ..report },
     };
     let Some(progress) = plane.publications.cache().ledger().progress(&target) else { return report };
+    if let Target::Version { collection, version } = &target {
+        report.resolved = Some(format!("{collection}@{version}"));
+    }
     report.is_published = true;
     report.acknowledged = progress.acknowledged.iter().map(named).collect();
     report.refused = progress
@@ -95,6 +111,11 @@ pub(super) fn progress(plane: &Plane, parameters: &[(String, String)]) -> Progre
         .map(|(sink, collection)| Outstanding { sink: named(sink), collection: collection.to_string() })
         .collect();
     report
+}
+
+fn withheld(plane: &Plane) -> Vec<Withheld> {
+    let sources = plane.galley.iter().flat_map(|galley| galley.state().sources);
+    sources.filter_map(|source| Some(Withheld { why: source.held?, source: source.name })).collect()
 }
 
 /// `None`: it was not published yet. Errors: it has no meaning.

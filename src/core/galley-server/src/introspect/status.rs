@@ -222,7 +222,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             is_synced,
             name: source.name,
             is_connected: source.is_connected,
-            is_withheld: source.is_withheld,
+            is_withheld: source.held.is_some(),
             starts: source.generation,
             missing: source.missing,
             skipped: source.skipped,

@@ -19,7 +19,7 @@ use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Se
 use mixer_schema::{Kind, by_api, by_kind, kinds};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::{Converter, POLICY_GROUPS, decides};
+use crate::convert::{Converter, ENGINE, decides};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
 
@@ -31,6 +31,8 @@ const KINDS_OF_SERVER: [&str; 3] = ["attributemapping", "envoybridge", "ratelimi
 const KIND_UNKNOWN: &str = "kind-unknown";
 /// The code of a directory or file that cannot be read.
 const STORE: &str = "store-unreadable";
+/// What to do about a directory without resources at a start.
+const MAY_BE_EMPTY: &str = "it may not be mounted yet: fill it, or set --allow-empty-config if that is meant";
 /// The code of a field, or a name, that has no effect.
 const POLICY: &str = "document-field";
 /// Kinds of which a resource without a spec means nothing, unlike those of some adapters and templates.
@@ -191,7 +193,7 @@ impl Files {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
         }
-        let held = self.flaw(next, &changed);
+        let held = self.flaw(next, &changed, state.has_read);
         if let Some(flaw) = held {
             let why = flaw.brief();
             if state.held.as_ref().is_none_or(|held| held.why != why) {
@@ -225,7 +227,7 @@ impl Files {
     }
 
     /// Why contents are not taken over: what they lack may not have been deleted.
-    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>]) -> Option<Diagnostic> {
+    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], has_read: bool) -> Option<Diagnostic> {
         if !self.options.keeps_last {
             return None;
         }
@@ -238,6 +240,15 @@ impl Files {
         }
         if let Some(file) = next.unsettled() {
             return Some(about_store(format!("{file} is being changed")));
+        }
+        if !has_read && !self.options.allows_empty {
+            // What they had before this start is unknown.
+            if let Some(directory) = next.always_empty.first() {
+                return Some(about_store(format!("{directory} is empty; {MAY_BE_EMPTY}")));
+            }
+            if next.resources.is_empty() {
+                return Some(about_store(format!("there is no resource; {MAY_BE_EMPTY}")));
+            }
         }
         let mut errors =
             next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
@@ -345,8 +356,10 @@ impl Files {
         if let Err(outage) = unread {
             out.health().failed(outage.why);
         }
+        let why = state.held.as_ref().map(|held| format!("{}: {}", self.consequence(state), held.why));
+        out.health().held(why);
         if let Some(held) = &state.held {
-            out.health().withheld(format!("{}: {}", self.consequence(state), held.why));
+            out.health().failed(format!("{}: {}", self.consequence(state), held.why));
             out.health().problems(held.broken.max(1), held.problems.clone());
             return;
         }
@@ -408,7 +421,7 @@ fn is_meant_for_us(resource: &RawResource) -> bool {
         let ours = kinds().iter().filter(|known| decides(known));
         ours.into_iter().any(|known| resembles(kind, known.kind))
     };
-    kind.is_empty() || group == POLICY_GROUPS[0] || (is_of_istio && resembles_ours())
+    kind.is_empty() || group == ENGINE || (is_of_istio && resembles_ours())
 }
 
 /// Forgets a document. Returns what that deletes.

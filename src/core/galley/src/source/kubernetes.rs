@@ -16,17 +16,19 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use mixer_kube::{
-    Client, Error, Pace, PartialObject, Progress, Reflector, Resource, Selection, Store, discover,
+    Client, Error, Object as _, Pace, PartialObject, Progress, Reflector, Resource, Selection, Store,
+    discover,
 };
 use mixer_schema::{Kind, Origin};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::Converter;
+use crate::convert::{Converter, decides};
 use crate::event::{Batch, Event};
 use crate::options::Options;
-use kind::{Objects, Outbox};
+use kind::{Hold, Objects, Outbox};
 
 /// Discovery waits so long after a definition changed: a server serves a kind some time after its definition was created.
 const AFTER_DEFINITION: Duration = Duration::from_millis(300);
@@ -37,6 +39,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a check of the kinds asks the server, and for how long at most. Those of Istio Galley.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// A kind that decides about requests has no objects if it was not served for so long, and nobody knows whether it is defined.
+const UNSERVED_FOR: Duration = Duration::from_secs(10);
+/// What follows from an object with an error.
+const WITHHELD: &str = "the object stays as it was, and deletions are not published";
 /// Health is looked at so often.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -50,8 +56,6 @@ pub struct Kubernetes {
     resync: Option<Duration>,
     /// Definitions changed, or an operator asks.
     rediscover: Arc<Notify>,
-    /// The kinds whose definition is known to be gone, by the name of the definition.
-    undefined: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Why the kinds that are needed are not there.
@@ -83,6 +87,11 @@ struct Following<'s> {
     out: &'s Emitter,
     kinds: BTreeMap<&'static str, Followed>,
     tasks: JoinSet<()>,
+    /// What the kinds have in common that decide about requests.
+    hold: Arc<Hold>,
+    definitions: Arc<Mutex<KnownDefinitions>>,
+    /// Since when kinds that decide about requests are not served, by collection.
+    unserved: BTreeMap<&'static str, Instant>,
 }
 
 impl Kubernetes {
@@ -101,7 +110,6 @@ impl Kubernetes {
             pace,
             resync: (!resync.is_zero()).then_some(resync),
             rediscover: Arc::default(),
-            undefined: Arc::default(),
         })
     }
 
@@ -151,24 +159,36 @@ impl Kubernetes {
         Ok((served, groups))
     }
 
-    /// Whether the definition of a kind was deleted.
-    fn is_undefined(&self, kind: &Kind) -> bool {
-        self.undefined.lock().contains(&definition_of(kind))
-    }
-
     async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
-        let mut following = Following { source: self, out, kinds: BTreeMap::new(), tasks: JoinSet::new() };
+        let mut following = Following {
+            source: self,
+            out,
+            kinds: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            hold: Hold::new(),
+            definitions: Arc::default(),
+            unserved: BTreeMap::new(),
+        };
         following.watch_definitions();
         let mut pause = FIRST_PAUSE;
         loop {
             let wait = match self.served().await {
                 Ok((served, _)) => {
                     pause = FIRST_PAUSE;
+                    if following.kinds.is_empty() {
+                        out.health().connected(true);
+                    }
                     let is_complete = served.len() == self.kinds.len();
-                    following.update(&served).await?;
-                    if is_complete { None } else { Some(REDISCOVER) }
+                    let is_waiting = following.update(&served).await?;
+                    match (is_complete, is_waiting) {
+                        (true, _) => None,
+                        (false, true) => Some(CHECK_INTERVAL),
+                        (false, false) => Some(REDISCOVER),
+                    }
                 }
                 Err(error) => {
+                    // Whether a kind was served meanwhile is unknown.
+                    following.unserved.clear();
                     out.health().connected(false);
                     out.health().failed(error.to_string());
                     let wait = pause;
@@ -195,13 +215,7 @@ impl Following<'_> {
     /// Has discovery repeated when definitions of custom resources change.
     fn watch_definitions(&mut self) {
         let (client, pace) = (self.source.client.clone(), self.source.pace);
-        let custom = self.source.kinds.iter().filter(|kind| kind.origin != Origin::Core);
-        let definitions = Definitions {
-            wanted: custom.map(|kind| definition_of(kind)).collect(),
-            listed: BTreeSet::new(),
-            undefined: Arc::clone(&self.source.undefined),
-            changed: Arc::clone(&self.source.rediscover),
-        };
+        let (changed, known) = (Arc::clone(&self.source.rediscover), Arc::clone(&self.definitions));
         self.tasks.spawn(async move {
             let group = "apiextensions.k8s.io";
             let versions = loop {
@@ -210,55 +224,78 @@ impl Following<'_> {
                     Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
                 }
             };
-            let served = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
+            let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
             // Without permission to watch them, discovery is repeated while kinds are missing.
-            let Some(served) = served else { return };
-            let selection = Selection::of(served.resource).metadata_only();
-            Reflector::new(client, selection, definitions).at(pace).run().await;
+            let Some(definitions) = definitions else { return };
+            let selection = Selection::of(definitions.resource).metadata_only();
+            Reflector::new(client, selection, Definitions { changed, known }).at(pace).run().await;
         });
     }
 
-    /// Follows what is served, and no more what is not defined. A kind that is defined and not served keeps its objects: an API server that
-    /// has just started serves kinds one after the other. With [`Options::keeps_last`] the objects of a kind outlast its definition too:
-    /// whoever deletes that has its objects deleted before, one by one.
+    /// Follows what is served, and no more what is not defined. With [`Options::keeps_last`] the objects of a kind outlast its definition,
+    /// too: whoever deletes that has its objects deleted before, one by one.
     ///
-    /// Errors: the source has to be started again, or was stopped.
-    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<(), Ended> {
+    /// Returns whether a kind is to be looked for again soon. Errors: the source has to be started again, or was stopped.
+    async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<bool, Ended> {
         let kinds = &self.source.kinds;
-        let mut synced = Batch::new();
+        let (mut synced, mut is_waiting) = (Batch::new(), false);
         for kind in kinds {
             let followed = self.kinds.get(kind.collection).map(|followed| &followed.resource);
             let resource = served.get(kind.collection);
             if followed == resource && followed.is_some() {
                 continue;
             }
-            let keeps_last = self.source.converter.keeps_last();
-            if followed.is_some() {
+            // A server that has just started serves kinds one after the other.
+            if followed.is_some() && resource.is_none() && self.definitions.lock().defines(kind) == Some(true)
+            {
+                continue;
+            }
+            if followed.is_some() && self.source.converter.keeps_last() {
                 match resource {
                     // In another version: what it has takes the place of what there is in one step.
-                    Some(_) if keeps_last => return Err(Ended::Reset),
-                    None if keeps_last || !self.source.is_undefined(kind) => continue,
-                    _ => {}
+                    Some(_) => return Err(Ended::Reset),
+                    None => continue,
                 }
             }
             if let Some(old) = self.kinds.remove(kind.collection) {
                 old.tasks.iter().for_each(AbortHandle::abort);
-                let deletions = old.outbox.forget(kind.collection);
+                let deletions = old.outbox.forget();
                 self.out.send(deletions).await.map_err(|Stopped| Ended::Stopped)?;
             }
             match resource {
                 Some(resource) => {
+                    self.unserved.remove(kind.collection);
                     let followed = self.start(kind, resource.clone());
                     self.kinds.insert(kind.collection, followed);
                 }
-                None => synced.push(Event::full_sync(kind.collection)),
+                None if self.is_absent(kind) => synced.push(Event::full_sync(kind.collection)),
+                None => is_waiting = true,
             }
         }
-        self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)
+        self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)?;
+        Ok(is_waiting)
+    }
+
+    /// Whether a kind that is not served has no objects. With [`Options::keeps_last`], of one that decides about requests only if its
+    /// definition is known not to exist, or, without permission to list definitions, if the server has not served it for a while: a server
+    /// that has just started serves kinds one after the other.
+    fn is_absent(&mut self, kind: &'static Kind) -> bool {
+        if !self.source.converter.keeps_last() || !decides(kind) {
+            return true;
+        }
+        match self.definitions.lock().defines(kind) {
+            Some(is_defined) => !is_defined,
+            None => {
+                let since = *self.unserved.entry(kind.collection).or_insert_with(Instant::now);
+                since.elapsed() >= UNSERVED_FOR
+            }
+        }
     }
 
     fn start(&mut self, kind: &'static Kind, resource: Resource) -> Followed {
-        let outbox = Arc::new(Outbox::default());
+        let holds = self.source.converter.keeps_last() && decides(kind);
+        let outbox = Arc::new(Outbox::new(kind, holds.then(|| Arc::clone(&self.hold))));
+        let mut held = self.hold.subscribe();
         let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
         let selection = Selection::of(resource.clone());
         let mut reflector =
@@ -271,8 +308,19 @@ impl Following<'_> {
         let (out, waiting) = (self.out.clone(), Arc::clone(&outbox));
         let deliver = self.tasks.spawn(async move {
             loop {
-                waiting.arrived.notified().await;
-                let batch = waiting.take(kind.collection);
+                let due = waiting.due();
+                let may_go = async {
+                    match due {
+                        Some(due) => tokio::time::sleep_until(due).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = waiting.arrived.notified() => {}
+                    Ok(()) = held.changed(), if holds => {}
+                    () = may_go, if holds => {}
+                }
+                let batch = waiting.take();
                 if !batch.is_empty() && out.send(batch).await.is_err() {
                     return;
                 }
@@ -283,9 +331,13 @@ impl Following<'_> {
 
     /// Tells the health, until the source was stopped, or a task failed.
     async fn tend(&mut self) -> Ended {
+        let mut held = self.hold.subscribe();
         loop {
+            let why = self.hold.why();
+            self.out.health().held(why.map(|why| format!("{WITHHELD}: {why}")));
             tokio::select! {
                 () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+                Ok(()) = held.changed() => {}
                 Some(ended) = self.tasks.join_next() => {
                     if let Some(error) = ended.err().filter(tokio::task::JoinError::is_panic) {
                         return Ended::Failed(format!("a task failed: {error}"));
@@ -310,46 +362,48 @@ impl Following<'_> {
     }
 }
 
-/// The name of the definition of a kind.
-fn definition_of(kind: &Kind) -> String {
-    format!("{}.{}", kind.plural, kind.group)
+/// The definitions of custom resources that a server has.
+#[derive(Debug, Default)]
+struct KnownDefinitions {
+    names: BTreeSet<String>,
+    /// Whether all of them were listed.
+    is_complete: bool,
 }
 
-/// Definitions of custom resources: which of the kinds have none, and that they changed.
+impl KnownDefinitions {
+    /// Whether a kind is defined; `None` if that is unknown.
+    fn defines(&self, kind: &Kind) -> Option<bool> {
+        self.is_complete.then(|| self.names.contains(&format!("{}.{}", kind.plural, kind.group)))
+    }
+}
+
+/// Definitions of custom resources: their names, and that they changed.
 struct Definitions {
-    /// The names of the definitions that matter.
-    wanted: BTreeSet<String>,
-    listed: BTreeSet<String>,
-    undefined: Arc<Mutex<BTreeSet<String>>>,
     changed: Arc<Notify>,
+    known: Arc<Mutex<KnownDefinitions>>,
 }
 
 impl Store for Definitions {
     type Object = PartialObject;
 
     fn begin(&mut self) {
-        self.listed.clear();
+        *self.known.lock() = KnownDefinitions::default();
     }
 
-    fn list(&mut self, definition: PartialObject) {
-        if self.wanted.contains(&definition.metadata.name) {
-            self.listed.insert(definition.metadata.name);
-        }
+    fn list(&mut self, object: PartialObject) {
+        self.apply(object);
     }
 
     fn complete(&mut self) {
-        *self.undefined.lock() = self.wanted.difference(&self.listed).cloned().collect();
+        self.known.lock().is_complete = true;
     }
 
-    fn apply(&mut self, definition: PartialObject) {
-        self.undefined.lock().remove(&definition.metadata.name);
+    fn apply(&mut self, object: PartialObject) {
+        self.known.lock().names.insert(object.name().to_owned());
     }
 
-    fn delete(&mut self, definition: PartialObject) {
-        let name = definition.metadata.name;
-        if self.wanted.contains(&name) {
-            self.undefined.lock().insert(name);
-        }
+    fn delete(&mut self, object: PartialObject) {
+        self.known.lock().names.remove(object.name());
     }
 
     fn publish(&mut self) {

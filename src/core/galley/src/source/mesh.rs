@@ -1,5 +1,6 @@
 //! The mesh configuration, from a file over defaults. Spec: galley.md, "Mesh configuration".
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,18 +10,20 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use mixer_base::time::Timestamp;
-use mixer_config::store::{ConfigStore, IdentityRule, Reading, WhenLost, open_path};
-use mixer_config::{Diagnostic, MappingEntry, Node, NodeKind, yaml};
+use mixer_config::store::{ConfigStore, IdentityRule, Reading, StoreContents, WhenLost, open_path};
+use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, yaml};
 use mixer_mcp::Resource;
 use mixer_schema::{MESH_CONFIG, by_collection};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::type_url;
+use crate::convert::{type_url, without_value};
 use crate::error::StartError;
 use crate::event::{Entry, Event};
 use crate::object::{IngressMode, MeshSettings, Object};
 use crate::options::{Face, Options};
 
+/// The code of a file that cannot be read.
+const STORE: &str = "store-unreadable";
 /// The name of the resource.
 const NAME: &str = "istio-system/meshconfig";
 
@@ -63,6 +66,7 @@ const PROXY: &str = "defaultConfig";
 pub struct Mesh {
     store: Option<Box<dyn ConfigStore>>,
     face: Face,
+    keeps_last: bool,
     state: Mutex<Kept>,
 }
 
@@ -99,7 +103,7 @@ impl Mesh {
         // Sinks see when the process started.
         let started = (options.face == Face::First).then(|| Timestamp::from_system_time(SystemTime::now()));
         let kept = Kept { entry: None, number: 0, started };
-        Arc::new(Self { store, face: options.face, state: Mutex::new(kept) })
+        Arc::new(Self { store, face: options.face, keeps_last: options.keeps_last, state: Mutex::new(kept) })
     }
 
     /// The current document; an empty one if there is none.
@@ -108,39 +112,64 @@ impl Mesh {
         contents.resources.iter().next().map(|resource| resource.document())
     }
 
-    /// Takes over what the file says now. Returns what to deliver; nothing if that is the same.
+    /// Why contents are not taken over, with [`Options::keeps_last`]: the defaults check no policies and let every call out.
+    fn flaw(&self, contents: &StoreContents) -> Option<Diagnostic> {
+        let about_store = |why: String| Diagnostic::error(STORE, FieldPath::root(), why);
+        if let Some(unread) = contents.unread().into_iter().next() {
+            return Some(unread.problem);
+        }
+        if let Some(why) = &contents.unavailable {
+            return Some(about_store(why.clone()));
+        }
+        contents.unsettled().map(|file| about_store(format!("{file} is being changed")))
+    }
+
+    /// Takes over what the file says now. Returns what to deliver; nothing if that is the same, or cannot be used.
     fn take(&self, out: &Emitter) -> Option<Entry> {
         let mut state = self.state.lock();
         let contents = self.store.as_ref().map(|store| store.contents());
         let mut problems: Vec<Diagnostic> =
             contents.iter().flat_map(|contents| contents.diagnostics.clone()).collect();
-        let is_broken = contents.as_ref().is_some_and(|contents| !contents.broken.is_empty());
+        let flaw = contents.as_ref().filter(|_| self.keeps_last).and_then(|contents| self.flaw(contents));
+        let is_broken =
+            flaw.is_some() || contents.as_ref().is_some_and(|contents| !contents.broken.is_empty());
+        if let Some(flaw) = flaw.filter(|flaw| !problems.contains(flaw)) {
+            problems.insert(0, flaw);
+        }
         out.health().connected(true);
-        let document = match (is_broken, &state.entry) {
-            (true, Some(_)) => None,
-            // Without any version the defaults are in effect.
-            (true, None) => Some(Node::default()),
+        // Without any version the defaults are in effect, unless a file is to say something else.
+        let has_none = state.entry.is_none() && !self.keeps_last;
+        let document = match (is_broken, has_none) {
+            (true, false) => None,
+            (true, true) => Some(Node::default()),
             (false, _) => Some(self.document().unwrap_or_default()),
         };
+        let is_held = Cell::new(self.keeps_last && is_broken);
         let entry = document.and_then(|document| match self.entry(&document) {
             Ok((entry, warnings)) => {
                 problems.extend(warnings);
                 Some(entry)
             }
             Err(errors) => {
+                is_held.set(self.keeps_last);
                 problems.extend(errors);
-                state
-                    .entry
-                    .is_none()
-                    .then(|| self.entry(&Node::default()).ok().map(|(entry, _)| entry))
-                    .flatten()
+                has_none.then(|| self.entry(&Node::default()).ok().map(|(entry, _)| entry)).flatten()
             }
         });
-        out.health().mended();
-        if let Some(problem) = problems.first() {
-            tracing::error!("mesh configuration: {}", problem.brief());
-            out.health().failed(problem.brief());
+        let consequence = match (is_held.get(), state.entry.is_some()) {
+            (false, _) => "",
+            (true, true) => "the last one stays: ",
+            (true, false) => "nothing is published until it is mended: ",
+        };
+        match problems.first() {
+            Some(problem) => {
+                tracing::error!("mesh configuration: {consequence}{}", problem.brief());
+                out.health().failed(format!("{consequence}{}", problem.brief()));
+            }
+            None => out.health().mended(),
         }
+        let held = problems.first().filter(|_| is_held.get());
+        out.health().held(held.map(|problem| format!("{consequence}{}", problem.brief())));
         out.health().problems(usize::from(is_broken), problems);
         let entry = entry?;
         let is_same = state.entry.as_ref().is_some_and(|old| old.resource.body == entry.resource.body);
@@ -162,9 +191,13 @@ impl Mesh {
         Some(entry)
     }
 
+    fn has_entry(&self) -> bool {
+        self.state.lock().entry.is_some()
+    }
+
     /// The resource of a document over the defaults.
     ///
-    /// Errors: what does not decode; of the second face unknown fields as well.
+    /// Errors: what does not decode; of the second face, and with [`Options::keeps_last`], unknown fields as well.
     fn entry(&self, document: &Node) -> Result<(Entry, Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut merged = parsed(DEFAULTS);
         if self.face == Face::Second {
@@ -173,8 +206,13 @@ impl Mesh {
         over(&mut merged, document);
         let kind = by_collection(MESH_CONFIG).ok_or_else(Vec::new)?;
         let encoded = mixer_schema::encode(kind, &merged)?;
-        if self.face == Face::Second && !encoded.warnings.is_empty() {
-            return Err(encoded.warnings);
+        let mut warnings = encoded.warnings.clone();
+        if self.keeps_last {
+            // A field without a value has the default.
+            without_value(document, &FieldPath::root(), kind, &mut warnings);
+        }
+        if (self.face == Face::Second || self.keeps_last) && !warnings.is_empty() {
+            return Err(warnings);
         }
         let resource = Resource::new(NAME, "", type_url(kind), encoded.body);
         let object = Some(Arc::new(Object::Mesh(settings(&merged))));
@@ -183,9 +221,17 @@ impl Mesh {
 
     async fn follow(&self, out: &Emitter) -> Result<Infallible, Stopped> {
         if let Some(store) = &self.store {
+            // Changes are followed from the first read on.
+            drop(store.changed());
             store.loaded().await;
         }
         self.take(out);
+        if let Some(store) = &self.store {
+            while !self.has_entry() {
+                store.changed().await;
+                self.take(out);
+            }
+        }
         let first = self.state.lock().entry.clone();
         let put = first.map(|entry| Event::put(MESH_CONFIG, entry));
         out.send(put.into_iter().chain([Event::full_sync(MESH_CONFIG)]).collect()).await?;
@@ -266,3 +312,6 @@ impl Source for Mesh {
         self.store.iter().for_each(|store| store.reread());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,3 +180,75 @@ async fn called_as_galley_what_has_an_error_is_gone() {
     scene.until("as Istio Galley", |scene| scene.rules().is_empty()).await;
     scene.galley.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_without_resources_waits_for_them() {
+    let start = |directory: &Path, allows_empty| {
+        let options = Options { keeps_last: true, allows_empty, ..Options::default() };
+        let sources: Vec<Arc<dyn Source>> =
+            vec![Files::new(directory, true, &options), Mesh::of(None, &options)];
+        Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap()
+    };
+    for (what, files, why) in [
+        ("no file", &[][..], "is empty"),
+        ("a file without resources", &[("notes.yaml", "# nothing yet\n")][..], "there is no resource"),
+        ("a volume that is not mounted", &[("gateway.yaml", GATEWAY), ("more/", "")][..], "more is empty"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            match name.strip_suffix('/') {
+                Some(name) => std::fs::create_dir(directory.path().join(name)).unwrap(),
+                None => std::fs::write(directory.path().join(name), text).unwrap(),
+            }
+        }
+        let scene = Scene { galley: start(directory.path(), false), directory };
+        scene.until(what, |scene| scene.why().contains(why)).await;
+        assert!(scene.why().contains("--allow-empty-config"), "{what}: {}", scene.why());
+        assert!(!scene.galley.is_synced() && scene.seen(RULES).is_none(), "{what}");
+        let allowing = start(scene.directory.path(), true);
+        allowing.synced().await;
+        allowing.stop().await;
+        let place = if what.starts_with("a volume") { "more/rule.yaml" } else { "rule.yaml" };
+        scene.write(place, RULE);
+        scene.until(what, |scene| scene.rules().len() == 1).await;
+        scene.galley.stop().await;
+    }
+}
+
+/// What proxies decide by: its errors hold what is published, as those of a rule do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_proxies_decide_by_is_kept() {
+    let document = |api: &str, kind: &str, spec: &str| {
+        format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x, namespace: shop}}\nspec: {spec}\n")
+    };
+    let allow = |from: &str| {
+        let spec = format!(
+            "{{rules: [{{from: [{{source: {{{from}}}}}], to: [{{operation: {{methods: [GET]}}}}]}}]}}"
+        );
+        document("security.istio.io/v1beta1", "AuthorizationPolicy", &spec)
+    };
+    let policy = |spec: &str| document("authentication.istio.io/v1alpha1", "Policy", spec);
+    let sidecar = |spec: &str| document("networking.istio.io/v1alpha3", "Sidecar", spec);
+    for (good, bad, why) in [
+        (allow("principals: [ann]"), allow("principal: [ann]"), "principal"),
+        (allow("principals: [ann]"), allow("principals: "), "`principals` has no value"),
+        (allow("principals: [ann]"), allow("principals: []"), "`principals` has no value"),
+        (policy("{peers: [{mtls: {}}]}"), policy("{peers: [{mtls: {mode: STRIKT}}]}"), "STRIKT"),
+        (policy("{peers: [{mtls: }]}"), policy("{peers: }"), "`peers` has no value"),
+        (
+            sidecar("{outboundTrafficPolicy: {mode: REGISTRY_ONLY}}"),
+            sidecar("{outboundTraficPolicy: {mode: REGISTRY_ONLY}}"),
+            "outboundTraficPolicy",
+        ),
+    ] {
+        let scene = Scene::new(&[("x.yaml", &good), ("rule.yaml", RULE)], true);
+        scene.galley.synced().await;
+        assert_eq!(scene.rules().len(), 1, "{good}: {}", scene.why());
+        scene.write("x.yaml", &bad);
+        scene.until(&bad, |scene| scene.why().contains(why)).await;
+        std::fs::remove_file(scene.directory.path().join("rule.yaml")).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(scene.rules().len(), 1, "{bad}");
+        scene.galley.stop().await;
+    }
+}

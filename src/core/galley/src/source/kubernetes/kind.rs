@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use mixer_config::{Diagnostic, Severity};
 use mixer_kube::{Object, Store};
@@ -16,9 +18,16 @@ use crate::convert::Converter;
 use crate::event::{Batch, Change, Entry, Event};
 use crate::options::collection;
 
+/// An object that is created so soon after one was deleted may be what becomes of it: `kubectl replace --force` deletes and creates, and a
+/// rename creates another one. An error in it is known before the deletion counts.
+const REPLACED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Events of a kind that wait to be delivered. Of several about one object the last counts, so that there are never more than objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
+    kind: &'static Kind,
+    /// What holds up deletions, if any can.
+    hold: Option<Arc<Hold>>,
     waiting: Mutex<Waiting>,
     pub(super) arrived: Notify,
 }
@@ -26,6 +35,8 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct Waiting {
     changes: BTreeMap<Box<str>, Change>,
+    /// When objects were deleted of which the deletion waits.
+    deleted: BTreeMap<Box<str>, Instant>,
     is_synced: bool,
     /// The names of what was delivered, or waits.
     delivered: BTreeSet<Box<str>>,
@@ -34,18 +45,47 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// What waits. A sync is the last event.
-    pub(super) fn take(&self, collection: &'static str) -> Batch {
+    /// Of a kind; `hold` is what the kinds have in common that decide about requests.
+    pub(super) fn new(kind: &'static Kind, hold: Option<Arc<Hold>>) -> Self {
+        Self { kind, hold, waiting: Mutex::default(), arrived: Notify::new() }
+    }
+
+    /// What waits and may go. A sync is the last event.
+    pub(super) fn take(&self) -> Batch {
+        let collection = self.kind.collection;
         let mut waiting = self.waiting.lock();
-        let changes = std::mem::take(&mut waiting.changes).into_values();
-        let is_synced = std::mem::take(&mut waiting.is_synced).then(|| Event::full_sync(collection));
-        changes.map(|change| Event { collection, change }).chain(is_synced).collect()
+        let now = Instant::now();
+        let is_held = self.hold.as_ref().is_some_and(|hold| hold.is_held());
+        let Waiting { changes, deleted, .. } = &mut *waiting;
+        let stays = |name: &str, change: &Change| {
+            let is_deletion = matches!(change, Change::Delete(_));
+            self.hold.is_some()
+                && is_deletion
+                && (is_held || deleted.get(name).is_some_and(|since| *since + REPLACED_WITHIN > now))
+        };
+        let (stay, go): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(changes).into_iter().partition(|(name, change)| stays(name, change));
+        *changes = stay;
+        deleted.retain(|name, _| changes.contains_key(name));
+        let is_synced = !is_held && std::mem::take(&mut waiting.is_synced);
+        let is_synced = is_synced.then(|| Event::full_sync(collection));
+        go.into_values().map(|change| Event { collection, change }).chain(is_synced).collect()
+    }
+
+    /// When a deletion that waits may go, unless something else holds it up.
+    pub(super) fn due(&self) -> Option<Instant> {
+        if self.hold.as_ref().is_some_and(|hold| hold.is_held()) {
+            return None;
+        }
+        self.waiting.lock().deleted.values().min().map(|since| *since + REPLACED_WITHIN)
     }
 
     /// The deletion of everything that was delivered.
-    pub(super) fn forget(&self, collection: &'static str) -> Batch {
+    pub(super) fn forget(&self) -> Batch {
+        let collection = self.kind.collection;
         let mut waiting = self.waiting.lock();
         waiting.changes.clear();
+        waiting.deleted.clear();
         let names = std::mem::take(&mut waiting.delivered);
         names.into_iter().map(|name| Event::delete(collection, name)).collect()
     }
@@ -61,6 +101,44 @@ impl Outbox {
     /// What is wrong with objects.
     pub(super) fn problems(&self) -> Vec<Diagnostic> {
         self.waiting.lock().problems.values().flatten().cloned().collect()
+    }
+}
+
+/// What the kinds have in common that decide about requests, with [`Options::keeps_last`](crate::Options::keeps_last): the objects with an
+/// error. Until there is none, nothing of these kinds is deleted, because the object may be what becomes of one that was deleted, and none of
+/// them counts as complete, because a start does not know what the object was before.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// The errors, by collection and full name.
+    broken: watch::Sender<BTreeMap<(&'static str, Box<str>), String>>,
+}
+
+impl Hold {
+    /// No object has an error.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { broken: watch::Sender::new(BTreeMap::new()) })
+    }
+
+    fn is_held(&self) -> bool {
+        !self.broken.borrow().is_empty()
+    }
+
+    /// Why nothing is deleted, if so.
+    pub(super) fn why(&self) -> Option<String> {
+        self.broken.borrow().values().next().cloned()
+    }
+
+    /// Says when that changes.
+    pub(super) fn subscribe(&self) -> watch::Receiver<BTreeMap<(&'static str, Box<str>), String>> {
+        self.broken.subscribe()
+    }
+
+    fn set(&self, collection: &'static str, name: &str, error: Option<String>) {
+        let key = (collection, Box::from(name));
+        self.broken.send_if_modified(|broken| match error {
+            Some(error) => broken.insert(key, error.clone()).is_none_or(|before| before != error),
+            None => broken.remove(&key).is_some(),
+        });
     }
 }
 
@@ -160,6 +238,10 @@ impl Store for Objects {
             self.problems.push((key.clone(), Vec::new()));
             self.remove(&key);
         }
+        // One with an error may never have been delivered.
+        let faulty: Vec<Box<str>> = self.outbox.waiting.lock().problems.keys().cloned().collect();
+        let gone = faulty.into_iter().filter(|key| !self.listed.contains(key));
+        self.problems.extend(gone.map(|key| (key, Vec::new())));
         self.listed = FxHashSet::default();
         self.is_synced = true;
     }
@@ -175,15 +257,26 @@ impl Store for Objects {
     }
 
     fn publish(&mut self) {
-        let mut waiting = self.outbox.waiting.lock();
+        let outbox = Arc::clone(&self.outbox);
+        let mut waiting = outbox.waiting.lock();
         for (key, change) in self.changes.drain(..) {
             match change {
-                Change::Delete(_) => drop(waiting.delivered.remove(&key)),
-                _ => drop(waiting.delivered.insert(key.clone())),
+                Change::Delete(_) => {
+                    waiting.delivered.remove(&key);
+                    waiting.deleted.insert(key.clone(), Instant::now());
+                }
+                _ => {
+                    waiting.delivered.insert(key.clone());
+                    waiting.deleted.remove(&key);
+                }
             }
             waiting.changes.insert(key, change);
         }
         for (key, problems) in self.problems.drain(..) {
+            if let Some(hold) = &self.outbox.hold {
+                let error = problems.iter().find(|problem| problem.severity == Severity::Error);
+                hold.set(self.kind.collection, &key, error.map(Diagnostic::brief));
+            }
             match problems.is_empty() {
                 true => drop(waiting.problems.remove(&key)),
                 false => drop(waiting.problems.insert(key, problems)),

@@ -15,7 +15,6 @@ use mixer_schema::DEFAULT_GROUP;
 use super::*;
 use crate::options::collection;
 use crate::source::mesh::Mesh;
-use crate::state::EventKind;
 use crate::{Distributor, Galley};
 use kube_api::KubeApi;
 
@@ -217,6 +216,93 @@ async fn what_an_api_server_does_not_serve_or_say_any_more_is_kept() {
     until("it is told", || !state().is_connected).await;
     tokio::time::sleep(AFTER_DEFINITION * 2).await;
     assert_eq!(held(&galley, RULES), ["n/r "]);
+    galley.stop().await;
+}
+
+fn keep_last() -> Options {
+    Options { keeps_last: true, ..Options::default() }
+}
+
+fn rule(name: &str, field: &str) -> Value {
+    json!({"kind": "rule", "metadata": {"name": name, "namespace": "n"}, "spec": {field: "true"}})
+}
+
+fn problem(galley: &Galley) -> String {
+    galley.state().sources.into_iter().nth(1).unwrap().held.unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_waits_for_what_decides_and_has_an_error() {
+    let api = KubeApi::start();
+    api.define(["rules", "gateways"]);
+    api.put(rule("a", "match"));
+    api.put(rule("b", "macth"));
+    let galley = galley(&api, &keep_last());
+    until("the error is told", || problem(&galley).contains("macth")).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(held(&galley, RULES), ["nothing"], "what it was before is unknown");
+    api.put(rule("b", "match"));
+    until("mended", || held(&galley, RULES) == ["n/a ", "n/b "]).await;
+    until("told", || problem(&galley).is_empty()).await;
+    galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_decides_is_deleted_beside_an_error() {
+    let api = KubeApi::start();
+    api.define(["rules", "gateways"]);
+    ["a", "b", "c"].iter().for_each(|name| api.put(rule(name, "match")));
+    api.put(gateway("g", "1"));
+    let galley = galley(&api, &keep_last());
+    galley.synced().await;
+    let rules = || held(&galley, RULES);
+    // `kubectl replace --force`, with a mistake.
+    api.delete("rules", "n", "a");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    api.put(rule("a", "macth"));
+    // A rename, with the same mistake.
+    api.put(rule("d", "macth"));
+    api.delete("rules", "n", "b");
+    api.delete("gateways", "n", "g");
+    until("the error is told", || problem(&galley).contains("macth")).await;
+    until("other kinds go on", || held(&galley, collection::GATEWAYS).is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(rules(), ["n/a ", "n/b ", "n/c "]);
+    api.put(rule("a", "match"));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(rules(), ["n/a ", "n/b ", "n/c "], "the other one still has an error");
+    api.put(rule("d", "match"));
+    until("mended", || rules() == ["n/a ", "n/c ", "n/d "]).await;
+    api.delete("rules", "n", "c");
+    until("a deletion without an error", || rules() == ["n/a ", "n/d "]).await;
+    // One with an error that is deleted holds up nothing.
+    api.put(rule("e", "macth"));
+    until("an error", || !problem(&galley).is_empty()).await;
+    api.delete("rules", "n", "e");
+    until("it is gone", || problem(&galley).is_empty()).await;
+    galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_decides_is_empty_only_if_it_is_not_defined() {
+    let api = KubeApi::start();
+    api.define(["gateways"]);
+    api.put(rule("a", "match"));
+    api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": "rules.config.istio.io"}}));
+    let galley = galley(&api, &keep_last());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(held(&galley, RULES), ["nothing"], "it is defined, and not served yet");
+    api.define(["rules"]);
+    until("it is served", || held(&galley, RULES) == ["n/a "]).await;
+    galley.stop().await;
+    // Without permission to list definitions, it counts as absent after some time.
+    let api = KubeApi::start();
+    api.define(["gateways"]);
+    api.fail(Some(kube_api::Fault::Forbids("customresourcedefinitions")));
+    let galley = resyncing(&api, &keep_last(), Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(held(&galley, RULES), ["nothing"]);
+    until("it is not served", || held(&galley, RULES).is_empty()).await;
     galley.stop().await;
 }
 
