@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
@@ -122,8 +123,9 @@ pub struct SinkOptions {
     pub collections: Vec<SinkCollection>,
     /// Most bytes of a message.
     pub max_message: usize,
-    /// The pauses before a stream is opened again: the first one, and the longest. They double, with jitter, and start over with the first
-    /// message of a stream.
+    /// The pauses before a stream is opened again: the first one, and the longest. They double, with jitter, and start over once a change was
+    /// applied in a version that the sink did not have, or a stream has lasted as long as the longest pause: a source that sends again on each
+    /// stream what was applied before, and then something that ends it, is not asked all the time.
     pub pauses: (Duration, Duration),
     /// The label `component` of the metrics.
     pub component: &'static str,
@@ -271,10 +273,18 @@ impl Sink {
         let _open = self.opened(&source.address);
         updater.begin();
         let mut messages = opened.messages;
+        let settled = Instant::now() + self.options.pauses.1;
         while let Some(message) = messages.next().await {
+            let is_settled = Instant::now() >= settled;
+            if is_settled {
+                pauses.reset();
+            }
             let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
-            pauses.reset();
+            let is_news = !self.state.lock().has_version(&message.collection, &message.system_version_info);
             let answer = self.take(message, updater).await;
+            if is_news && answer.error_detail.is_none() {
+                pauses.reset();
+            }
             if self.send(&requests, &answer).await.is_err() {
                 self.report.send_failed(Code::Unavailable);
                 // Why the stream has ended.
@@ -283,6 +293,9 @@ impl Sink {
                     _ => Err(Status::unavailable("the connection was lost")),
                 };
             }
+        }
+        if Instant::now() >= settled {
+            pauses.reset();
         }
         drop(opened.link);
         Ok(())

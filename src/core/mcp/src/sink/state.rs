@@ -138,6 +138,11 @@ impl State {
         requests
     }
 
+    /// Whether this version of a collection was the last one that was applied.
+    pub(super) fn has_version(&self, collection: &str, version: &str) -> bool {
+        self.rows.get(collection).is_some_and(|row| row.status.version.as_deref() == Some(version))
+    }
+
     /// The change that a message brings. Errors: the message is refused.
     pub(super) fn change(&mut self, message: Resources) -> Result<Change, Refusal> {
         let Some((name, row)) = self.rows.get_key_value(&*message.collection) else {
