@@ -152,7 +152,7 @@ pub fn open(
     });
     let sink = Sink::new(asked, metrics);
     let follower = Follower {
-        updater: Applier::new(feed.clone(), &kinds),
+        updater: Applier::new(feed.clone(), &kinds).ignoring_unknown_fields(options.ignores_unknown_fields),
         feed,
         sink,
         settings,
