@@ -120,6 +120,8 @@ struct State {
     /// Method and URL of every request.
     requests: Vec<String>,
     bookmarks: u64,
+    /// Whether discovery is not answered.
+    hangs_discovery: bool,
     /// How webhooks are called; `None`: none is.
     webhooks: Option<CallWebhook>,
 }
@@ -283,6 +285,16 @@ impl KubeApi {
         self.disconnect();
     }
 
+    /// Answers discovery no more, or again.
+    pub(crate) fn hang_discovery(&self, hangs: bool) {
+        self.shared.state().hangs_discovery = hangs;
+    }
+
+    /// Makes a fault of requests from now on. Connections go on.
+    pub(crate) fn fail_later(&self, fault: Fault) {
+        self.shared.state().fault = Some(fault);
+    }
+
     /// The requests since the last time.
     pub(crate) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.state().requests)
@@ -400,6 +412,9 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
     }
     let defined = shared.state().defined.clone();
     if let Some(found) = discovery(request.uri().path(), &defined) {
+        while shared.state().hangs_discovery {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         return answer(&found, None);
     }
     let is_defined = |asked: &Asked| !is_custom(asked.kind.2) || defined.contains(asked.kind.1);

@@ -49,14 +49,16 @@ impl Asked {
         key.0 == self.kind.1 && self.namespace.as_ref().is_none_or(|namespace| key.1 == *namespace)
     }
 
-    /// Whether the labels are selected.
+    /// Whether labels and name are selected.
     pub(super) fn selects(&self, object: &Value) -> bool {
         let selector = self.query("labelSelector");
         let labels = &object["metadata"]["labels"];
-        selector.is_empty()
+        let has_labels = selector.is_empty()
             || selector
                 .split(',')
-                .all(|term| term.split_once('=').is_some_and(|(key, value)| labels[key] == value))
+                .all(|term| term.split_once('=').is_some_and(|(key, value)| labels[key] == value));
+        let name = self.query("fieldSelector").strip_prefix("metadata.name=");
+        has_labels && name.is_none_or(|name| object["metadata"]["name"] == name)
     }
 
     /// The object in the form that was asked for.

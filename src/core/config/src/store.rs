@@ -23,7 +23,9 @@ use std::time::Instant;
 
 pub use contents::{Broken, StoreContents, Unread};
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
-pub use document::{ReadObject, SourceObject, is_field_of_spec, read_document, read_object};
+pub use document::{
+    ReadObject, SourceObject, is_field_of_spec, read_document, read_object, unreadable_object,
+};
 pub use feed::{Feed, FeedDraft, FeedStore, MAX_OBJECT_BYTES, object_size};
 use fs::FsStore;
 pub use fs::WhenLost;

@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::client::Client;
+use crate::client::{Client, place};
 use crate::error::Error;
-use crate::selection::Resource;
+use crate::object::PartialObject;
+use crate::selection::{Form, Resource, escaped};
+use crate::watch::Page;
 
 const JSON: &str = "application/json";
 
@@ -79,6 +81,31 @@ pub async fn discover(client: &Client, group: &str) -> Result<Vec<Served>, Error
         }));
     }
     Ok(served)
+}
+
+/// Whether there is the definition of a custom resource, `PLURAL.GROUP`. A kind may be defined and not served, while an API server starts
+/// for example.
+///
+/// Definitions are listed, since a list can be empty: that something is not found is what a server says as well that does not know definitions.
+///
+/// Errors: the server does not answer, does not know definitions, or the account may not list them.
+pub async fn is_defined(client: &Client, name: &str) -> Result<bool, Error> {
+    let listed = |version: &'static str| {
+        let definitions = Resource::new("apiextensions.k8s.io", version, "customresourcedefinitions");
+        format!("{}?fieldSelector=metadata.name%3D{}", definitions.path(None), escaped(name))
+    };
+    let mut path = listed("v1");
+    let mut page = client.get::<Page<PartialObject>>(&path, Form::Metadata.of_list()).await;
+    if matches!(&page, Err(Error::Refused { status, .. }) if status.code == 404) {
+        path = listed("v1beta1");
+        page = client.get(&path, Form::Metadata.of_list()).await;
+    }
+    let page = page?;
+    if page.metadata.resource_version.is_empty() {
+        let (server, path) = (client.server(), place(&path).to_owned());
+        return Err(Error::Malformed { server, path, why: "a list without a version".to_owned() });
+    }
+    Ok(page.items.iter().flatten().any(|definition| definition.metadata.name == name))
 }
 
 /// An answer, or `None` if there is no such group or version.

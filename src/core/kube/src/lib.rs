@@ -33,7 +33,7 @@ mod watch;
 
 pub use access::{Access, AccessError};
 pub use client::Client;
-pub use discovery::{Served, discover};
+pub use discovery::{Served, discover, is_defined};
 pub use error::{ApiStatus, Error};
 pub use object::{Object, OwnerReference, PartialMetadata, PartialObject};
 pub use progress::{Progress, Reached, Trouble};

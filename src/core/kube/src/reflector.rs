@@ -40,6 +40,11 @@ pub trait Store: Send + 'static {
     /// No more changes wait: readers see those since the last time.
     fn publish(&mut self);
 
+    /// What the server has is unknown from now on, for this reason, until changes are followed again. Told before the next attempt.
+    fn failed(&mut self, why: &str) {
+        let _ = why;
+    }
+
     /// Whether objects were left out for which there may be room by now: they are listed when the watch ends.
     fn wants_list(&self) -> bool {
         false
@@ -309,7 +314,9 @@ impl<S: Store> Reflector<S> {
         self.failures = self.failures.saturating_add(1);
         let pause = self.pause(error.after().min(LONGEST_REQUESTED_PAUSE));
         tracing::debug!(objects = %self.selection.resource, ?pause, "{error}");
-        self.progress.failed(&error.to_string());
+        let why = error.to_string();
+        self.progress.failed(&why);
+        self.store.failed(&why);
         sleep(pause).await;
     }
 

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use mixer_base::file_stamp::{FileStamp, SETTLED};
+use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 use mixer_config::{Node, NodeKind, yaml};
 use mixer_net::peer::Peer;
@@ -20,6 +22,9 @@ use crate::limiter::{Bucket, Rate};
 const MAX_FILE: u64 = 4 << 20;
 /// How often the file is looked at.
 const LOOKS: Duration = Duration::from_secs(5);
+/// How long a start waits for the writer of the file, and how often it asks.
+const START_PATIENCE: Duration = Duration::from_secs(2);
+const START_LOOKS: Duration = Duration::from_millis(20);
 
 /// A list of identities: URIs, DNS names and addresses, as SANs of certificates have them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -109,6 +114,8 @@ pub(crate) struct AccessList {
     current: watch::Sender<Arc<List>>,
     /// What the file had when it was read last.
     text: Mutex<Option<String>>,
+    /// The stamp of a file that the last look found, of which the writer is unknown. The pause between looks is longer than [`SETTLED`].
+    seen: Mutex<Option<FileStamp>>,
     log: Mutex<RefusalLog>,
 }
 
@@ -124,7 +131,17 @@ impl AccessList {
     ///
     /// Errors: a file that cannot be used; the text names it.
     pub(crate) fn read(path: &Path, log: Rate) -> Result<Self, String> {
-        let text = read(path)?;
+        let started = Instant::now();
+        let text = loop {
+            match read(path, None)? {
+                Found::Text(text) => break Some(text),
+                Found::Nothing => break None,
+                Found::Changing(_) if started.elapsed() >= START_PATIENCE => {
+                    return Err(refusal(path, "it is open for writing: write another file and rename it"));
+                }
+                Found::Changing(_) => std::thread::sleep(START_LOOKS),
+            }
+        };
         let list = match &text {
             Some(text) => parse(path, text)?,
             None => List { is_deny_list: true, ..List::default() },
@@ -133,6 +150,7 @@ impl AccessList {
             path: path.to_owned(),
             current: watch::Sender::new(Arc::new(list)),
             text: Mutex::new(text),
+            seen: Mutex::new(None),
             log: Mutex::new(RefusalLog { limit: Bucket::new(log), count: 0 }),
         })
     }
@@ -167,11 +185,19 @@ impl AccessList {
         }
     }
 
-    /// Reads the file again if its content has changed. A file that is gone leaves the list as it is.
+    /// Reads the file again if its content has changed, once its writer has closed it. A file that is gone leaves the list as it is.
     ///
     /// Errors: the new content cannot be used; the list stays.
     fn reload(&self) -> Result<bool, String> {
-        let Some(text) = read(&self.path)? else { return Ok(false) };
+        let seen = *self.seen.lock();
+        let text = match read(&self.path, seen)? {
+            Found::Text(text) => text,
+            Found::Nothing => return Ok(false),
+            Found::Changing(stamp) => {
+                *self.seen.lock() = stamp;
+                return Ok(false);
+            }
+        };
         {
             let mut last = self.text.lock();
             if last.as_ref() == Some(&text) {
@@ -210,13 +236,46 @@ impl AccessList {
     }
 }
 
-/// The text of the file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<String>, String> {
-    match regular_file::read_text(path, MAX_FILE) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(refusal(path, &mixer_base::rotate::os_text(&error))),
+/// What is in the place of the file.
+enum Found {
+    Nothing,
+    /// A file that its writer has not closed, or may not have closed: it may be a part of a list. With its stamp, if the writer is unknown.
+    Changing(Option<FileStamp>),
+    Text(String),
+}
+
+/// Reads the file, if its writer has closed it. `seen`: its stamp at an earlier look, at least [`SETTLED`] ago.
+///
+/// Errors: it cannot be read.
+fn read(path: &Path, seen: Option<FileStamp>) -> Result<Found, String> {
+    look(path, seen).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(Found::Nothing),
+        // Another process holds a lease on it: it writes.
+        std::io::ErrorKind::WouldBlock => Ok(Found::Changing(None)),
+        _ => Err(refusal(path, &mixer_base::rotate::os_text(&error))),
+    })
+}
+
+fn look(path: &Path, seen: Option<FileStamp>) -> std::io::Result<Found> {
+    let (file, metadata) = regular_file::open(path)?;
+    let stamp = FileStamp::of(&metadata);
+    let lease = match writer_of(&file) {
+        Writer::Open => return Ok(Found::Changing(None)),
+        Writer::Unknown if seen != Some(stamp) && stamp.age().is_none_or(|age| age < SETTLED) => {
+            return Ok(Found::Changing(Some(stamp)));
+        }
+        Writer::Unknown => None,
+        Writer::None(lease) => Some(lease),
+    };
+    let bytes = regular_file::read_open(&file, &metadata, MAX_FILE)?;
+    let after = FileStamp::of(&file.metadata()?);
+    drop(lease);
+    if after != stamp {
+        return Ok(Found::Changing(Some(after)));
     }
+    let invalid =
+        |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    Ok(Found::Text(String::from_utf8(bytes).map_err(invalid)?))
 }
 
 fn parse(path: &Path, text: &str) -> Result<List, String> {
@@ -290,6 +349,30 @@ mod tests {
         ] {
             assert_eq!(List::parse(text).unwrap_err(), why, "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_is_read_once_its_writer_has_closed_the_file() {
+        use std::io::Write as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("list.yaml");
+        std::fs::write(&path, "isblacklist: true\nallowed: [a, b]\n").unwrap();
+        let list = AccessList::read(&path, LOG).unwrap();
+        let b = peer(&["b"], &[]);
+        let denied = Err("id is blacklisted: b".to_owned());
+        assert_eq!(list.check(&b), denied);
+        let mut writer = std::fs::File::create(&path).unwrap();
+        writer.write_all(b"isblacklist: true\nallowed:\n- a\n").unwrap();
+        writer.flush().unwrap();
+        assert_eq!((list.reload(), list.check(&b)), (Ok(false), denied.clone()), "a part of the list");
+        let started = Instant::now();
+        let refused = AccessList::read(&path, LOG).err().unwrap();
+        assert!(refused.ends_with("it is open for writing: write another file and rename it"), "{refused}");
+        assert!(started.elapsed() < START_PATIENCE * 5);
+        writer.write_all(b"- b\n- c\n").unwrap();
+        drop(writer);
+        assert_eq!((list.reload(), list.check(&b)), (Ok(true), denied));
+        assert!(list.check(&peer(&["c"], &[])).is_err());
     }
 
     #[tokio::test]

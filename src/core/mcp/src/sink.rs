@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
@@ -137,8 +138,9 @@ pub struct SinkOptions {
     pub later: Vec<SinkCollection>,
     /// Most bytes of a message.
     pub max_message: usize,
-    /// The pauses before a stream is opened again: the first one, and the longest. They double, with jitter, and start over with the first
-    /// message of a stream.
+    /// The pauses before a stream is opened again: the first one, and the longest. They double, with jitter, and start over once a change was
+    /// applied in a version that the sink did not have, or a stream has lasted as long as the longest pause: a source that sends again on each
+    /// stream what was applied before, and then something that ends it, is not asked all the time.
     pub pauses: (Duration, Duration),
     /// The label `component` of the metrics.
     pub component: &'static str,
@@ -297,10 +299,19 @@ impl Sink {
         let _open = self.opened(&source.address);
         updater.begin();
         let mut messages = opened.messages;
+        let settled = Instant::now() + self.options.pauses.1;
         while let Some(message) = messages.next().await {
+            let is_settled = Instant::now() >= settled;
+            if is_settled {
+                pauses.reset();
+            }
             let (message, _) = message.inspect_err(|status| self.report.receive_failed(status.code()))?;
-            pauses.reset();
+            let is_news =
+                !self.state.lock().has_version(&message.head.collection, &message.head.system_version_info);
             let answer = self.take(message, updater).await;
+            if is_news && answer.error_detail.is_none() {
+                pauses.reset();
+            }
             if self.send_with_others(&requests, &answer).await.is_err() {
                 self.report.send_failed(Code::Unavailable);
                 // Why the stream has ended.
@@ -309,6 +320,9 @@ impl Sink {
                     _ => Err(Status::unavailable("the connection was lost")),
                 };
             }
+        }
+        if Instant::now() >= settled {
+            pauses.reset();
         }
         drop(opened.link);
         Ok(())

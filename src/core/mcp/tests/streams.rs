@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use mixer_mcp::message::{MeshConfigRequest, MeshConfigResponse, RequestResources, Resources};
 use mixer_mcp::{
-    CallOut, ClientAuth, ClientOptions, Rate, ServerOptions, Services, Snapshot, Source, SourceOptions,
-    Target,
+    CallOut, ClientAuth, ClientOptions, Rate, ServerOptions, Services, Sink, SinkCollection, SinkOptions,
+    Snapshot, Source, SourceOptions, Target,
 };
 use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 use support::{Authority, COLLECTION, Harness, RawStream, Running, TYPE, collection, eventually, sink};
@@ -391,4 +391,35 @@ fn metadata_that_no_header_can_have_is_refused() {
     let options = SourceOptions { metadata, ..SourceOptions::new(Vec::new()) };
     let refused = Source::new(cache, options, &Arc::default()).unwrap_err();
     assert!(refused.starts_with("`a b=c` cannot be sent as metadata"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_source_whose_message_ends_each_stream_is_asked_ever_less_often() {
+    const LARGE: &str = "istio/policy/v1beta1/instances";
+    let harness =
+        Harness::start_at("127.0.0.1:0", SourceOptions::new(vec![COLLECTION.into(), LARGE.into()])).await;
+    let body = vec![7_u8; 64 << 10];
+    let large = mixer_mcp::Resource::new("ns/large", "1", TYPE, body);
+    let large = mixer_mcp::Collection::new(LARGE, "1", [Arc::new(large)]);
+    harness.cache.set_snapshot("g", Arc::new(Snapshot::of([collection("1", &[("ns/a", "1")]), large])));
+    let asked = [COLLECTION, LARGE].map(|name| SinkCollection {
+        name: name.into(),
+        type_url: Some(TYPE.into()),
+        incremental: false,
+    });
+    let options = SinkOptions {
+        max_message: 16 << 10,
+        pauses: (Duration::from_millis(10), Duration::from_secs(10)),
+        ..SinkOptions::new("mixer", asked.to_vec())
+    };
+    let sink = Sink::new(options, &Arc::default());
+    let application = support::Application::default();
+    let following = Running::follow(&sink, &application, ClientOptions::new(harness.address.to_string()));
+    eventually("the first end", || sink.status().error.is_some()).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Each stream begins with two requests. The pauses of eight streams have more than a second, and the journal keeps 32 requests.
+    let requests = sink.journal().len();
+    assert!(requests <= 8 * 3, "{requests}");
+    following.stop().await;
+    harness.stop().await;
 }

@@ -34,10 +34,53 @@ pub enum JsonError {
 ///
 /// Errors: a type that no resource has, bytes that do not decode.
 pub fn to_json(type_url: &str, body: &[u8]) -> Result<Json, JsonError> {
+    Ok(object(&message(type_url, body)?))
+}
+
+/// A field that the messages of this program do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The message in which it is.
+    pub message: String,
+    /// Its number.
+    pub number: u32,
+}
+
+/// As [`to_json`], with the first field that it cannot show, if the body has one: what it says is lost.
+///
+/// Errors: as of [`to_json`].
+pub fn to_json_with_unknown(type_url: &str, body: &[u8]) -> Result<(Json, Option<UnknownField>), JsonError> {
+    let message = message(type_url, body)?;
+    Ok((object(&message), unknown_field(&message)))
+}
+
+fn unknown_field(message: &DynamicMessage) -> Option<UnknownField> {
+    let descriptor = message.descriptor();
+    if let Some(field) = message.unknown_fields().next() {
+        return Some(UnknownField { message: descriptor.full_name().to_owned(), number: field.number() });
+    }
+    if descriptor.full_name() == "google.protobuf.Any" {
+        let bytes = message.get_field_by_number(2);
+        let bytes = bytes.as_deref().and_then(Value::as_bytes).cloned().unwrap_or_default();
+        // One that does not decode is shown by its bytes.
+        return self::message(&text(message, 1), &bytes).ok().as_ref().and_then(unknown_field);
+    }
+    message.fields().find_map(|(_, content)| unknown_in(content))
+}
+
+fn unknown_in(content: &Value) -> Option<UnknownField> {
+    match content {
+        Value::Message(message) => unknown_field(message),
+        Value::List(items) => items.iter().find_map(unknown_in),
+        Value::Map(entries) => entries.values().find_map(unknown_in),
+        _ => None,
+    }
+}
+
+fn message(type_url: &str, body: &[u8]) -> Result<DynamicMessage, JsonError> {
     let name = type_url.rsplit_once('/').map_or(type_url, |(_, name)| name);
     let descriptor = descriptors::message(name).ok_or_else(|| JsonError::UnknownType(name.to_owned()))?;
-    let message = decode(descriptor, body)?;
-    Ok(object(&message))
+    decode(descriptor, body)
 }
 
 fn decode(descriptor: MessageDescriptor, body: &[u8]) -> Result<DynamicMessage, JsonError> {
@@ -240,6 +283,24 @@ mod tests {
         assert_eq!(float(3.0), json!(3));
         assert_eq!(float(12_345_678_901_234_567_890.0), json!(12_345_678_901_234_567_000_u64));
         assert_eq!(float(f64::NEG_INFINITY), json!("-Infinity"));
+    }
+
+    #[test]
+    fn fields_that_are_not_known_are_told() {
+        let rule = "type.googleapis.com/istio.policy.v1beta1.Rule";
+        // `match: x`, one action with `handler: h` and an unknown field 15, as a newer source may have.
+        let known = [0x0a, 1, b'x', 0x12, 3, 0x12, 1, b'h'];
+        assert_eq!(to_json_with_unknown(rule, &known).unwrap().1, None);
+        let newer = [0x0a, 1, b'x', 0x12, 5, 0x12, 1, b'h', 0x78, 1];
+        let (json, unknown) = to_json_with_unknown(rule, &newer).unwrap();
+        assert_eq!(json["match"], "x");
+        let message = "istio.policy.v1beta1.Action".to_owned();
+        assert_eq!(unknown, Some(UnknownField { message, number: 15 }));
+        let structure = "type.googleapis.com/google.protobuf.Struct";
+        assert_eq!(
+            to_json_with_unknown(structure, &[0x78, 1]).unwrap().1.map(|field| field.number),
+            Some(15)
+        );
     }
 
     #[test]

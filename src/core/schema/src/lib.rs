@@ -17,6 +17,6 @@ mod place;
 pub use check::{Findings, Subject, check, is_workload_label};
 pub use encode::{Encoded, encode, encode_message};
 pub use groups::{DEFAULT_GROUP, SYNTHETIC_GROUP, SnapshotGroup, Strategy, group_of, groups};
-pub use json::{JsonError, to_json};
+pub use json::{JsonError, UnknownField, to_json, to_json_with_unknown};
 pub use kinds::{Body, Kind, MESH_CONFIG, Origin, SYNTHETIC_SERVICE_ENTRIES, TYPE_URL_PREFIX};
 pub use kinds::{analyzed_kinds, by_api, by_collection, by_input, by_kind, by_message, kinds, near_kind};

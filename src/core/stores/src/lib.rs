@@ -42,6 +42,9 @@ pub struct StoreOptions {
     pub credentials: Credentials,
     /// Maximum size of a message of an MCP source, in bytes.
     pub max_mcp_message: usize,
+    /// Whether fields of MCP resources that this program does not know are ignored, as Istio Mixer ignores them; otherwise such a resource
+    /// cannot be read.
+    pub ignores_unknown_fields: bool,
     /// What cannot be used, to be written onto the objects of a cluster; `None`: nothing is written, and nothing until it has a value.
     pub faults: Option<watch::Receiver<Option<Arc<Faults>>>>,
 }
@@ -92,6 +95,7 @@ impl StoreOptions {
             needed: Vec::new(),
             credentials: Credentials::default(),
             max_mcp_message: 64 << 20,
+            ignores_unknown_fields: false,
             faults: None,
         }
     }

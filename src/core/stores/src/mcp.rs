@@ -155,7 +155,8 @@ pub fn open(
     let sink = Sink::new(asked, metrics);
     let follower = Follower {
         updater: Applier::new(feed.clone(), &kinds, options.max_mcp_message)
-            .asking_for(needed, Arc::clone(&sink)),
+            .asking_for(needed, Arc::clone(&sink))
+            .ignoring_unknown_fields(options.ignores_unknown_fields),
         feed,
         sink,
         settings,

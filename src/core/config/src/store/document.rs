@@ -16,7 +16,7 @@ pub(crate) use contents::FileContents;
 use contents::{MAX_DOCUMENTS, MAX_PROBLEMS, Part, Tally};
 pub use identity::is_field_of_spec;
 use identity::{Identity, Unidentified};
-pub use object::{ReadObject, SourceObject, read_object};
+pub use object::{ReadObject, SourceObject, read_object, unreadable_object};
 
 /// The code of a file without text.
 pub(super) const FILE_EMPTY: &str = "file-empty";

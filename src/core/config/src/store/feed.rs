@@ -3,7 +3,10 @@
 //! Objects come by collection, or kind. There are no contents until every collection was received once. From then on the last
 //! contents stay in effect, whatever becomes of the server; [`ConfigStore::availability`] tells of an outage.
 
+mod unknown;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +16,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Broken, CollectionStatus, ConfigStore, Outage, ReadObject, SourceStatus, StoreContents};
-use crate::{Diagnostic, FieldPath, RawResource};
+use crate::RawResource;
 use mixer_base::shared_map::SharedMap;
+pub use unknown::object_size;
+use unknown::{first_segment, is_left_out, no_room, origin_of, too_much, unknown, unread};
 
 /// Changes are announced when none arrives for this long: those of one configuration arrive by collection.
 const QUIET: Duration = Duration::from_millis(20);
@@ -26,9 +31,8 @@ const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
 /// Maximum [size](object_size) of all objects, in bytes.
 pub const MAX_OBJECT_BYTES: usize = 256 << 20;
-/// What an object takes beside its text and its annotations, and a problem of an object beside the text of the object.
-const BYTES_PER_OBJECT: usize = 512;
-const BYTES_PER_PROBLEM: usize = 1 << 10;
+/// Objects of a collection for which there is no room that are listed one by one. With more, all of the collection is unknown.
+const MAX_LISTED: usize = 100;
 /// Names of collections that an outage lists.
 const LISTED: usize = 8;
 
@@ -92,6 +96,12 @@ pub struct FeedDraft {
     is_begun: bool,
     /// Whether all collections are known that the contents wait for.
     is_closed: bool,
+    /// The first segments of the names of objects that an earlier process had.
+    earlier: BTreeSet<Arc<str>>,
+    /// Which of those the server may have although it does not serve them.
+    may_come: Option<Box<dyn Fn(&str) -> bool + Send>>,
+    /// Those that it may have.
+    absent: Vec<Arc<str>>,
     /// The name of the server.
     root: Box<str>,
     status: SourceStatus,
@@ -102,6 +112,10 @@ struct Collection {
     objects: BTreeMap<Box<str>, ReadObject>,
     /// Number of those that cannot be read.
     broken: usize,
+    /// Objects for which there is no room, among them.
+    no_room: usize,
+    /// Whether there were more of those than are listed, since everything was told.
+    has_left_out: bool,
     version: Arc<str>,
     is_synced: bool,
     /// Why it is unknown what it has now, although its last objects stay.
@@ -113,17 +127,15 @@ struct Collection {
 
 impl Collection {
     /// What is unknown of it. `origin`: its name.
-    fn unknown(&self, origin: impl FnOnce() -> Arc<str>) -> Option<Broken> {
-        let why = match &self.trouble {
+    fn unknown(&self, origin: impl FnOnce() -> Arc<str>, max_bytes: usize) -> Option<Broken> {
+        let full = || format!("more than {MAX_LISTED} of its objects are not read: {}", too_much(max_bytes));
+        let why: &str = match &self.trouble {
+            None if self.has_left_out => &full(),
             None if self.is_synced => return None,
             None => "it is not received yet",
             Some(why) => why,
         };
-        let file = origin();
-        let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{file}: {why}"))
-            .with_hint("what it had before stays in effect; what may refuse fewer requests waits for it");
-        let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
-        Some(Broken { file, document: None, text: "".into(), problem, keeps_last: self.is_synced })
+        Some(unknown(origin(), why, self.is_synced))
     }
 }
 
@@ -140,6 +152,9 @@ impl Feed {
             emptied: BTreeSet::new(),
             is_begun: false,
             is_closed: false,
+            earlier: BTreeSet::new(),
+            may_come: None,
+            absent: Vec::new(),
             root: root.into(),
             status: SourceStatus::default(),
         };
@@ -219,6 +234,13 @@ impl Feed {
         (draft.bytes, meant)
     }
 
+    /// Whether objects of a collection were left out for which there may be room by now.
+    pub fn has_left_out(&self, collection: &str) -> bool {
+        let draft = self.0.draft.lock();
+        let known = draft.collections.get(collection);
+        known.is_some_and(|known| known.has_left_out || known.no_room > 0)
+    }
+
     /// Says why the server cannot be followed, or that it can again.
     pub fn outage(&self, why: Option<String>) {
         self.0.published.lock().outage = why;
@@ -236,6 +258,45 @@ impl FeedDraft {
         self.is_closed = true;
     }
 
+    /// Which of the collections that an earlier process had objects of, by the first segment of the names of objects, the server may have
+    /// although it does not serve them: until it does, or [they are forgotten](Self::forget_earlier), it is unknown what they have.
+    pub fn may_come(&mut self, may_come: impl Fn(&str) -> bool + Send + 'static) {
+        self.may_come = Some(Box::new(may_come));
+        self.find_absent();
+    }
+
+    /// What an earlier process had of a collection was deleted.
+    pub fn forget_earlier(&mut self, collection: &str) {
+        if self.earlier.remove(collection) {
+            self.find_absent();
+        }
+    }
+
+    /// The collections that an earlier process had, that are not served, and [may come](Self::may_come). In order.
+    pub fn absent(&self) -> Vec<Arc<str>> {
+        self.absent.clone()
+    }
+
+    fn find_absent(&mut self) {
+        let is_known = |name: &str| {
+            let mut known = self.collections.keys();
+            known.any(|known| {
+                known.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        let may_come = |name: &str| self.may_come.as_ref().is_some_and(|may_come| may_come(name));
+        let absent = self.earlier.iter().filter(|name| may_come(name) && !is_known(name));
+        let absent: Vec<Arc<str>> = absent.cloned().collect();
+        self.has_changed |= absent != self.absent;
+        self.absent = absent;
+    }
+
+    /// Whether a collection was received, and has no objects.
+    pub fn is_known_to_be_empty(&self, collection: &str) -> bool {
+        let known = self.collections.get(collection);
+        known.is_some_and(|known| known.is_synced && known.objects.is_empty() && !known.has_left_out)
+    }
+
     /// Whether a collection was received once.
     pub fn is_synced(&self, collection: &str) -> bool {
         self.collections.get(collection).is_some_and(|known| known.is_synced)
@@ -246,10 +307,9 @@ impl FeedDraft {
         let now = std::time::Instant::now();
         self.status.last_message = Some(now);
         let known = self.collection(collection);
-        known.is_synced = true;
         known.last_message = Some(now);
-        let was_unknown = known.is_told;
-        known.trouble = None;
+        let was_unknown = known.is_told && (known.trouble.is_some() || !known.is_synced);
+        (known.is_synced, known.trouble) = (true, None);
         self.has_changed |= was_unknown;
         let known = self.collection(collection);
         if *known.version != *version {
@@ -276,13 +336,21 @@ impl FeedDraft {
         }
     }
 
-    /// Makes or replaces an object. One for which there is no room cannot be read.
-    pub fn put(&mut self, collection: &str, name: &str, object: ReadObject) {
+    /// Makes or replaces an object. One for which there is no room cannot be read; of many of a collection, all of the collection is
+    /// unknown. Returns whether there was room: if not, it has to be put again once there is.
+    pub fn put(&mut self, collection: &str, name: &str, object: ReadObject) -> bool {
         let (bytes, max_bytes) = (self.bytes, self.max_bytes);
         let known = self.collection(collection);
         let before = known.objects.get(name);
         let others = bytes.saturating_sub(before.map_or(0, object_size));
         let has_room = others.saturating_add(object_size(&object)) <= max_bytes;
+        let had_room = before.is_none_or(|before| !is_left_out(before));
+        if !has_room && had_room && known.no_room >= MAX_LISTED {
+            let is_news = !std::mem::replace(&mut known.has_left_out, true);
+            self.has_changed |= is_news;
+            self.remove(collection, name);
+            return false;
+        }
         let object = if has_room { object } else { Err(Box::new(no_room(object, max_bytes))) };
         let bytes = others.saturating_add(object_size(&object));
         let is_same = match (before, &object) {
@@ -291,12 +359,14 @@ impl FeedDraft {
             _ => false,
         };
         if is_same {
-            return;
+            return has_room;
         }
         let resource = object.as_ref().ok().cloned();
         known.broken += usize::from(object.is_err());
+        known.no_room += usize::from(!has_room);
         let before = known.objects.insert(name.into(), object);
         known.broken -= usize::from(before.as_ref().is_some_and(|before| before.is_err()));
+        known.no_room -= usize::from(before.as_ref().is_some_and(is_left_out));
         self.bytes = bytes;
         self.has_changed = true;
         if let Some(Ok(before)) = before
@@ -307,6 +377,7 @@ impl FeedDraft {
         if let Some(resource) = resource {
             self.resources.put(resource);
         }
+        has_room
     }
 
     /// Removes an object.
@@ -318,14 +389,18 @@ impl FeedDraft {
             self.emptied.insert(collection.into());
         }
         self.bytes = self.bytes.saturating_sub(object_size(&removed));
+        known.no_room -= usize::from(is_left_out(&removed));
         match removed {
             Ok(removed) => drop(self.resources.remove(&removed.key)),
             Err(_) => known.broken -= 1,
         }
     }
 
-    /// Removes all objects but these.
+    /// Removes all objects but these. All that the collection has is put again, or was and had room.
     pub fn retain(&mut self, collection: &str, is_kept: impl Fn(&str) -> bool) {
+        if let Some(known) = self.collections.get_mut(collection) {
+            self.has_changed |= std::mem::take(&mut known.has_left_out);
+        }
         let known = self.collections.get(collection);
         let names = known.into_iter().flat_map(|known| known.objects.keys());
         let gone: Vec<Box<str>> = names.filter(|name| !is_kept(name)).cloned().collect();
@@ -336,6 +411,7 @@ impl FeedDraft {
     pub fn forget(&mut self, collection: &str) {
         self.retain(collection, |_| false);
         self.has_changed |= self.collections.remove(collection).is_some();
+        self.earlier.remove(collection.split('/').next().unwrap_or(collection));
     }
 
     /// Whether a collection is empty that was not at the last version.
@@ -360,7 +436,7 @@ impl FeedDraft {
         (self.has_changed, self.is_begun) = (false, true);
         let mut broken: Vec<Broken> = Vec::new();
         for (name, known) in &mut self.collections {
-            let unknown = known.unknown(|| origin_of(&self.root, name));
+            let unknown = known.unknown(|| origin_of(&self.root, name), self.max_bytes);
             known.is_told = unknown.is_some();
             broken.extend(unknown);
             if known.broken > 0 {
@@ -369,6 +445,9 @@ impl FeedDraft {
                 broken.extend(unread.map(|unread| Broken::clone(unread)));
             }
         }
+        let why = "it is not served yet, and the last good configuration has objects of it";
+        let absent = self.absent.iter();
+        broken.extend(absent.map(|name| unknown(origin_of(&self.root, name), why, false)));
         StoreContents {
             resources: self.resources.clone(),
             diagnostics: broken.iter().map(|broken| broken.problem.clone()).collect(),
@@ -390,57 +469,6 @@ impl FeedDraft {
             last_message: known.last_message,
         });
         SourceStatus { collections: collections.collect(), ..self.status.clone() }
-    }
-}
-
-/// The name of the origin of a collection.
-fn origin_of(root: &str, collection: &str) -> Arc<str> {
-    format!("{root}/{collection}").into()
-}
-
-/// What an object takes while it is held, in bytes.
-pub fn object_size(object: &ReadObject) -> usize {
-    match object {
-        Ok(resource) => resource.origin.text.len() + resource.annotations.size() + BYTES_PER_OBJECT,
-        Err(broken) => broken.text.len() + BYTES_PER_PROBLEM,
-    }
-}
-
-/// An object for which there is no room.
-fn no_room(object: ReadObject, max_bytes: usize) -> Broken {
-    let file = match object {
-        Ok(resource) => Arc::clone(&resource.origin.file),
-        Err(broken) => broken.file,
-    };
-    let text = format!("{file}: it is not read: all objects have more than {} MiB", max_bytes >> 20);
-    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), text)
-        .with_hint(format!(
-            "remove objects, of which each counts {BYTES_PER_OBJECT} bytes more than it has, or labels and annotations, or have several \
-             servers with a part each"
-        ));
-    let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
-    Broken { file, document: None, text: "".into(), problem, keeps_last: false }
-}
-
-/// The contents before everything was received.
-fn unread(root: &str) -> StoreContents {
-    let why = "not read yet";
-    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{root}: {why}"))
-        .with_hint("ControlZ and /readyz?verbose say what it waits for");
-    let problem = Diagnostic { file: Some(root.into()), ..problem };
-    let broken = Broken {
-        file: root.into(),
-        document: None,
-        text: "".into(),
-        problem: problem.clone(),
-        keeps_last: false,
-    };
-    StoreContents {
-        broken: vec![broken],
-        diagnostics: vec![problem],
-        unavailable: Some(why.to_owned()),
-        is_of_server: true,
-        ..StoreContents::default()
     }
 }
 
@@ -511,6 +539,16 @@ impl ConfigStore for FeedStore {
 
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.until(|published| published.version > 0))
+    }
+
+    fn expect(&self, files: &[&Path]) {
+        let root = &self.shared.root;
+        let names: BTreeSet<&str> =
+            files.iter().filter_map(|file| first_segment(root, file.to_str()?)).collect();
+        Feed(Arc::clone(&self.shared)).change(|draft| {
+            draft.earlier.extend(names.into_iter().map(Arc::from));
+            draft.find_absent();
+        });
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

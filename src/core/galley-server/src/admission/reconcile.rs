@@ -137,7 +137,7 @@ impl Reconciler {
         let mut seen = live.after(0).await.version;
         let mut is_due = true;
         loop {
-            self.read_files(&mut progress, &mut is_due);
+            self.read_files(&mut progress, &mut is_due).await;
             if is_due {
                 is_due = match self.reconcile(resource, &mut progress).await {
                     Ok(is_complete) => !is_complete,
@@ -158,14 +158,17 @@ impl Reconciler {
         }
     }
 
-    /// Takes over what files have changed to. What cannot be used is reported once, and the last content stays.
-    fn read_files(&self, progress: &mut Progress, is_due: &mut bool) {
-        let read = |path: &PathBuf| match path.as_os_str().is_empty() {
+    /// Takes over what files have changed to. What cannot be used is reported once, and the last content stays. Files are read on a thread:
+    /// one on a file system that hangs holds up this task alone.
+    async fn read_files(&self, progress: &mut Progress, is_due: &mut bool) {
+        let paths = [self.options.config_file.clone(), self.options.ca_file.clone()];
+        let read = |path: PathBuf| match path.as_os_str().is_empty() {
             true => Ok(String::new()),
-            false => regular_file::read_text(path, MAX_FILE)
+            false => regular_file::read_text(&path, MAX_FILE)
                 .map_err(|error| format!("{}: {error}", path.display())),
         };
-        let (config, ca) = (read(&self.options.config_file), read(&self.options.ca_file));
+        // It fails when the process ends, or by a panic, which is logged.
+        let Ok([config, ca]) = tokio::task::spawn_blocking(move || paths.map(read)).await else { return };
         let mut hasher = DefaultHasher::new();
         for text in [&config, &ca] {
             let (Ok(text) | Err(text)) = text;

@@ -173,6 +173,11 @@ impl State {
         requests
     }
 
+    /// Whether this version of a collection was the last one that was applied.
+    pub(super) fn has_version(&self, collection: &str, version: &str) -> bool {
+        self.rows.get(collection).is_some_and(|row| row.status.version.as_deref() == Some(version))
+    }
+
     /// Adds a collection, unless it is there.
     pub(super) fn add(&mut self, collection: &SinkCollection) {
         if !self.rows.contains_key(&collection.name) {

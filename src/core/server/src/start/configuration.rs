@@ -46,6 +46,8 @@ impl ServerOptions {
                 ca_cert_file: self.ca_cert_file.clone(),
             },
             max_mcp_message: usize::try_from(self.mcp_max_message_size).unwrap_or(usize::MAX),
+            // compat(1.3): its messages keep such fields and show none.
+            ignores_unknown_fields: self.hides_accepted_by_istio,
             faults: None,
         }
     }

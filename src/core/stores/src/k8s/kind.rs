@@ -15,6 +15,8 @@ pub(super) struct KindStore {
     kind: &'static str,
     /// `PLURAL.GROUP`, with the namespace if it is of one.
     collection: Arc<str>,
+    /// The name of its origin.
+    origin: Arc<str>,
     is_of_namespace: bool,
     /// What is told of the status of objects, if it is written.
     statuses: Option<Arc<Statuses>>,
@@ -40,7 +42,8 @@ impl KindStore {
         statuses: Option<Arc<Statuses>>,
     ) -> Self {
         let (listed, changes, version) = (BTreeMap::new(), Vec::new(), String::new());
-        Self { feed, kind, collection, is_of_namespace, statuses, listed, changes, version }
+        let origin = feed.origin(&collection, None);
+        Self { feed, kind, collection, origin, is_of_namespace, statuses, listed, changes, version }
     }
 
     /// The name within the collection.
@@ -53,7 +56,7 @@ impl KindStore {
         let name = self.name(&object);
         let origin = self.feed.origin(&self.collection, Some(&name));
         if let Some(statuses) = &self.statuses {
-            statuses.seen(&origin, object.status());
+            statuses.seen(&self.origin, &origin, object.status());
         }
         let read = object.read(self.kind, &origin);
         (name, read)
@@ -65,6 +68,9 @@ impl Store for KindStore {
 
     fn begin(&mut self) {
         self.listed.clear();
+        if let Some(statuses) = &self.statuses {
+            statuses.begin(&self.origin);
+        }
     }
 
     fn list(&mut self, object: ConfigObject) {
@@ -73,7 +79,11 @@ impl Store for KindStore {
     }
 
     fn complete(&mut self) {
-        self.changes = vec![Change::All(std::mem::take(&mut self.listed))];
+        let listed = std::mem::take(&mut self.listed);
+        if let Some(statuses) = &self.statuses {
+            statuses.retain(&self.origin, |name| listed.contains_key(name));
+        }
+        self.changes = vec![Change::All(listed)];
     }
 
     fn apply(&mut self, object: ConfigObject) {
@@ -90,6 +100,15 @@ impl Store for KindStore {
         self.changes.push(Change::Remove(name));
     }
 
+    fn failed(&mut self, why: &str) {
+        // At once: a change of another kind that arrives next may open what only this kind closes.
+        self.feed.change(|draft| draft.unfollowed(&self.collection, Some(why)));
+    }
+
+    fn wants_list(&self) -> bool {
+        self.feed.has_left_out(&self.collection)
+    }
+
     fn publish(&mut self) {
         let changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
@@ -101,9 +120,9 @@ impl Store for KindStore {
                 match change {
                     Change::All(all) => {
                         draft.retain(collection, |name| all.contains_key(name));
-                        all.into_iter().for_each(|(name, read)| draft.put(collection, &name, read));
+                        all.into_iter().for_each(|(name, read)| _ = draft.put(collection, &name, read));
                     }
-                    Change::Put(name, read) => draft.put(collection, &name, read),
+                    Change::Put(name, read) => _ = draft.put(collection, &name, read),
                     Change::Remove(name) => draft.remove(collection, &name),
                 }
             }

@@ -292,3 +292,127 @@ async fn what_is_no_cluster_is_refused_at_once() {
         "invalid config URL k8s:///x?namespaces=a parse \"k8s:///x?namespaces=a\": unknown parameter `namespaces`; it may have `ns`"
     );
 }
+
+fn denier() -> Value {
+    json!({"kind": "denier", "metadata": {"namespace": "shop", "name": "no"}, "spec": {}})
+}
+
+fn definition(name: &str) -> Value {
+    json!({"kind": "CustomResourceDefinition", "metadata": {"name": name}, "spec": {}})
+}
+
+fn unread(scene: &Scene) -> Vec<String> {
+    let unread = scene.store.contents().unread();
+    unread.into_iter().map(|unread| unread.path.rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_followed_is_unknown_while_discovery_hangs() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    api.put(json!({"kind": "handler", "metadata": {"namespace": "shop", "name": "h"}, "spec": {}}));
+    let scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    scene.until("it is followed", |scene| scene.why().is_none()).await;
+    scene.api.hang_discovery(true);
+    scene.api.take_requests();
+    // Waits for so many such requests.
+    let asks = async |is_asked: fn(&str) -> bool, times: usize| {
+        let mut count = 0;
+        while count < times {
+            let asked = scene.api.take_requests();
+            count += asked.iter().filter(|asked| is_asked(asked)).count();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waits = async {
+        asks(|asked| asked.ends_with("/apis/config.istio.io"), 1).await;
+        scene.api.fail_later(Fault::Forbids("handlers"));
+        // The watch that there was ends, and two others are refused.
+        asks(|asked| asked.contains("/handlers?"), 2).await;
+    };
+    tokio::time::timeout(DEADLINE, waits).await.expect("handlers are refused");
+    scene.api.delete("rules", "shop", "a");
+    scene.becomes("a rule is deleted", &["h.handler.shop"]).await;
+    assert_eq!(unread(&scene), ["handlers.config.istio.io"]);
+}
+
+#[tokio::test]
+async fn a_kind_is_not_gone_while_its_definition_is_there_or_may_be() {
+    let api = cluster();
+    api.define(["deniers"]);
+    api.put(denier());
+    api.put(definition("deniers.config.istio.io"));
+    let scene = Scene::new(api, "");
+    scene.store.loaded().await;
+    scene.becomes("it is there", &["no.denier.shop"]).await;
+    scene.api.fail(Some(Fault::Forbids("customresourcedefinitions")));
+    scene.api.unserve("deniers");
+    let unknown = "it is not served, and unknown whether its definition is deleted: ";
+    scene.until("nobody knows", |scene| scene.why().is_some_and(|why| why.contains(unknown))).await;
+    scene.api.fail(None);
+    let defined = "deniers.config.istio.io are not followed: it is defined, and not served";
+    scene.until("it is defined", |scene| scene.why().as_deref() == Some(defined)).await;
+    scene.api.put(rule("a", "true"));
+    scene.becomes("others are followed", &["no.denier.shop", "a.rule.shop"]).await;
+    assert_eq!(unread(&scene), ["deniers.config.istio.io"]);
+    scene.api.delete("customresourcedefinitions", "", "deniers.config.istio.io");
+    scene.becomes("it is deleted", &["a.rule.shop"]).await;
+    scene.until("nothing is missed", |scene| scene.why().is_none()).await;
+    assert_eq!(unread(&scene), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn kinds_of_an_earlier_process_that_are_not_served_yet_are_unknown() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    api.put(definition("deniers.config.istio.io"));
+    let scene = Scene::new(api, "");
+    // From another address of the same cluster; rules are served, roles were deleted, and gateways are not read.
+    let earlier = [
+        "k8s://10.0.0.1:443/deniers.config.istio.io/shop/no",
+        "k8s://10.0.0.1:443/rules.config.istio.io/shop/a",
+        "k8s://10.0.0.1:443/serviceroles.rbac.istio.io/shop/r",
+        "k8s://10.0.0.1:443/gateways.networking.istio.io/shop/g",
+    ];
+    scene.store.expect(&earlier.map(std::path::Path::new));
+    scene.store.loaded().await;
+    scene.until("roles are deleted", |scene| unread(scene) == ["deniers.config.istio.io"]).await;
+    let why = "not served, and the last good configuration has them: deniers.config.istio.io";
+    scene.until("it is told", |scene| scene.why().as_deref() == Some(why)).await;
+    let path = scene.store.contents().unread()[0].path.clone();
+    assert_eq!(path, format!("{}/deniers.config.istio.io", scene.api.url().replace("http", "k8s")).into());
+    scene.api.put(denier());
+    scene.api.define(["deniers"]);
+    scene.becomes("it is served", &["no.denier.shop", "a.rule.shop"]).await;
+    scene.until("nothing is missed", |scene| scene.why().is_none()).await;
+    assert_eq!(unread(&scene), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_object_that_refuses_its_status_keeps_no_other_from_it() {
+    let api = cluster();
+    api.put(json!({"kind": "handler", "metadata": {"namespace": "shop", "name": "h"}, "spec": {}}));
+    api.put(rule("a", "true"));
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kubeconfig.path(), api.kubeconfig()).unwrap();
+    let (faults, told) = tokio::sync::watch::channel(None);
+    let url = format!("k8s://{}", kubeconfig.path().display());
+    let options = StoreOptions { faults: Some(told), ..options(&url) };
+    let rest = url.trim_start_matches("k8s://").to_owned();
+    let store = open_at(&url, Settings::parse(&url, &rest).unwrap(), &options, pace()).unwrap();
+    store.loaded().await;
+    api.fail_later(Fault::Forbids("handlers"));
+    let root = api.url().replace("http", "k8s");
+    let fault = crate::Fault { code: "some-code", message: "it is wrong".to_owned() };
+    let of = |name: &str| (Arc::from(format!("{root}/{name}")), fault.clone());
+    let both = [of("handlers.config.istio.io/shop/h"), of("rules.config.istio.io/shop/a")];
+    faults.send_replace(Some(Arc::new(both.into_iter().collect())));
+    let condition = || api.get("rules", "shop", "a").unwrap()["status"]["conditions"][0]["message"].clone();
+    let waits = async {
+        while condition() != "it is wrong" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, waits).await.expect("the rule has its condition");
+}

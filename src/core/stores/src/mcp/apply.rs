@@ -3,9 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mixer_config::RawResource;
-use mixer_config::store::{Feed, MAX_OBJECT_BYTES, ReadObject, SourceObject, object_size, read_object};
+use mixer_config::store::{
+    Feed, MAX_OBJECT_BYTES, ReadObject, SourceObject, object_size, read_object, unreadable_object,
+};
 use mixer_mcp::{Applying, Change, Refusal, Resource, Sink, Updater};
 use mixer_schema::Kind;
 use parking_lot::Mutex;
@@ -30,6 +33,11 @@ pub(super) struct Applier {
     pub(super) max_bytes: usize,
     /// Held while a change is applied elsewhere.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// How many streams have begun. It changes with the feed locked.
+    streams: Arc<AtomicU64>,
+    /// The stream of the changes that this value applies.
+    stream: u64,
+    ignores_unknown_fields: bool,
 }
 
 /// Kinds that are asked for once a resource needs them.
@@ -60,6 +68,9 @@ impl Applier {
             hasher: RandomState::new(),
             max_bytes: MAX_BYTES.max(max_message).min(MAX_OBJECT_BYTES),
             turn: Arc::default(),
+            streams: Arc::default(),
+            stream: 0,
+            ignores_unknown_fields: false,
         }
     }
 
@@ -79,9 +90,20 @@ impl Applier {
         needed.flat_map(|needed| &needed.kinds).map(|kind| kind.collection).collect()
     }
 
+    /// Whether a resource is read without the fields that this program does not know; otherwise it cannot be read.
+    pub(super) fn ignoring_unknown_fields(self, ignores_unknown_fields: bool) -> Self {
+        Self { ignores_unknown_fields, ..self }
+    }
+
+    /// The turn to apply changes, which others wait for.
+    #[cfg(test)]
+    pub(super) fn turn(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).try_lock_owned().expect("nothing is applied")
+    }
+
     /// Errors: a body cannot be decoded.
     fn read(&self, kind: &Kind, resource: Resource) -> Result<ReadObject, Refusal> {
-        let spec = mixer_schema::to_json(&resource.type_url, &resource.body)
+        let (spec, unknown) = mixer_schema::to_json_with_unknown(&resource.type_url, &resource.body)
             .map_err(|why| Refusal::undecodable(format!("{}: {why}", resource.name)))?;
         let origin = self.feed.origin(kind.collection, Some(&resource.name));
         let (namespace, name) = resource.namespace_and_name();
@@ -96,7 +118,14 @@ impl Applier {
             spec,
             ..SourceObject::default()
         };
-        Ok(read_object(&origin, object))
+        Ok(match unknown.filter(|_| !self.ignores_unknown_fields) {
+            None => read_object(&origin, object),
+            Some(field) => {
+                let why = format!("unknown field with number {} in `{}`", field.number, field.message);
+                let hint = "a source of a newer version may have it: update this server, or have it removed";
+                unreadable_object(&origin, object, &why, hint)
+            }
+        })
     }
 
     /// Errors: a resource cannot be decoded, one is there twice and differently, or there is no room, after which nothing is applied.
@@ -148,18 +177,25 @@ impl Applier {
         }
         let needed = self.needed_by(&different);
         applied.extend(different.iter().map(|different| (different.name.clone(), different.hash)));
-        self.feed.change(|draft| {
+        let left_out: Vec<Box<str>> = self.feed.change(|draft| {
             draft.retain(kind.collection, |name| applied.contains_key(name));
-            for Different { name, read, .. } in different {
-                draft.put(kind.collection, &name, read);
+            let put = different.into_iter().filter_map(|Different { name, read, .. }| {
+                (!draft.put(kind.collection, &name, read)).then_some(name)
+            });
+            let left_out = put.collect();
+            // Of a source that is connected again nothing is known by what came before.
+            if self.streams.load(Ordering::Relaxed) == self.stream {
+                draft.received(kind.collection, &change.system_version);
             }
-            draft.received(kind.collection, &change.system_version);
             // Nothing serves that needs what is not received yet.
             needed.iter().for_each(|collection| draft.expect(collection));
+            left_out
         });
         if let Some(sink) = &self.sink {
             needed.iter().for_each(|collection| sink.ask_for(collection));
         }
+        // They are read again with the next change, for which there may be room.
+        left_out.iter().for_each(|name| _ = applied.remove(name));
         Ok(())
     }
 }
@@ -180,7 +216,9 @@ impl Applier {
 
 impl Updater for Applier {
     fn begin(&mut self) {
+        let (streams, stream) = (Arc::clone(&self.streams), &mut self.stream);
         self.feed.change(|draft| {
+            *stream = streams.fetch_add(1, Ordering::Relaxed) + 1;
             let again = Some("it is not received again yet since the source was connected");
             for collection in self.kinds.keys() {
                 if draft.is_synced(collection) {

@@ -348,3 +348,45 @@ async fn what_a_source_has_is_unknown_until_it_was_received_from_this_stream() {
     scene.applier.apply(change(RULES, Vec::new())).unwrap();
     assert_eq!(unknown(&scene), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_change_of_a_stream_that_has_ended_says_nothing_of_the_next_one() {
+    let mut scene = Scene::new();
+    scene.applier.begin();
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "x")])).unwrap();
+    let turn = scene.applier.turn();
+    // It waits for its turn when the source is connected again.
+    let mut old = scene.applier.clone();
+    let applying = old.apply_elsewhere(change(RULES, vec![rule("shop/a", "y")]));
+    scene.applier.begin();
+    drop(turn);
+    applying.await.unwrap();
+    let unknown: Vec<_> = scene.store.contents().unread().into_iter().map(|unread| unread.path).collect();
+    assert_eq!(unknown, [DENIERS, RULES].map(|name| format!("mcp://h:1/{name}").into()));
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "y")])).unwrap();
+    let unknown: Vec<_> = scene.store.contents().unread().into_iter().map(|unread| unread.path).collect();
+    assert_eq!(unknown, [format!("mcp://h:1/{DENIERS}").into()]);
+}
+
+#[tokio::test]
+async fn a_resource_with_a_field_that_is_not_known_cannot_be_read() {
+    let newer = || {
+        let mut body = rule("shop/a", "x").body.to_vec();
+        // Field 15: 1.
+        body.extend([0x78, 1]);
+        Resource::new("shop/b", "1", RULE, body)
+    };
+    let mut scene = Scene::new();
+    scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    scene.applier.apply(change(RULES, vec![rule("shop/a", "x"), newer()])).unwrap();
+    assert_eq!(scene.texts(), pairs(&[("a.rule.shop", "x")]));
+    let unread = scene.store.contents().unread();
+    let why = "mcp://h:1/istio/policy/v1beta1/rules/shop/b: unknown field with number 15 in `istio.policy.v1beta1.Rule`";
+    assert_eq!((unread.len(), &*unread[0].why), (1, why));
+    let mut lenient = Scene::new();
+    lenient.applier = lenient.applier.ignoring_unknown_fields(true);
+    lenient.applier.apply(change(DENIERS, Vec::new())).unwrap();
+    lenient.applier.apply(change(RULES, vec![newer()])).unwrap();
+    assert_eq!(lenient.texts(), pairs(&[("b.rule.shop", "x")]));
+}

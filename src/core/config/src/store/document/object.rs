@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::identity::{self, Identity};
 use super::{Broken, ChunkPlace, revision};
 use crate::store::IdentityRule;
-use crate::{Diagnostic, Origin, RawResource, yaml};
+use crate::{Diagnostic, FieldPath, Origin, RawResource, yaml};
 
 /// An object as its server has it.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +65,14 @@ pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
     let origin = Origin::of_object(origin, text);
     // The tree takes several times the text, and objects come all at once: to read the text again costs less than to keep it.
     Ok(Arc::new(RawResource::new(key, annotations, envelope, origin, revision, None)))
+}
+
+/// An object that is none, for this reason, although it has an identity. `origin`: its name.
+pub fn unreadable_object(origin: &Arc<str>, object: SourceObject, why: &str, hint: &str) -> ReadObject {
+    let text: Arc<str> = canonical(object).into();
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{origin}: {why}"));
+    let problem = Diagnostic { file: Some(Arc::clone(origin)), ..problem.with_hint(hint) };
+    Err(Box::new(Broken { file: Arc::clone(origin), document: None, text, problem, keeps_last: false }))
 }
 
 /// The object as canonical JSON.

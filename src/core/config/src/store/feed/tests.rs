@@ -289,3 +289,74 @@ async fn labels_and_annotations_count_with_what_they_take() {
     let all = sizes.sum::<usize>();
     assert!(all <= 1 << 20 && all + unread.sum::<usize>() == feed.sizes("rules", |_| true).0, "{all}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_count_with_what_they_take_and_many_without_room_are_one_problem() {
+    let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
+    feed.change(|draft| {
+        draft.max_bytes = 8 << 20;
+        draft.close();
+    });
+    let all = |count: usize| -> Vec<bool> {
+        let objects = (0..count).map(|number| format!("r{number}"));
+        let objects: Vec<_> = objects.map(|name| (object(&feed, &name, "true"), name)).collect();
+        feed.change(|draft| {
+            draft.retain("rules", |name| {
+                name.strip_prefix('r').is_some_and(|n| n.parse::<usize>().unwrap() < count)
+            });
+            let put = objects.into_iter().map(|(read, name)| draft.put("rules", &name, read));
+            let put = put.collect();
+            draft.received("rules", "1");
+            put
+        })
+    };
+    let had_room = all(10_000).into_iter().filter(|had_room| *had_room).count();
+    // Their texts have 1 MiB.
+    assert!((2_000..3_000).contains(&had_room), "{had_room}");
+    let contents = store.contents();
+    assert_eq!((contents.resources.len(), contents.broken.len()), (had_room, MAX_LISTED + 1));
+    let whole = contents.broken.iter().find(|broken| &*broken.file == "mcp://h:1/rules").unwrap();
+    let text = "mcp://h:1/rules: more than 100 of its objects are not read: all objects have more than 8 MiB";
+    assert_eq!((&*whole.problem.message, whole.keeps_last), (text, true));
+    assert!(feed.has_left_out("rules"));
+    store.changed().await;
+    feed.change(|draft| draft.received("rules", "2"));
+    assert!(!store.has_changed(), "nothing is new");
+    all(2_000);
+    assert_eq!((names(&store).len(), store.contents().broken.len()), (2_000, 0));
+    assert!(!feed.has_left_out("rules"));
+    let draft = feed.0.draft.lock();
+    assert_eq!(draft.bytes, draft.collections["rules"].objects.values().map(size).sum::<usize>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_process_had_and_the_server_may_have_is_unknown() {
+    let (store, feed) = Feed::new("k8s://h:1", "k8s://h:1", ());
+    let is_asked = |name: &str| name != "gateways";
+    feed.change(|draft| {
+        draft.may_come(is_asked);
+        draft.close();
+    });
+    put(&feed, "a", "true");
+    store.changed().await;
+    let unread = || store.contents().unread().into_iter().map(|unread| unread.why).collect::<Vec<_>>();
+    let earlier =
+        ["k8s://g:2/roles/shop/r", "k8s://g:2/gateways/shop/g", "k8s://h:1/rules/shop/a", "/etc/x/y"];
+    store.expect(&earlier.map(Path::new));
+    let why = "k8s://h:1/roles: it is not served yet, and the last good configuration has objects of it";
+    assert_eq!((unread(), store.has_changed()), (vec![why.to_owned()], true));
+    // It is served, and then received.
+    feed.change(|draft| {
+        draft.expect("roles");
+        draft.may_come(is_asked);
+    });
+    assert_eq!(unread(), ["k8s://h:1/roles: it is not received yet"]);
+    feed.change(|draft| draft.received("roles", "1"));
+    assert_eq!(unread(), Vec::<String>::new());
+    // It ends.
+    feed.change(|draft| {
+        draft.forget("roles");
+        draft.may_come(is_asked);
+    });
+    assert_eq!((unread(), feed.change(|draft| draft.absent())), (Vec::new(), Vec::new()));
+}

@@ -1,0 +1,85 @@
+//! What of a server is unknown, and what its objects take.
+
+use std::sync::Arc;
+
+use crate::store::{Broken, ReadObject, StoreContents};
+use crate::{Diagnostic, FieldPath};
+
+/// What an object takes beside its text and its annotations, and a problem of an object beside the text of the object.
+const BYTES_PER_OBJECT: usize = 512;
+const BYTES_PER_PROBLEM: usize = 1 << 10;
+
+/// A collection of which it is unknown what it has.
+pub(super) fn unknown(file: Arc<str>, why: &str, keeps_last: bool) -> Broken {
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{file}: {why}"))
+        .with_hint("what it had before stays in effect; what may refuse fewer requests waits for it");
+    let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
+    Broken { file, document: None, text: "".into(), problem, keeps_last }
+}
+
+pub(super) fn too_much(max_bytes: usize) -> String {
+    format!("all objects have more than {} MiB", max_bytes >> 20)
+}
+
+/// The name of the origin of a collection.
+pub(super) fn origin_of(root: &str, collection: &str) -> Arc<str> {
+    format!("{root}/{collection}").into()
+}
+
+/// The collection, or its first segment, of an object of an earlier process, whatever server it was then.
+pub(super) fn first_segment<'f>(root: &str, file: &'f str) -> Option<&'f str> {
+    let (scheme, _) = root.split_once("://")?;
+    let (_, name) = file.strip_prefix(scheme)?.strip_prefix("://")?.split_once('/')?;
+    Some(name.split_once('/')?.0)
+}
+
+/// Whether it stands for an object for which there was no room.
+pub(super) fn is_left_out(object: &ReadObject) -> bool {
+    object.as_ref().err().is_some_and(|broken| broken.text.is_empty())
+}
+
+/// What an object takes while it is held, in bytes.
+pub fn object_size(object: &ReadObject) -> usize {
+    match object {
+        Ok(resource) => resource.origin.text.len() + resource.annotations.size() + BYTES_PER_OBJECT,
+        Err(broken) => broken.text.len() + BYTES_PER_PROBLEM,
+    }
+}
+
+/// An object for which there is no room.
+pub(super) fn no_room(object: ReadObject, max_bytes: usize) -> Broken {
+    let file = match object {
+        Ok(resource) => Arc::clone(&resource.origin.file),
+        Err(broken) => broken.file,
+    };
+    let text = format!("{file}: it is not read: {}", too_much(max_bytes));
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), text)
+        .with_hint(format!(
+            "remove objects, of which each counts {BYTES_PER_OBJECT} bytes more than it has, or labels and annotations, or have several \
+             servers with a part each"
+        ));
+    let problem = Diagnostic { file: Some(Arc::clone(&file)), ..problem };
+    Broken { file, document: None, text: "".into(), problem, keeps_last: false }
+}
+
+/// The contents before everything was received.
+pub(super) fn unread(root: &str) -> StoreContents {
+    let why = "not read yet";
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{root}: {why}"))
+        .with_hint("ControlZ and /readyz?verbose say what it waits for");
+    let problem = Diagnostic { file: Some(root.into()), ..problem };
+    let broken = Broken {
+        file: root.into(),
+        document: None,
+        text: "".into(),
+        problem: problem.clone(),
+        keeps_last: false,
+    };
+    StoreContents {
+        broken: vec![broken],
+        diagnostics: vec![problem],
+        unavailable: Some(why.to_owned()),
+        is_of_server: true,
+        ..StoreContents::default()
+    }
+}
