@@ -120,7 +120,7 @@ impl OperationTemplate {
 
 impl Operation {
     /// Adds the JSON of a call whose key is that of a project, empty if that is not known, to a text. It is written as it goes: as a tree it
-    /// would take a thousand allocations, on a thread that serves calls.
+    /// would take hundreds of allocations, on a thread that serves calls.
     pub(super) fn write(&self, project: &str, into: &mut Vec<u8>) {
         let (begin, end) = (self.begin.rfc3339().to_string(), self.end.rfc3339().to_string());
         let json = OperationJson {
