@@ -240,7 +240,7 @@ pub(super) fn row<'e>(
     entry_type: EntryType,
 ) -> Option<(usize, Suspicion)> {
     let mut with_blanks = entries.enumerate().filter(|(_, entry)| entry.trim_ascii().contains(&b' '));
-    let (at, only) = with_blanks.next().filter(|(_, entry)| is_row(entry, entry_type))?;
+    let (at, _) = with_blanks.next().filter(|(_, entry)| is_row(entry, entry_type))?;
     let why = "it has blanks, and no other entry has: every text needs an entry of its own";
     with_blanks.next().is_none().then_some((at, Suspicion::Other(why)))
 }

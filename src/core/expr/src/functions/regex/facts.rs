@@ -59,7 +59,6 @@ fn never_matches(hir: &Hir) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::functions::Regex;
 
     #[test]
