@@ -90,6 +90,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --useOldProcessor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
             cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
             cand --config-on-error 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid'
+            cand --allow-empty-config 'Publish nothing when a start finds no resource in --config-path, or an empty directory below it; otherwise keep-last waits for them'
             cand --zookeeperAddress 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT, separated by commas, and perhaps /CHROOT at the end'
             cand --zookeeperRoot 'Node below which services are'
             cand --zookeeperSessionTimeout 'Time after which a session without a sign of life ends'

@@ -197,7 +197,6 @@ fn what_the_wire_does_not_carry_is_an_error_here() {
         (condition, "match: ~", "`match` has no value"),
         ("paths: [/books, /secret]", "paths: []", "paths"),
         ("paths: [/books, /secret]", "paths:", "paths"),
-        ("methods: [GET]", "methods:", "methods"),
         ("{user: ann}", "{user: \"\"}", "user"),
         ("blacklist: true", "blacklist:", "`blacklist` has no value"),
         ("entryType: REGEX", "entryType: ~", "`entryType` has no value"),

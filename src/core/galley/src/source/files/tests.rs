@@ -190,7 +190,7 @@ async fn a_start_without_resources_waits_for_them() {
         Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap()
     };
     for (what, files, why) in [
-        ("no file", &[][..], "is empty"),
+        ("no file", &[][..], "there is no resource"),
         ("a file without resources", &[("notes.yaml", "# nothing yet\n")][..], "there is no resource"),
         ("a volume that is not mounted", &[("gateway.yaml", GATEWAY), ("more/", "")][..], "more is empty"),
     ] {
