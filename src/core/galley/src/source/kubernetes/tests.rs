@@ -15,6 +15,7 @@ use mixer_schema::DEFAULT_GROUP;
 use super::*;
 use crate::options::collection;
 use crate::source::mesh::Mesh;
+use crate::state::EventKind;
 use crate::{Distributor, Galley};
 use kube_api::KubeApi;
 
