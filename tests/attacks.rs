@@ -43,7 +43,7 @@ mod streams;
 mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 40] = [
+const ATTACKS: [&str; 41] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -80,6 +80,7 @@ const ATTACKS: [&str; 40] = [
     "patterns",
     "file of 200 MB",
     "broken documents",
+    "empty actions",
     "millions of documents",
     "unknown kinds",
     "pipe",

@@ -46,8 +46,7 @@ pub(crate) async fn watch(
         let (lost, watched) = (Arc::clone(&is_lost), directory.clone());
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
-            let is_removed =
-                |e: &notify::Event| e.kind.is_remove() && e.paths.iter().any(|path| *path == watched);
+            let is_removed = |e: &notify::Event| e.kind.is_remove() && e.paths.contains(&watched);
             if event.as_ref().is_ok_and(is_removed) {
                 lost.store(true, Ordering::Relaxed);
                 changed.notify_one();

@@ -33,6 +33,9 @@ const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
 pub const MAX_OBJECT_BYTES: usize = 256 << 20;
 /// Objects of a collection for which there is no room that are listed one by one. With more, all of the collection is unknown.
 const MAX_LISTED: usize = 100;
+/// Whether a collection may come later.
+type MayCome = Box<dyn Fn(&str) -> bool + Send>;
+
 /// Names of collections that an outage lists.
 const LISTED: usize = 8;
 
@@ -99,7 +102,7 @@ pub struct FeedDraft {
     /// The first segments of the names of objects that an earlier process had.
     earlier: BTreeSet<Arc<str>>,
     /// Which of those the server may have although it does not serve them.
-    may_come: Option<Box<dyn Fn(&str) -> bool + Send>>,
+    may_come: Option<MayCome>,
     /// Those that it may have.
     absent: Vec<Arc<str>>,
     /// The name of the server.

@@ -103,7 +103,7 @@ fn check_for_null(
     let mut found = Vec::new();
     find_null(params, path, &mut found);
     for (field, name) in found {
-        let message = format!("`{name}` has no value: its default applies");
+        let message = format!("`{name}` has no value, as if it was not there");
         let hint = "give it a value, or remove it";
         problems
             .push(Diagnostic::error("parameter-empty", field, message).with_hint(hint).accepted_by_istio());

@@ -279,7 +279,7 @@ impl Watch {
             };
             let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             // Paths that cannot be watched are polled.
-            if !self.watcher.as_mut().is_some_and(|watcher| watcher.watch(path, mode).is_ok()) {
+            if self.watcher.as_mut().is_none_or(|watcher| watcher.watch(path, mode).is_err()) {
                 self.watched.lock().remove(path);
             }
         }
