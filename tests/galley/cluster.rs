@@ -233,13 +233,19 @@ fn the_objects_of_an_api_server_in_memory_or_a_real_one_are_followed_through_its
     until("the outage is over", || source(&galley)["isConnected"] == true);
     until("the other one has it", || has(&as_istio, &[("a", "two.example.com"), one("d")]));
     for galley in [&galley, &as_istio] {
+        let deleted = || {
+            let events = galley.document("/eventj/");
+            let deleted = events.as_array().into_iter().flatten().filter(|event| event["kind"] == "deleted");
+            let mut deleted: Vec<String> =
+                deleted.filter_map(|event| event["name"].as_str().map(str::to_owned)).collect();
+            deleted.sort_unstable();
+            deleted
+        };
+        // What decides is deleted a little later.
+        until("the rule is deleted", || deleted().iter().any(|name| name == "default/close"));
         assert_eq!(source(galley)["starts"], 1, "the source was not restarted");
         // The server serves kinds one after the other once it is back, which deletes nothing.
-        let events = galley.document("/eventj/");
-        let deleted = events.as_array().into_iter().flatten().filter(|event| event["kind"] == "deleted");
-        let mut deleted: Vec<&str> = deleted.filter_map(|event| event["name"].as_str()).collect();
-        deleted.sort_unstable();
-        assert_eq!(deleted, ["default/b", "default/c", "default/close"], "{events}");
+        assert_eq!(deleted(), ["default/b", "default/c", "default/close"], "{}", galley.document("/eventj/"));
     }
     // The state is that of a fresh start.
     let fresh = scene.galley(&[]);

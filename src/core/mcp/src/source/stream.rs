@@ -320,7 +320,7 @@ impl SourceStream {
                 );
             }
             Some(error) => {
-                let text = mixer_remote::foreign(&error.message);
+                let text = refusal_text(&error.message);
                 ledger.refused(self.id, collection, (version, *publication), error.code, &text);
                 let code = rpc_code::camel_name(error.code).unwrap_or("Unknown");
                 tracing::warn!(
@@ -366,4 +366,11 @@ impl Drop for SourceStream {
         self.source.report.stream_closed();
         tracing::info!("MCP: connection {}: CLOSED", self.shown());
     }
+}
+
+/// The text of a refusal, for operators: its first lines, each cut and without what is secret or controls a terminal.
+fn refusal_text(message: &str) -> String {
+    const MOST_LINES: usize = 8;
+    let lines: Vec<String> = message.lines().take(MOST_LINES).map(mixer_remote::foreign).collect();
+    lines.join("\n")
 }
