@@ -210,7 +210,7 @@ fn start(program: &Program, directory: &Path, config: &Path) -> Result<Server> {
     if program.is_own() {
         command.arg("galley");
     }
-    std::fs::write(directory.join("mesh.yaml"), "")?;
+    std::fs::write(directory.join("mesh.yaml"), "# Defaults.\n")?;
     command
         .args(["server", "--insecure", "--enable-validation=false"])
         .args(["--enable-reconcileWebhookConfiguration=false"])
