@@ -621,13 +621,10 @@ async fn a_failed_first_fetch_fails_checks() {
 /// Callers get the text, and users of Envoy.
 #[tokio::test]
 async fn what_is_secret_in_an_address_is_not_told() {
-    for url in ["http://user:pa55w@127.0.0.1:9/l?token=t0k3n&a=b", "ftp://user:pa55w@127.0.0.1/l?token=t0k3n"]
-    {
-        let f = Fixture::new(params(url.into())).await;
-        let text = f.error();
-        assert!(text.starts_with("could not fetch list from ") && text.contains("127.0.0.1"), "{text}");
-        assert!(!text.contains("pa55w") && !text.contains("t0k3n"), "{text}");
-    }
+    let f = Fixture::new(params("http://user:pa55w@127.0.0.1:9/l?token=t0k3n&a=b".into())).await;
+    let text = f.error();
+    assert!(text.starts_with("could not fetch list from ") && text.contains("127.0.0.1:9/l"), "{text}");
+    assert!(!text.contains("pa55w") && !text.contains("t0k3n"), "{text}");
 }
 
 /// The last version of the list stays instead.
