@@ -10,9 +10,7 @@ use crate::support::mcp_source::McpSource;
 use crate::support::{DEADLINE, Server, http, sample_configuration, wait_for};
 
 const RULES: &str = "istio/policy/v1beta1/rules";
-const DENIERS: &str = "istio/config/v1alpha2/legacy/deniers";
 const RULE: &str = "type.googleapis.com/istio.policy.v1beta1.Rule";
-const STRUCT: &str = "type.googleapis.com/google.protobuf.Struct";
 /// Most resident memory of the server, in MiB.
 const BOUND: u64 = 256;
 
@@ -104,20 +102,4 @@ fn very_many_resources() {
     let refusal = stage.send("rules", RULES, rules(500_000)).expect("a refusal");
     assert!(refusal.contains("all may take 100663296, and half as much"), "{refusal}");
     stage.end("500 000 rules");
-}
-
-#[test]
-fn structures_of_very_many_values() {
-    let stage = Stage::start();
-    // `values: [null, null, …]`, four bytes each.
-    let list = [0x0a, 2, 0x08, 0].repeat(450_000);
-    let field = |number: u8, bytes: &[u8]| {
-        let mut out = vec![number << 3 | 2];
-        prost::encoding::encode_varint(bytes.len() as u64, &mut out);
-        [out, bytes.to_vec()].concat()
-    };
-    let entry = [field(1, b"values"), field(2, &field(6, &list))].concat();
-    let all = (0..6).map(|number| resource(format!("istio-system/r{number}"), STRUCT, field(1, &entry)));
-    stage.send("structures", DENIERS, all.collect());
-    stage.end("6 structures of 450 000 values");
 }

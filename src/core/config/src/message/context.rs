@@ -26,7 +26,7 @@ const MAX_ERRORS: usize = 1_000;
 pub struct DecodeContext {
     base: FieldPath,
     steps: Vec<Step>,
-    /// The errors in decoding order; Istio Mixer reports the first. At most [`MAX_ERRORS`], and one that says that there are more.
+    /// The errors in decoding order; Istio Mixer reports the first. At most 1 000, and one that says that there are more.
     pub errors: Vec<DecodeError>,
 }
 

@@ -32,7 +32,7 @@ const TEXTS: usize = 1_000;
 pub struct ResourceProblems<'r> {
     resource: &'r RawResource,
     document: OnceCell<Node>,
-    /// The problems so far, in the order of discovery. Those of a severity beyond [`TEXTS`] are one, with their number.
+    /// The problems so far, in the order of discovery. Those of a severity beyond the first 1 000 are one, with their number.
     pub list: Vec<Diagnostic>,
     /// The numbers of problems with texts, by severity.
     kept: [usize; SEVERITIES.len()],
