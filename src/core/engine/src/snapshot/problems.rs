@@ -78,6 +78,8 @@ impl<'r> ResourceProblems<'r> {
 
     /// Adds a problem. A problem without a span gets that of its field.
     pub fn push(&mut self, problem: Diagnostic) {
+        // A document may have hundreds of thousands.
+        mixer_base::scheduling::let_others_run();
         let number = SEVERITIES.iter().position(|severity| *severity == problem.severity);
         let number = number.unwrap_or_default();
         let (Some(kept), Some(further)) = (self.kept.get_mut(number), self.further.get_mut(number)) else {
