@@ -228,7 +228,8 @@ impl Following<'_> {
             // Without permission to watch them, discovery is repeated while kinds are missing.
             let Some(definitions) = definitions else { return };
             let selection = Selection::of(definitions.resource).metadata_only();
-            Reflector::new(client, selection, Definitions { changed, known }).at(pace).run().await;
+            let definitions = Definitions { changed, known, listed: BTreeSet::new() };
+            Reflector::new(client, selection, definitions).at(pace).run().await;
         });
     }
 
@@ -362,48 +363,49 @@ impl Following<'_> {
     }
 }
 
-/// The definitions of custom resources that a server has.
+/// The names of the definitions of custom resources that a server has.
 #[derive(Debug, Default)]
-struct KnownDefinitions {
-    names: BTreeSet<String>,
-    /// Whether all of them were listed.
-    is_complete: bool,
-}
+struct KnownDefinitions(Option<BTreeSet<String>>);
 
 impl KnownDefinitions {
     /// Whether a kind is defined; `None` if that is unknown.
     fn defines(&self, kind: &Kind) -> Option<bool> {
-        self.is_complete.then(|| self.names.contains(&format!("{}.{}", kind.plural, kind.group)))
+        self.0.as_ref().map(|names| names.contains(&format!("{}.{}", kind.plural, kind.group)))
     }
 }
 
-/// Definitions of custom resources: their names, and that they changed.
+/// Definitions of custom resources: their names, and that they changed. While they are listed, which may fail for long, those before count.
 struct Definitions {
     changed: Arc<Notify>,
     known: Arc<Mutex<KnownDefinitions>>,
+    listed: BTreeSet<String>,
 }
 
 impl Store for Definitions {
     type Object = PartialObject;
 
     fn begin(&mut self) {
-        *self.known.lock() = KnownDefinitions::default();
+        self.listed.clear();
     }
 
     fn list(&mut self, object: PartialObject) {
-        self.apply(object);
+        self.listed.insert(object.name().to_owned());
     }
 
     fn complete(&mut self) {
-        self.known.lock().is_complete = true;
+        self.known.lock().0 = Some(std::mem::take(&mut self.listed));
     }
 
     fn apply(&mut self, object: PartialObject) {
-        self.known.lock().names.insert(object.name().to_owned());
+        if let Some(names) = &mut self.known.lock().0 {
+            names.insert(object.name().to_owned());
+        }
     }
 
     fn delete(&mut self, object: PartialObject) {
-        self.known.lock().names.remove(object.name());
+        if let Some(names) = &mut self.known.lock().0 {
+            names.remove(object.name());
+        }
     }
 
     fn publish(&mut self) {

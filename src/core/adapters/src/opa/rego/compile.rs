@@ -123,8 +123,9 @@ impl Policy {
         let needed = names::needed(&reads, &analysis);
         let has_data = !params.data_files.is_empty();
         let plan = match &entry {
-            Entry::Rule(path) => Plan::of(modules(&mut engine), path).map(Arc::new),
-            Entry::Rows => None,
+            // Data may be at the names of rules.
+            Entry::Rule(path) if !has_data => Plan::of(modules(&mut engine), path).map(Arc::new),
+            _ => None,
         };
         let policy = Self { engine, entry, plan, analysis, reads, needed, has_data };
         policy.with_data(&[]).map_err(|problem| vec![problem])?;

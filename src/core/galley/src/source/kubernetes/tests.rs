@@ -335,3 +335,31 @@ async fn a_kind_that_is_defined_and_not_served_for_a_moment_keeps_its_objects() 
     assert_eq!((held(&galley, RULES), deleted), (vec!["n/r ".to_owned()], 0));
     galley.stop().await;
 }
+
+/// A list that fails begins again and again, for as long as the server is away.
+#[test]
+fn what_is_defined_is_known_until_it_was_listed_again() {
+    let definition = |kind: &Kind| -> PartialObject {
+        let name = format!("{}.{}", kind.plural, kind.group);
+        serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    };
+    let kind = mixer_schema::by_collection(RULES).unwrap();
+    let known = Arc::<Mutex<KnownDefinitions>>::default();
+    let mut definitions =
+        Definitions { changed: Arc::default(), known: Arc::clone(&known), listed: BTreeSet::new() };
+    let defines = || known.lock().defines(kind);
+    definitions.begin();
+    definitions.list(definition(kind));
+    assert_eq!(defines(), None, "not all are known");
+    definitions.complete();
+    assert_eq!(defines(), Some(true));
+    definitions.begin();
+    definitions.begin();
+    assert_eq!(defines(), Some(true));
+    definitions.complete();
+    assert_eq!(defines(), Some(false));
+    definitions.apply(definition(kind));
+    assert_eq!(defines(), Some(true));
+    definitions.delete(definition(kind));
+    assert_eq!(defines(), Some(false));
+}

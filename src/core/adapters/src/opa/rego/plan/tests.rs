@@ -189,6 +189,18 @@ fn plan_of(text: &str) -> Option<std::sync::Arc<Plan>> {
     Policy::compile(&params).unwrap_or_else(|problems| panic!("{problems:?}\n{text}")).plan
 }
 
+/// A document of data may have the name of a rule.
+#[test]
+fn with_data_there_is_no_plan() {
+    let with = |data_files: Vec<String>| {
+        let policy = vec!["package gate\nopen if input.action.method == \"GET\"".to_owned()];
+        let params =
+            Params { policy, check_method: "data.gate.open".to_owned(), data_files, ..Params::default() };
+        Policy::compile(&params).unwrap().plan.is_some()
+    };
+    assert_eq!((with(Vec::new()), with(vec!["/etc/opa/data.json".to_owned()])), (true, false));
+}
+
 #[test]
 fn what_is_not_simple_has_no_plan() {
     let simple = "open if input.action.method == \"GET\"";
