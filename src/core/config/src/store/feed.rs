@@ -229,12 +229,16 @@ impl Feed {
         self.0.draft.lock().is_closed
     }
 
-    /// What objects take, in bytes: all of them, and those of a collection with these names.
-    pub fn sizes(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> (usize, usize) {
+    /// What all objects take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.draft.lock().bytes
+    }
+
+    /// What the objects of a collection with these names take, in bytes. It looks at each of the collection.
+    pub fn bytes_of(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> usize {
         let draft = self.0.draft.lock();
         let objects = draft.collections.get(collection).into_iter().flat_map(|known| &known.objects);
-        let meant = objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum();
-        (draft.bytes, meant)
+        objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum()
     }
 
     /// Whether objects of a collection were left out for which there may be room by now.

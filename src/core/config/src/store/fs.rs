@@ -42,6 +42,9 @@ const FIRST_WRITERS_POLL: Duration = Duration::from_millis(20);
 /// A scan that takes longer is reported: the file system may hang.
 const SCAN_LIMIT: Duration = Duration::from_secs(10);
 
+/// Interval of looks at the root alone.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Interval of scans after one that panicked.
 const RETRY: Duration = Duration::from_secs(1);
 /// What follows a failure of the program itself.
@@ -352,7 +355,7 @@ impl Shared {
             let next =
                 next.and_then(|(interval, scope)| Some((Instant::now().checked_add(interval)?, scope)));
             let deadline = next.map(|(deadline, _)| deadline);
-            scope = match self.wake.wait(deadline) {
+            scope = match self.wait(scanner, deadline) {
                 Woken::Stopped => return,
                 Woken::TimedOut => next.map_or(Scope::Noted, |(_, scope)| scope),
                 Woken::Signalled => {
@@ -365,6 +368,23 @@ impl Shared {
                         .map_or(Scope::Noted, |(_, scope)| scope)
                 }
             };
+        }
+    }
+
+    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read.
+    fn wait(&self, scanner: &Scanner, deadline: Option<Instant>) -> Woken {
+        loop {
+            let look = Instant::now() + LOOK_INTERVAL;
+            let is_due = deadline.is_some_and(|deadline| deadline <= look);
+            match self.wake.wait(Some(deadline.filter(|_| is_due).unwrap_or(look))) {
+                Woken::TimedOut if !is_due => {}
+                woken => return woken,
+            }
+            self.published.lock().scanning_since = Some(Instant::now());
+            if scanner.is_followed() && scanner.is_moved() {
+                self.wake.rescan();
+            }
+            self.published.lock().scanning_since = None;
         }
     }
 

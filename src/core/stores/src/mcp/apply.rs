@@ -137,7 +137,7 @@ impl Applier {
         let mut applied = self.applied.lock();
         let applied = applied.entry(kind.collection).or_default();
         let (mut different, mut sent) = (Vec::new(), Applied::new());
-        let (held, _) = self.feed.sizes(kind.collection, |_| false);
+        let held = self.feed.bytes();
         let mut added = 0;
         for resource in change.resources {
             let resource = resource?;
@@ -162,7 +162,7 @@ impl Applier {
         if held + added > self.max_bytes {
             let replaced: HashSet<&str> = different.iter().map(|different| &*different.name).collect();
             let removed: HashSet<&str> = change.removed.iter().map(String::as_str).collect();
-            let (_, gone) = self.feed.sizes(kind.collection, |name| {
+            let gone = self.feed.bytes_of(kind.collection, |name| {
                 replaced.contains(name)
                     || if change.incremental { removed.contains(name) } else { !sent.contains_key(name) }
             });
