@@ -659,3 +659,55 @@ fn directories_are_watched_again_after_events_were_lost() {
         follow_edit(&mut scanner, &wake, name);
     }
 }
+
+/// The library ends the watch of a path that was renamed, and the system has one watch for a directory however it is called.
+#[tokio::test]
+async fn directories_that_change_places_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let places = ["s/a", "s/b", "t/c"];
+    for (number, place) in places.iter().enumerate() {
+        write(&root.join(place), "deep/x.yaml", &resource(&format!("r{number}"), "first"));
+    }
+    let store = store(root);
+    drop(store.changed());
+    store.loaded().await;
+    let rename = |from: &str, to: &str| fs::rename(root.join(from), root.join(to)).unwrap();
+    for round in 0..30 {
+        match round % 3 {
+            0 => {
+                rename("s/a", "s/.aside");
+                rename("s/b", "s/a");
+                rename("s/.aside", "s/b");
+            }
+            1 => {
+                rename("s/a", "aside");
+                rename("t/c", "s/a");
+                rename("aside", "t/c");
+            }
+            _ => {
+                rename("s", ".s");
+                rename("t", "s");
+                rename(".s", "t");
+                rename("t/b", "s/b");
+                rename("s/c", "t/c");
+                rename("s", ".s");
+                rename("t", "s");
+                rename(".s", "t");
+                rename("s/c", "t/c");
+                rename("t/b", "s/b");
+            }
+        }
+        if round % 2 == 0 {
+            tokio::time::sleep(Duration::from_millis(round * 3)).await;
+        }
+        let value = format!("round{round}");
+        for (number, place) in places.iter().enumerate() {
+            write(&root.join(place), "deep/x.yaml", &resource(&format!("r{number}"), &value));
+        }
+        let wanted: Vec<String> = (0..places.len()).map(|number| format!("r{number}={value}")).collect();
+        while held(&store.contents()) != wanted {
+            timeout(Duration::from_secs(20), store.changed()).await.unwrap_or_else(|_| panic!("{round}"));
+        }
+    }
+}

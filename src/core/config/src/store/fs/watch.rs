@@ -66,19 +66,30 @@ impl Noted {
     }
 }
 
-/// Records which watches an event says are gone: that of a removed path, and any if events were lost.
+/// Records which watches an event says are gone: those of a path that was removed or renamed and of all below it, which the library ends, and
+/// any if events were lost.
 fn note_removed(watched: &Mutex<Watched>, event: &notify::Result<notify::Event>) {
     let Ok(event) = event else { return };
     if event.need_rescan() {
-        watched.lock().values_mut().for_each(|watch| watch.identity = None);
-    } else if event.kind.is_remove() {
+        watched.lock().values_mut().for_each(|watch| watch.is_lost = true);
+    } else if event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_))) {
         let mut watched = watched.lock();
         for path in &event.paths {
-            if let Some(watch) = watched.get_mut(path) {
-                watch.identity = None;
-            }
+            let below = watched.range_mut(path.clone()..);
+            let below = below.take_while(|(watched, _)| watched.starts_with(path));
+            below.for_each(|(_, watch)| watch.is_lost = true);
         }
+        lose_shared(&mut watched);
     }
+}
+
+/// A directory that was renamed may be watched by both of its paths, which the system takes for one watch: that of one path ends the other.
+fn lose_shared(watched: &mut Watched) {
+    let lost = watched.values().filter(|watch| watch.is_lost).filter_map(|watch| watch.identity);
+    let lost: BTreeSet<Identity> = lost.collect();
+    let shared =
+        watched.values_mut().filter(|watch| watch.identity.is_some_and(|identity| lost.contains(&identity)));
+    shared.for_each(|watch| watch.is_lost = true);
 }
 
 fn last_event(kind: EventKind) -> LastEvent {
@@ -127,8 +138,9 @@ type Watched = BTreeMap<PathBuf, WatchedDirectory>;
 
 #[derive(Debug, Clone, Copy)]
 struct WatchedDirectory {
-    /// [`None`] if the directory was removed, or may have been: the library has ended its watch, and what takes its place may have its inode.
     identity: Option<Identity>,
+    /// Whether its watch has ended, or may have. What takes its place may have its inode.
+    is_lost: bool,
     /// Whether no other machine can change it.
     is_local: bool,
 }
@@ -316,20 +328,29 @@ impl Watch {
 
     /// Watches these directories and no other. Returns whether one is watched that was not, and why one cannot be.
     fn apply(&mut self, required: &BTreeSet<PathBuf>) -> (bool, Option<Diagnostic>) {
-        let known = self.watched.lock().clone();
-        for (path, before) in &known {
-            if !required.contains(path) || before.identity.is_none() || identity(path) != before.identity {
-                // It may already be removed.
-                let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(path));
-                self.watched.lock().remove(path);
+        let known: Vec<PathBuf> = self.watched.lock().keys().cloned().collect();
+        let now: Vec<Option<Identity>> = known.iter().map(|path| identity(path)).collect();
+        let mut watched = self.watched.lock();
+        for (path, now) in known.iter().zip(now) {
+            if let Some(watch) = watched.get_mut(path) {
+                watch.is_lost |= !required.contains(path) || now.is_none() || now != watch.identity;
             }
+        }
+        lose_shared(&mut watched);
+        let lost: Vec<PathBuf> =
+            watched.extract_if(.., |_, watch| watch.is_lost).map(|(path, _)| path).collect();
+        drop(watched);
+        for path in &lost {
+            // It may already be removed.
+            let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(path));
         }
         let (mut is_new, mut failure) = (false, None);
         for path in required {
             if self.watched.lock().contains_key(path) {
                 continue;
             }
-            let watch = WatchedDirectory { identity: identity(path), is_local: is_local_path(path) };
+            let (identity, is_local) = (identity(path), is_local_path(path));
+            let watch = WatchedDirectory { identity, is_lost: false, is_local };
             // Known before it is watched, so that its removal is recorded.
             self.watched.lock().insert(path.clone(), watch);
             let Some(watcher) = &mut self.watcher else { break };
