@@ -661,53 +661,55 @@ fn directories_are_watched_again_after_events_were_lost() {
 }
 
 /// The library ends the watch of a path that was renamed, and the system has one watch for a directory however it is called.
-#[tokio::test]
-async fn directories_that_change_places_are_followed() {
+#[test]
+fn directories_that_change_places_are_followed() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let places = ["s/a", "s/b", "t/c"];
     for (number, place) in places.iter().enumerate() {
         write(&root.join(place), "deep/x.yaml", &resource(&format!("r{number}"), "first"));
     }
-    let store = store(root);
-    drop(store.changed());
-    store.loaded().await;
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(root.into(), WhenLost::Keep);
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), Instant::now());
     let rename = |from: &str, to: &str| fs::rename(root.join(from), root.join(to)).unwrap();
-    for round in 0..30 {
-        match round % 3 {
-            0 => {
-                rename("s/a", "s/.aside");
-                rename("s/b", "s/a");
-                rename("s/.aside", "s/b");
-            }
-            1 => {
-                rename("s/a", "aside");
-                rename("t/c", "s/a");
-                rename("aside", "t/c");
-            }
-            _ => {
-                rename("s", ".s");
-                rename("t", "s");
-                rename(".s", "t");
-                rename("t/b", "s/b");
-                rename("s/c", "t/c");
-                rename("s", ".s");
-                rename("t", "s");
-                rename(".s", "t");
-                rename("s/c", "t/c");
-                rename("t/b", "s/b");
+    for round in 0..16 {
+        let mut renames = match round % 4 {
+            0 => vec![("s/a", "s/.aside"), ("s/b", "s/a"), ("s/.aside", "s/b")],
+            1 => vec![("s/a", "aside"), ("t/c", "s/a"), ("aside", "t/c")],
+            2 => vec![
+                ("s/a", "a"),
+                ("a", "s/a"),
+                ("s", "x"),
+                ("t", "s"),
+                ("x", "t"),
+                ("s", "x"),
+                ("t", "s"),
+                ("x", "t"),
+            ],
+            _ => vec![("s", ".s"), ("t", "s"), (".s", "t"), ("t/b", "s/b"), ("s/c", "s/a"), ("t/a", "t/c")],
+        };
+        for (number, (from, to)) in renames.drain(..).enumerate() {
+            rename(from, to);
+            // Walks in the middle of it find other places.
+            if round >= 8 && number % 2 == 0 {
+                scanner.scan(Scope::Everything, wake.take(), Instant::now());
             }
         }
-        if round % 2 == 0 {
-            tokio::time::sleep(Duration::from_millis(round * 3)).await;
+        while wake.wait(Some(Instant::now() + Duration::from_millis(100))) == Woken::Signalled {
+            scanner.scan(Scope::Noted, wake.take(), Instant::now());
         }
         let value = format!("round{round}");
         for (number, place) in places.iter().enumerate() {
-            write(&root.join(place), "deep/x.yaml", &resource(&format!("r{number}"), &value));
+            fs::write(root.join(place).join("deep/x.yaml"), resource(&format!("r{number}"), &value)).unwrap();
         }
         let wanted: Vec<String> = (0..places.len()).map(|number| format!("r{number}={value}")).collect();
-        while held(&store.contents()) != wanted {
-            timeout(Duration::from_secs(20), store.changed()).await.unwrap_or_else(|_| panic!("{round}"));
+        let limit = Instant::now() + Duration::from_secs(20);
+        while held(scanner.contents()) != wanted {
+            let woken = wake.wait(Some(limit));
+            assert_ne!(woken, Woken::TimedOut, "{round}: {:?}", held(scanner.contents()));
+            scanner.scan(Scope::Noted, wake.take(), Instant::now());
         }
     }
 }
