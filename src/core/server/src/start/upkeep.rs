@@ -8,7 +8,7 @@ use super::Start;
 use crate::controls::Controls;
 use crate::error::StartError;
 use crate::health::Conditions;
-use crate::memory;
+use mixer_base::memory;
 use crate::steps::StopStep;
 use mixer_base::task::Task;
 use mixer_net::address::ListenAddress;
