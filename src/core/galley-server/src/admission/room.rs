@@ -17,7 +17,7 @@ const UNIT: usize = 1 << 10;
 /// Bytes of bodies longer than [`SMALL_BODY`] at a time.
 const BODIES: usize = 32 << 20;
 /// A body up to this length has no budget but the bound on connections.
-const SMALL_BODY: usize = 256 << 10;
+const SMALL_BODY: usize = 64 << 10;
 /// Bytes that a large review may take.
 const LARGEST_TREE: usize = 192 << 20;
 /// A review that takes less is a small one.
@@ -182,21 +182,42 @@ mod tests {
     async fn large_reviews_wait_for_each_other_and_small_ones_for_nobody() {
         let room = Room::new();
         let large = [&b"["[..], &b"[],".repeat(150_000), b"1]"].concat();
-        let (first, second) = (room.tree(&large).await.unwrap(), room.tree(&large).await.unwrap());
+        let first = room.tree(&large).await.unwrap();
+        assert!(!first.is_small());
         let (status, text) = room.tree(&large).await.err().unwrap();
         assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(text, "other large reviews took longer than 5s; try again\n");
-        room.tree(&[b' '; 1000]).await.unwrap();
+        assert!(room.tree(&[b' '; 1000]).await.unwrap().is_small());
         drop(first);
-        let third = room.tree(&large).await.unwrap();
-        drop((second, third));
+        drop(room.tree(&large).await.unwrap());
         let huge = [&b"["[..], &b"[],".repeat(2_600_000), b"1]"].concat();
         let (status, text) = room.tree(&huge).await.err().unwrap();
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
         assert!(
-            text.starts_with("the review has 5200002 values and 7800003 bytes, which take more than 48 MiB"),
+            text.starts_with("the review has 5200002 values and 7800003 bytes, which take more than 192 MiB"),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn small_reviews_run_beside_a_large_one_that_keeps_its_place_to_its_end() {
+        let room = Room::new();
+        let large = [b"[" as &[u8], &b"[],".repeat(10_000), b"1]"].concat();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let runs = room.tree(&large).await.unwrap().run(move || ended.recv().is_ok());
+        let runs = tokio::spawn(runs);
+        for _ in 0..10 {
+            let small = room.tree(b"{}").await.unwrap().run(|| 7);
+            assert!(matches!(small.await, Ok(7)));
+        }
+        assert_eq!(room.large.available_permits(), 0);
+        runs.abort();
+        tokio::task::yield_now().await;
+        assert_eq!(room.large.available_permits(), 0, "nobody waits for it, and it goes on");
+        end.send(()).unwrap();
+        let panics = room.tree(&large).await.unwrap().run(|| panic!("on purpose"));
+        assert!(matches!(panics.await, Err::<(), _>(Unanswered::Panic(_))));
+        assert!(room.tree(&large).await.is_ok(), "its place is free");
     }
 
     #[tokio::test(start_paused = true)]
