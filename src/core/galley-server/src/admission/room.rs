@@ -109,7 +109,8 @@ impl Taken {
         let place = match self {
             Taken::Small(places) => {
                 let done = places.run(work).await;
-                return done.map_err(|error| error.try_into_panic().map_or(Unanswered::Ended, Unanswered::Panic));
+                return done
+                    .map_err(|error| error.try_into_panic().map_or(Unanswered::Ended, Unanswered::Panic));
             }
             Taken::Large(place) => place,
         };

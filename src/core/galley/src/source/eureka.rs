@@ -260,7 +260,9 @@ impl Eureka {
                 false => known.applications.replace(&body),
             };
             let changed = taken.map_err(|unread| match unread {
-                Unread::Refused(Mismatch::TooLarge(_)) => format!("an answer of {} bytes: {unread}", body.len()),
+                Unread::Refused(Mismatch::TooLarge(_)) => {
+                    format!("an answer of {} bytes: {unread}", body.len())
+                }
                 unread => unread.to_string(),
             })?;
             drop(body);
@@ -372,9 +374,8 @@ impl Known {
             self.registered.set(name, service.as_ref(), &mut batch);
             self.problems.remove(name);
             for text in texts {
-                self.problems.add(name, || {
-                    Diagnostic::error(PROBLEM, FieldPath::root(), text).with_resource(&**name)
-                });
+                self.problems
+                    .add(name, || Diagnostic::error(PROBLEM, FieldPath::root(), text).with_resource(&**name));
             }
         }
         batch

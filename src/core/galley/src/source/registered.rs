@@ -195,7 +195,7 @@ impl Registered {
                     self.change(name, key, None, out);
                 }
                 if let Some(new) = new {
-                    let (name, key): (Arc<str>, Arc<str>) = (new.resource.name.as_ref().into(), key.into());
+                    let (name, key): (Arc<str>, Arc<str>) = (Arc::from(&*new.resource.name), key.into());
                     self.names.insert(Arc::clone(&key), Arc::clone(&name));
                     self.change(name, key, Some(new), out);
                 }

@@ -284,7 +284,10 @@ async fn labels_and_annotations_count_with_what_they_take() {
     let read = contents.resources.len();
     assert!((18..=20).contains(&read) && contents.broken.len() == names.len() - read, "{read}");
     let hint = contents.broken[0].problem.hint.as_deref();
-    assert!(hint.is_some_and(|hint| hint.contains("each counts 3 times its text and 2048 bytes")), "{hint:?}");
+    assert!(
+        hint.is_some_and(|hint| hint.contains("each counts 3 times its text and 2048 bytes")),
+        "{hint:?}"
+    );
     let sizes = contents.resources.iter().map(|resource| object_size(&Ok(Arc::clone(resource))));
     let unread = contents.broken.iter().map(|broken| object_size(&Err(Box::new(broken.clone()))));
     let all = sizes.sum::<usize>();

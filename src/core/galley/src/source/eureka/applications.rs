@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::document::{Instance, MAX_LABELS, Mismatch, Told, Unread, read};
-use crate::source::registered::{MAX_ENDPOINTS, RegisteredService, ServiceEndpoint, ServicePort, resource_name};
+use crate::source::registered::{
+    MAX_ENDPOINTS, RegisteredService, ServiceEndpoint, ServicePort, resource_name,
+};
 
 /// Most bytes of all instances, as [`Instance::size`] counts them: about 100 000.
 pub(super) const MAX_BYTES: usize = 32 << 20;
@@ -39,7 +41,8 @@ impl Applications {
             told.into_iter().try_for_each(|told| new.put(name, told.id, told.instance))
         })?;
         let mut changed = std::mem::take(&mut self.touched);
-        let (mut old_ones, mut new_ones) = (self.instances.iter().peekable(), new.instances.iter().peekable());
+        let (mut old_ones, mut new_ones) =
+            (self.instances.iter().peekable(), new.instances.iter().peekable());
         loop {
             let order = match (old_ones.peek(), new_ones.peek()) {
                 (None, None) => break,
@@ -125,7 +128,9 @@ impl Applications {
         let mut usable = Vec::new();
         let mut beyond = 0;
         for ((_, id), instance) in of_name.take_while(|((application, _), _)| **application == *name) {
-            let Instance { status, address, port: Some(port), labels, more_labels } = instance else { continue };
+            let Instance { status, address, port: Some(port), labels, more_labels } = instance else {
+                continue;
+            };
             if **status != *"UP" {
                 continue;
             }
@@ -137,7 +142,9 @@ impl Applications {
                 Some(_) if usable.len() == MAX_ENDPOINTS => beyond += 1,
                 Some(number) => {
                     if *more_labels > 0 {
-                        let text = format!("instance `{id}`: {more_labels} labels beyond the first {MAX_LABELS} are not used");
+                        let text = format!(
+                            "instance `{id}`: {more_labels} labels beyond the first {MAX_LABELS} are not used"
+                        );
                         problems.push(text);
                     }
                     usable.push((&**address, number, &**labels));
@@ -226,7 +233,11 @@ mod tests {
         let unknown = json!({"application": [{"name": "A", "instance": with(instance("9", "UP"), "MOVED")}]});
         assert_eq!(refused(here.change(&told(unknown))), Mismatch::Change("MOVED".to_owned()));
         let moved = json!([{"name": "A", "instance": [instance("2", "DOWN"), instance("4", "UP")]}]);
-        assert_eq!(changed(here.replace(&all(moved))), ["A", "B"], "A as well, which changes touched in vain");
+        assert_eq!(
+            changed(here.replace(&all(moved))),
+            ["A", "B"],
+            "A as well, which changes touched in vain"
+        );
         assert_eq!(changed(here.replace(&all(json!([])))), ["A"]);
         assert_eq!((here.bytes, here.hash()), (0, String::new()));
     }
@@ -236,7 +247,10 @@ mod tests {
         let mut here = Applications { max_bytes: Some(600), ..Applications::default() };
         here.replace(&all(json!([{"name": "A", "instance": [instance("1", "UP")]}]))).unwrap();
         let many = [instance("1", "UP"), instance("2", "UP"), instance("3", "UP")];
-        assert_eq!(refused(here.replace(&all(json!([{"name": "A", "instance": many}])))), Mismatch::TooLarge(600));
+        assert_eq!(
+            refused(here.replace(&all(json!([{"name": "A", "instance": many}])))),
+            Mismatch::TooLarge(600)
+        );
         assert_eq!(here.hash(), "UP_1_");
     }
 

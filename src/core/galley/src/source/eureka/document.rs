@@ -42,7 +42,8 @@ pub(super) struct Told {
 impl Instance {
     /// What it takes in memory with its id, in bytes.
     pub(super) fn size(&self, id: &str) -> usize {
-        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum();
+        let labels: usize =
+            self.labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum();
         let texts = [id, &self.status, &self.address, self.port.as_deref().unwrap_or_default()];
         INSTANCE_BYTES + labels + texts.into_iter().map(str::len).sum::<usize>()
     }
@@ -133,7 +134,7 @@ impl<'de> Visitor<'de> for OfAnswer<'_, '_> {
         while let Some(key) = map.next_key::<Text>()? {
             match &*key.0 {
                 "applications" => hash = Some(map.next_value_seed(OfApplications(&mut *reading))?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         hash.ok_or_else(|| de::Error::missing_field("applications"))
@@ -165,7 +166,7 @@ impl<'de> Visitor<'de> for OfApplications<'_, '_> {
                 "application" => map.next_value_seed(Each(OneApplication(&mut *reading)))?,
                 // Servers write the first one.
                 "apps__hashcode" | "apps_hashcode" | "appsHashCode" => hash = map.next_value::<Text>()?.0,
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         Ok(hash)
@@ -248,7 +249,7 @@ impl<'de> Visitor<'de> for OfApplication<'_, '_> {
                     let (reading, told, bytes) = (&mut *reading, &mut told, &mut bytes);
                     map.next_value_seed(Each(OneInstance { reading, told, bytes }))?;
                 }
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         let name = name.ok_or_else(|| de::Error::missing_field("name"))?;
@@ -394,7 +395,9 @@ impl<'de> Deserialize<'de> for Text {
         match Value::deserialize(deserializer)? {
             Value::Scalar(text) => Ok(Text(text)),
             Value::Null => Ok(Text::default()),
-            Value::Other => Err(de::Error::custom("a list or an object instead of a text, a number or a Boolean")),
+            Value::Other => {
+                Err(de::Error::custom("a list or an object instead of a text, a number or a Boolean"))
+            }
         }
     }
 }
@@ -460,7 +463,10 @@ mod tests {
         let [(name, told)] = &read[..] else { panic!("{read:?}") };
         assert_eq!((&*hash, &**name, &*told.id, &*told.action), ("UP_1_", "SHOP", "7", ""));
         let Instance { status, address, port, labels, more_labels } = &told.instance;
-        assert_eq!((&**status, &**address, port.as_deref(), *more_labels), ("UP", "10.0.0.1", Some("8080"), 0));
+        assert_eq!(
+            (&**status, &**address, port.as_deref(), *more_labels),
+            ("UP", "10.0.0.1", Some("8080"), 0)
+        );
         let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(labels, ["weight=3", "zone=a"], "what is no label is not kept");
         for empty in [
@@ -486,7 +492,9 @@ mod tests {
 
     #[test]
     fn what_an_instance_may_have_is_bounded() {
-        let of = |instances: String| format!(r#"{{"applications": {{"application": {{"name": "A", "instance": [{instances}]}}}}}}"#);
+        let of = |instances: String| {
+            format!(r#"{{"applications": {{"application": {{"name": "A", "instance": [{instances}]}}}}}}"#)
+        };
         let many = of(vec!["{}"; 100].join(","));
         assert!(matches!(all(&many, 99 * INSTANCE_BYTES), Err(Unread::Refused(Mismatch::TooLarge(28512)))));
         assert_eq!(all(&many, 100 * INSTANCE_BYTES).unwrap().1.len(), 100);

@@ -413,7 +413,10 @@ async fn an_answer_that_takes_too_much_changes_nothing() {
         text.len()
     );
     server.fault(Fault::Text(text.leak()));
-    until("it is told", &galley, || state(&galley).last_error.is_some_and(|(told, _)| told.contains(&wanted))).await;
+    until("it is told", &galley, || {
+        state(&galley).last_error.is_some_and(|(told, _)| told.contains(&wanted))
+    })
+    .await;
     assert_eq!(held(&galley), ["eureka/shop 10.0.0.1"]);
     server.fault(Fault::None);
     server.put("SHOP", "2", "10.0.0.2", "UP");

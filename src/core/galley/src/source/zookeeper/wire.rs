@@ -258,7 +258,8 @@ mod tests {
         let of = |bytes: &'static [u8]| Bytes::from_static(bytes);
         assert_eq!(names(of(b"\0\0\0\x02\0\0\0\x01a\0\0\0\0")), Ok(vec!["a".to_owned(), String::new()]));
         assert_eq!(names(of(b"\xff\xff\xff\xff")), Ok(Vec::new()));
-        let counts = [&b"\0\0\0\x02\0\0\0\x01a\0\0\0\0"[..], b"\xff\xff\xff\xff", b"\0\0"].map(|body| count(&of(body)));
+        let counts = [&b"\0\0\0\x02\0\0\0\x01a\0\0\0\0"[..], b"\xff\xff\xff\xff", b"\0\0"]
+            .map(|body| count(&of(body)));
         assert_eq!(counts, [2, 0, 0]);
         for bad in [&b""[..], b"\0\0\0\x01", b"\x7f\xff\xff\xff\0\0\0\0", b"\0\0\0\x01\0\0\0\x05a"] {
             assert_eq!(names(of(bad)), Err(Malformed), "{bad:?}");
