@@ -17,6 +17,9 @@ const OF_REFERENCES: [&str; 2] = ["handler-unknown", "instance-unknown"];
 /// What follows from them.
 const CONSEQUENCES: [&str; 2] = ["rule-empty", "action-empty"];
 
+/// The kind of rules, to which nothing refers.
+const RULE: &str = "rule";
+
 /// Checks resources in the light of those that are published.
 pub(super) struct Deep {
     options: SnapshotOptions,
@@ -28,7 +31,8 @@ pub(super) struct Deep {
 pub(super) enum Effort {
     /// Milliseconds: it is built beside what was built before, and others wait for that.
     Small,
-    /// Perhaps seconds, and much memory: nobody waits for it, and nothing of it is kept. It costs a build of everything that is published.
+    /// Perhaps seconds, and much memory: nobody waits for it, and nothing of it is kept. It costs a build of all that it may refer to, which
+    /// are the published resources without rules.
     Large,
 }
 
@@ -74,8 +78,9 @@ impl Deep {
             Effort::Small => problems(&mut state.builder, resources, resource),
             Effort::Large => {
                 drop(state);
+                let referred = resources.iter().filter(|other| &*other.key.kind != RULE).cloned().collect();
                 // The builder of the others keeps what it built last, and is locked meanwhile.
-                problems(&mut SnapshotBuilder::new(self.options.clone()), resources, resource)
+                problems(&mut SnapshotBuilder::new(self.options.clone()), referred, resource)
             }
         }
     }
