@@ -220,7 +220,8 @@ impl Registered {
             None => drop(self.entries.remove(&place)),
         }
         let after = seen(self);
-        match self.below(&name).nth(1).is_some() {
+        let is_contested = self.below(&name).nth(1).is_some();
+        match is_contested {
             true => drop(self.contested.insert(Arc::clone(&name))),
             false => drop(self.contested.remove(&name)),
         }
