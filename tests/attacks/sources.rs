@@ -118,7 +118,7 @@ fn objects_count_with_what_they_take_while_they_serve() {
     let rules = (0..RULES_SENT).map(|number| {
         // `source.name == "aNUMBER"`, with the handler and the instance of the sample configuration.
         let condition = format!("source.name == \"a{number}\"");
-        let action = [&[0x0a, 9][..], b"turn-away", &[0x12, 6], b"caller"].concat();
+        let action = [&[0x12, 9][..], b"turn-away", &[0x1a, 6], b"caller"].concat();
         let mut body = [&[0x0a, condition.len() as u8], condition.as_bytes()].concat();
         body.extend([0x12, action.len() as u8]);
         body.extend(action);

@@ -23,8 +23,8 @@ const LARGEST_TREE: usize = 192 << 20;
 /// A review that takes less is a small one.
 const SMALL_TREE: usize = 2 << 20;
 /// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: a handler of `memquota` with 60 000 limits, which are
-/// 420 000 values, took 220 MB.
-const VALUE: usize = 512;
+/// 420 000 values, took 150 MB.
+const VALUE: usize = 400;
 /// How often a text is held at the same time.
 const TEXTS: usize = 4;
 /// Small reviews that are looked at at the same time; others wait. Of large ones it is one.

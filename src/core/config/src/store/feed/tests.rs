@@ -210,7 +210,7 @@ async fn collections_that_become_empty_one_after_the_other_are_one_change() {
 async fn an_object_for_which_there_is_no_room_cannot_be_read() {
     let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
     feed.change(|draft| {
-        draft.max_bytes = 4 << 20;
+        draft.max_bytes = 12 << 20;
         draft.close();
     });
     let large = "x".repeat(3 << 20);
@@ -218,7 +218,7 @@ async fn an_object_for_which_there_is_no_room_cannot_be_read() {
     put(&feed, "b", &large);
     let contents = store.contents();
     assert_eq!((names(&store), contents.broken.len()), (vec!["a.rule.shop".to_owned()], 1));
-    let text = "mcp://h:1/rules/b: it is not read: all objects have more than 4 MiB";
+    let text = "mcp://h:1/rules/b: it is not read: all objects have more than 12 MiB";
     assert_eq!(contents.broken[0].problem.message, text);
     put(&feed, "b", "small");
     assert_eq!((names(&store).len(), store.contents().broken.len()), (2, 0));
