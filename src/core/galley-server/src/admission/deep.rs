@@ -19,6 +19,8 @@ const CONSEQUENCES: [&str; 2] = ["rule-empty", "action-empty"];
 
 /// The kind of rules, to which nothing refers.
 const RULE: &str = "rule";
+/// Most published resources with all of which a large one is compared.
+const MAX_COMPARED: usize = 10_000;
 
 /// Checks resources in the light of those that are published.
 pub(super) struct Deep {
@@ -31,8 +33,8 @@ pub(super) struct Deep {
 pub(super) enum Effort {
     /// Milliseconds: it is built beside what was built before, and others wait for that.
     Small,
-    /// Perhaps seconds, and much memory: nobody waits for it, and nothing of it is kept. It costs a build of all that it may refer to, which
-    /// are the published resources without rules.
+    /// Perhaps seconds, and much memory: nobody waits for it, and nothing of it is kept. It costs a build of all that is published; beyond
+    /// [`MAX_COMPARED`] resources, of those that are no rules, and then it has errors alone.
     Large,
 }
 
@@ -78,9 +80,17 @@ impl Deep {
             Effort::Small => problems(&mut state.builder, resources, resource),
             Effort::Large => {
                 drop(state);
-                let referred = resources.iter().filter(|other| &*other.key.kind != RULE).cloned().collect();
+                let is_compared = resources.len() <= MAX_COMPARED;
+                let others: SharedMap<Arc<RawResource>> = match is_compared {
+                    true => resources,
+                    false => resources.iter().filter(|other| &*other.key.kind != RULE).cloned().collect(),
+                };
                 // The builder of the others keeps what it built last, and is locked meanwhile.
-                problems(&mut SnapshotBuilder::new(self.options.clone()), referred, resource)
+                let mut builder = SnapshotBuilder::new(self.options.clone());
+                let mut problems = problems(&mut builder, others, resource);
+                // Without the rules a warning may say that none of them uses it.
+                problems.retain(|problem| is_compared || problem.severity == Severity::Error);
+                problems
             }
         }
     }
