@@ -6,7 +6,7 @@ use crate::store::{Broken, ReadObject, StoreContents};
 use crate::{Diagnostic, FieldPath};
 
 /// What an object takes beside its text and its annotations, with what is built of it, and how often it takes its text: once as it is, and
-/// twice in conditions, parameters and tables. Measured: 100 000 rules of 380 bytes take 3.1 KiB each.
+/// twice in conditions, parameters and tables. Measured: 15 000 rules of 370 bytes take 2.8 KB each.
 pub(super) const BYTES_PER_OBJECT: usize = 2 << 10;
 pub(super) const TEXTS_PER_OBJECT: usize = 3;
 /// What a problem of an object takes beside the text of the object.
