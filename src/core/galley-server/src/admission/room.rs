@@ -23,7 +23,7 @@ const LARGEST_TREE: usize = 192 << 20;
 /// A review that takes less is a small one.
 const SMALL_TREE: usize = 2 << 20;
 /// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: handlers of `memquota` take 350 to 410 bytes for each
-/// value and four times the text, of which 50 000 limits are 350 000 values.
+/// value, their texts included; 50 000 limits are 350 000 values.
 const VALUE: usize = 400;
 /// How often a text is held at the same time.
 const TEXTS: usize = 4;
