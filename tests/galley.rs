@@ -4,6 +4,8 @@
 
 #[path = "galley/admission.rs"]
 mod admission;
+#[path = "galley/bounds.rs"]
+mod bounds;
 #[path = "galley/cluster.rs"]
 mod cluster;
 #[path = "galley/example.rs"]

@@ -32,7 +32,7 @@ fn object(text: &str) -> Value {
     serde_yaml::from_str(text).expect("a document")
 }
 
-fn create(object: &Value) -> Value {
+pub(crate) fn create(object: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {

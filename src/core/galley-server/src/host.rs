@@ -47,6 +47,8 @@ const FAILED_START_LIMIT: Duration = Duration::from_secs(10);
 const THREADS_LIMIT: Duration = Duration::from_secs(1);
 /// How often the certificate of the webhook is looked at.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_millis(500);
+/// Arenas of the allocator: each reserves 64 MiB of address space, and keeps what is freed in it.
+const ARENAS: usize = 4;
 /// Bytes of large answers of monitoring and ControlZ, each.
 const PAGES: usize = 64 << 20;
 
@@ -106,6 +108,7 @@ impl Host {
         options.check().map_err(StartError::Settings)?;
         let log = Log::install(&options.log).map_err(|error| StartError::Component(error.0))?;
         install_crypto_provider();
+        mixer_base::memory::set_up_allocator(ARENAS);
         let background = tokio::runtime::Builder::new_multi_thread()
             .thread_name("galley")
             .enable_all()
@@ -220,6 +223,7 @@ impl<'o> Start<'o> {
         self.keep_probe("liveness probe", true);
         self.keep_probe("readiness probe", false);
         self.watch_tasks();
+        self.trim_memory();
         let admission = match self.options.validation.is_enabled {
             true => Some(self.start_webhook(policy.clone())?),
             false => None,
@@ -269,6 +273,18 @@ impl<'o> Start<'o> {
         };
         let task = Task::restarted("conditions").spawn(stop.clone(), follow);
         self.components.started((), "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Returns memory to the system when load has ended.
+    fn trim_memory(&mut self) {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let trim = move || mixer_base::memory::trim(stopped.clone());
+        let task = Task::restarted("memory trimmer").spawn(stop.clone(), trim);
+        self.components.started((), "memory trimmer", async move |_| {
             stop.cancel();
             task.await.is_ok()
         });

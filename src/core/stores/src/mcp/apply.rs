@@ -15,8 +15,6 @@ use parking_lot::Mutex;
 
 /// Characters of a refusal that are told.
 const MAX_TOLD: usize = 512;
-/// Maximum [size](object_size) of the objects of all collections, in bytes, unless one message may have more.
-pub(super) const MAX_BYTES: usize = 96 << 20;
 
 /// Writes changes into a feed. Clones write the same feed, one after the other.
 #[derive(Clone)]
@@ -56,8 +54,8 @@ struct Different {
 }
 
 impl Applier {
-    /// Objects may take 96 MiB, or `max_message` if that is more, but no more than those of any store.
-    pub(super) fn new(feed: Feed, kinds: &[&'static Kind], max_message: usize) -> Self {
+    /// Objects may take as much as those of any store.
+    pub(super) fn new(feed: Feed, kinds: &[&'static Kind]) -> Self {
         let kinds = kinds.iter().map(|kind| (kind.collection, *kind)).collect();
         Self {
             feed,
@@ -66,7 +64,7 @@ impl Applier {
             sink: None,
             applied: Arc::default(),
             hasher: RandomState::new(),
-            max_bytes: MAX_BYTES.max(max_message).min(MAX_OBJECT_BYTES),
+            max_bytes: MAX_OBJECT_BYTES,
             turn: Arc::default(),
             streams: Arc::default(),
             stream: 0,
@@ -206,10 +204,8 @@ impl Applier {
         let limit = self.max_bytes;
         Refusal::from(format!(
             "new and different objects take {added} bytes or more beside {held} bytes of others; all may take {limit}, and half as much more \
-             while objects are replaced: remove objects, of which each takes 512 bytes beside its text, or large labels and annotations; or raise \
-             --mcp-max-message-size above {} MiB, up to {} MiB",
-            limit >> 20,
-            MAX_OBJECT_BYTES >> 20
+             while objects are replaced: remove objects, of which each takes three times its text and 2048 bytes, or large labels and \
+             annotations, or have several servers with a part each"
         ))
     }
 }
