@@ -218,6 +218,19 @@ impl FsStore {
     }
 }
 
+impl Published {
+    /// How long the first read may still take; `None` once there was one.
+    fn first_read_left(&self) -> Option<Duration> {
+        let taken = self.scanning_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (self.version == 0).then(|| SCAN_LIMIT.saturating_sub(taken))
+    }
+}
+
+/// Why a read is overdue.
+fn hangs() -> String {
+    format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs())
+}
+
 /// The contents of a store of which nothing could be read.
 fn unread(root: &Path, why: String, hint: &str) -> StoreContents {
     let path = root.display().to_string();
@@ -266,6 +279,25 @@ impl ConfigStore for FsStore {
         })
     }
 
+    fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            loop {
+                let left = match self.shared.published.lock().first_read_left() {
+                    Some(left) => left,
+                    None => std::future::pending().await,
+                };
+                if left.is_zero() {
+                    break;
+                }
+                tokio::time::sleep(left).await;
+            }
+            let mut published = self.shared.published.lock();
+            if published.version == 0 {
+                published.contents = Arc::new(unread(&self.root, hangs(), UNREAD_HINT));
+            }
+        })
+    }
+
     fn expect(&self, files: &[&Path]) {
         let within = files.iter().filter(|file| file.starts_with(&self.root));
         self.shared.expected.lock().extend(within.map(|file| file.to_path_buf()));
@@ -302,7 +334,7 @@ impl ConfigStore for FsStore {
         let why = if let Some(failure) = &published.failure {
             Some(failure.clone())
         } else if overdue.is_some() {
-            Some(format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs()))
+            Some(hangs())
         } else {
             published.contents.unavailable.clone()
         };
@@ -379,6 +411,7 @@ impl Shared {
             if let Some(gate) = &*self.gate.lock() {
                 gate();
             }
+            task::hang_if_injected();
             scanner.expect(std::mem::take(&mut *self.expected.lock()));
             changed = scanner.scan(scope, self.wake.take(), Instant::now());
             while first && scanner.awaits_writer() && started.elapsed() < FIRST_WRITERS {
