@@ -105,8 +105,8 @@ fn foreigner(port: u16) -> Attacker {
         [http2::headers(stream, CHECK, kind, &fields), frame(DATA, END_STREAM, stream, &[0; 5])].concat()
     };
     let grpc = "application/grpc";
-    let kinds = [
-        ("application/json", &[][..]),
+    let kinds: [(&str, &[&str]); 5] = [
+        ("application/json", &[]),
         ("text/plain", &[]),
         ("application/grpc-web", &[]),
         (grpc, &["+5"]),

@@ -225,7 +225,8 @@ fn certificates_and_the_access_list_are_followed_after_a_panic() {
         &[("MIXER_FAULTS", "1")],
     );
     galley.synced();
-    let stage = Tasks { ctrlz: galley.ctrlz, monitoring: galley.monitoring };
+    mixer_net::tls::install_crypto_provider();
+    let tasks = Tasks { ctrlz: galley.ctrlz, monitoring: galley.monitoring };
     let sink = |node: &str| {
         let files = ClientTlsOptions {
             ca_file: galley.path("cert.pem"),
@@ -243,8 +244,8 @@ fn certificates_and_the_access_list_are_followed_after_a_panic() {
     let _first = sink("first");
     serves("1");
     for task in OF_TLS {
-        assert!(stage.fail(task, || {}), "no panic of {task} is counted\n{}", galley.log());
-        assert!(stage.run_again(task), "{task} is not restarted\n{}", galley.log());
+        assert!(tasks.fail(task, || {}), "no panic of {task} is counted\n{}", galley.log());
+        assert!(tasks.run_again(task), "{task} is not restarted\n{}", galley.log());
         let told = format!("\"task\": \"{task}\"");
         assert!(galley.log().lines().any(|line| line.contains("task failed") && line.contains(&told)));
         serves("1");

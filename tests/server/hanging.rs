@@ -2,7 +2,7 @@
 
 #![cfg(debug_assertions)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -41,7 +41,7 @@ impl Place {
 
     fn server(&self) -> ServerBuilder {
         let hangs = self.path("hangs").display().to_string();
-        Server::on(Path::new(&self.path("config"))).env("MIXER_FAULTS", "1").env("MIXER_FAULT_HANG", &hangs)
+        Server::on(&self.path("config")).env("MIXER_FAULTS", "1").env("MIXER_FAULT_HANG", &hangs)
     }
 }
 
@@ -79,11 +79,13 @@ fn a_start_without_cache_is_not_ready_until_the_file_system_answers() {
     place.hang();
     let mut server = place.server().native().start();
     assert_operators_are_answered(&server);
-    let (status, told) = state(&server).expect("an answer");
-    assert_eq!((status, &told["available"]), (503, &Value::Bool(false)), "{told}");
-    let why = told["emitters"]["configuration"].as_str().unwrap_or_default().to_owned();
-    assert!(why.contains(HANGS), "{told}");
-    assert!(told["degraded"]["store"]["why"].as_str().is_some_and(|why| why.contains(HANGS)), "{told}");
+    let told = wait_for(DEADLINE, || {
+        let (status, told) = state(&server)?;
+        let tells = |reason: &Value| reason.as_str().is_some_and(|why| why.contains(HANGS));
+        let is_told = tells(&told["emitters"]["configuration"]) && tells(&told["degraded"]["store"]["why"]);
+        is_told.then_some((status, told["available"].clone()))
+    });
+    assert_eq!(told, Some((503, Value::Bool(false))), "{:?}\n{}", state(&server), server.log());
     for user in [DENIED, "ann"] {
         let (code, text) = code(&server, user).expect_err("nothing serves");
         assert!(code == Code::Unavailable && text.contains(HANGS), "{code:?}: {text}");

@@ -282,10 +282,8 @@ impl ConfigStore for FsStore {
     fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             loop {
-                let left = match self.shared.published.lock().first_read_left() {
-                    Some(left) => left,
-                    None => std::future::pending().await,
-                };
+                let left = self.shared.published.lock().first_read_left();
+                let Some(left) = left else { return std::future::pending().await };
                 if left.is_zero() {
                     break;
                 }

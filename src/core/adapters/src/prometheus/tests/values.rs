@@ -237,6 +237,7 @@ async fn threads_add_up() {
 }
 
 /// A number that is halfway between two texts of the same length: as in Go, the text whose last digit is even.
+#[expect(clippy::excessive_precision, reason = "these are the ties")]
 #[tokio::test]
 async fn a_label_that_is_a_tie_is_written_as_in_go() {
     let env = test_env("h.istio-system");
