@@ -60,8 +60,12 @@ fn bomb() -> Vec<u8> {
     encoder.finish().expect("a vector takes it")
 }
 
-/// Calls with this beginning of a body, which the client does not end itself. All of them are refused, and the connection stays.
-fn refused(port: u16, fields: &'static [(&'static str, &'static str)], body: &[u8], flags: u8) -> Attacker {
+/// Calls with this body, or this beginning of one. All of them are refused with this gRPC status, and the connection stays.
+fn refused(port: u16, fields: &[(&str, &str)], body: &[u8], flags: u8, status: &str) -> Attacker {
+    // As the server writes header fields: the name, and a text with its length.
+    let status =
+        [&b"grpc-status"[..], &[u8::try_from(status.len()).expect("a short text")], status.as_bytes()]
+            .concat();
     let mut bytes = wide_open();
     for stream in (0..CALLS).map(|call| 1 + 2 * call) {
         bytes.extend(call_headers(stream, if stream % 4 == 1 { CHECK } else { REPORT }, fields));
@@ -76,7 +80,12 @@ fn refused(port: u16, fields: &'static [(&'static str, &'static str)], body: &[u
         let (mut frames, mut ended, mut waited) = (Frames::new(&socket), 0, 0);
         while ended < CALLS {
             match frames.next()? {
-                Some((HEADERS, flags, ..)) if flags & END_STREAM != 0 => ended += 1,
+                Some((HEADERS, flags, _, block)) if flags & END_STREAM != 0 => {
+                    if !block.windows(status.len()).any(|part| part == status) {
+                        return Err(format!("HEADERS {:?}", String::from_utf8_lossy(&block)));
+                    }
+                    ended += 1;
+                }
                 // Behind an answer the rest of its request is not wanted: error code 0.
                 Some((RST_STREAM, _, _, code)) if code == [0; 4] => {}
                 Some((RST_STREAM, _, _, code)) => return Err(format!("RST_STREAM {code:?}")),
@@ -102,10 +111,10 @@ fn compressed_messages_and_prefixes_of_four_gibibytes() {
     let announced = [0, 0xff, 0xff, 0xff, 0xff, 0x0a, 0x00];
     let attackers = || {
         vec![
-            refused(port, &[("grpc-encoding", "gzip")], &compressed, END_STREAM),
+            refused(port, &[("grpc-encoding", "gzip")], &compressed, END_STREAM, "12"),
             // Without saying how it is compressed.
-            refused(port, &[], &compressed, END_STREAM),
-            refused(port, &[], &announced, 0),
+            refused(port, &[], &compressed, END_STREAM, "12"),
+            refused(port, &[], &announced, 0, "8"),
         ]
     };
     let outcome = scene.attack("gzip bombs and prefixes of 4 GiB", &attackers);

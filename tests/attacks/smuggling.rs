@@ -143,7 +143,7 @@ fn foreigner(port: u16) -> Attacker {
 
 #[test]
 fn requests_that_say_two_things_or_come_from_strangers() {
-    let mut scene = Scene::start(&["--trace-zipkin-url", "http://ann:hunter2@127.0.0.1:1/"]);
+    let mut scene = Scene::start(&["--trace_zipkin_url", "http://ann:hunter2@127.0.0.1:1/"]);
     scene.configure(WITH_SECRET);
     let ports = scene.server.ports;
     let attackers = || {
