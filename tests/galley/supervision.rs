@@ -56,6 +56,7 @@ impl Stage {
             "--enable-profiling",
             &profiles,
             "--sink-address=127.0.0.1:1",
+            "--sink-auth-mode=NONE",
             "--readiness-probe-path=ready",
             "--readiness-probe-interval=1s",
             "--liveness-probe-path=live",
@@ -336,10 +337,10 @@ fn readiness_tells_why_it_is_not() {
         let answer = http("GET", &format!("{url}?verbose"), "").ok()?;
         let document: Value = serde_json::from_str(&answer.body).ok()?;
         let why = document["emitters"]["sync"].as_str()?.to_owned();
-        (answer.status == 503 && why.contains("files ")).then_some((why, document))
+        (answer.status == 503 && why.contains("there is no resource")).then_some((why, document))
     });
     let (why, document) = told.unwrap_or_else(|| panic!("{}", galley.log()));
-    assert!(why.starts_with("not everything was published yet: "), "{why}");
+    assert!(why.starts_with("not everything was published yet: files "), "{why}");
     assert_eq!(document["available"], false);
     let brief = http("GET", &url, "").expect("an answer");
     assert!(brief.status == 503 && brief.body.contains(&why), "{}", brief.body);
