@@ -46,6 +46,8 @@ const SCAN_LIMIT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 /// What follows a failure of the program itself.
 const UNREAD_HINT: &str = "it is tried again; the log has more";
+/// What follows a first read that is overdue.
+const HANGS_HINT: &str = "look at the mount; what is there serves once the file system answers";
 
 /// What happens when the directory becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -291,7 +293,7 @@ impl ConfigStore for FsStore {
             }
             let mut published = self.shared.published.lock();
             if published.version == 0 {
-                published.contents = Arc::new(unread(&self.root, hangs(), UNREAD_HINT));
+                published.contents = Arc::new(unread(&self.root, hangs(), HANGS_HINT));
             }
         })
     }
