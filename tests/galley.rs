@@ -28,6 +28,8 @@ mod reconciled;
 mod registries;
 #[path = "galley/sinks.rs"]
 mod sinks;
+#[path = "galley/supervision.rs"]
+mod supervision;
 #[path = "support/support.rs"]
 mod support;
 #[path = "galley/validator.rs"]

@@ -31,6 +31,8 @@ mod doctor;
 mod fifos;
 #[path = "server/fronts.rs"]
 mod fronts;
+#[path = "server/hanging.rs"]
+mod hanging;
 #[path = "server/health.rs"]
 mod health;
 #[path = "server/hostile.rs"]

@@ -234,6 +234,27 @@ fn a_source_that_lost_its_configuration_opens_nothing() {
     assert!(is_denied(&server));
 }
 
+/// The task that follows the source panics: what was received serves, and changes of that time count afterwards.
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_of_what_follows_the_source_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let source = McpSource::serving(directory.path());
+    let mut server = on(&source).env("MIXER_FAULTS", "1").start();
+    assert!(is_denied(&server), "{}", server.log());
+    for (from, to, denies) in [("\"abc\"", "\"xyz\"", false), ("\"xyz\"", "\"abc\"", true)] {
+        crate::supervision::drill_of_a_store(&server, |server| {
+            assert_eq!(is_denied(server), !denies, "{}", server.log());
+            edit(&directory.path().join("deny.yaml"), from, to);
+            source.set(directory.path());
+        });
+        until(&server, "a later edit counts", || is_denied(&server) == denies);
+    }
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    server.terminate().unwrap();
+}
+
 #[test]
 fn a_source_that_is_away_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ mod process;
 pub(crate) mod rpc;
 pub(crate) mod sending;
 mod server;
+pub(crate) mod tasks;
 mod wait;
 pub(crate) mod wire;
 pub(crate) mod zookeeper;

@@ -13,7 +13,7 @@ use crate::cmd::flags::LogFlags;
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 use crate::cmd::value;
-use mixer_base::task::{Group, log_panics};
+use mixer_base::task::{self, Group, log_panics};
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_galley::options::Debounce;
 use mixer_galley::{Face, Options};
@@ -290,8 +290,12 @@ fn serve(mut host: Host) -> Exit {
     let entered = handle.enter();
     let Ok(mut signals) = Signals::listen() else { return Exit::Internal };
     drop(entered);
-    let reason = handle.block_on(until_stopped(&mut host, &mut signals));
-    tracing::info!("stopping on {reason}");
+    let (reason, failed) = handle.block_on(until_ended(&mut host, &mut signals));
+    if failed {
+        tracing::error!("stopping on {reason}");
+    } else {
+        tracing::info!("stopping on {reason}");
+    }
     let log = host.log().clone();
     Group::new("second signal").spawn_on(&handle, async move {
         signals.stop().await;
@@ -299,7 +303,22 @@ fn serve(mut host: Host) -> Exit {
     });
     let report = host.stop();
     log.flush(LAST_RECORDS);
-    if report.is_complete() { Exit::Success } else { Exit::Local }
+    match (report.is_complete(), failed) {
+        (_, true) => Exit::Internal,
+        (true, false) => Exit::Success,
+        (false, false) => Exit::Local,
+    }
+}
+
+/// Handles signals until the process must stop. Returns the reason, and whether it is a failure of an essential task, of which handling
+/// signals is one.
+async fn until_ended(host: &mut Host, signals: &mut Signals) -> (String, bool) {
+    let parts = tokio::sync::Mutex::new((host, signals));
+    let handle = || async {
+        let (host, signals) = &mut *parts.lock().await;
+        until_stopped(host, signals).await.to_owned()
+    };
+    task::main_loop(handle).await
 }
 
 async fn until_stopped(host: &mut Host, signals: &mut Signals) -> &'static str {

@@ -51,6 +51,13 @@ pub trait ConfigStore: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// Waits until the first read has taken too long, as on a file system that hangs: [`contents`](Self::contents) and
+    /// [`availability`](Self::availability) say so from then on, and [`changed`](Self::changed) tells when it ends. Never completes after a
+    /// read, nor of a store of which a start is to wait for the contents. Cancel safe.
+    fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+
     /// Tells the files of which an earlier process had its configuration, before the contents are read: what stands in the place of their
     /// directories now cannot be read, and deleted nothing.
     fn expect(&self, files: &[&Path]) {

@@ -49,6 +49,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 /// What follows a failure of the program itself.
 const UNREAD_HINT: &str = "it is tried again; the log has more";
+/// What follows a first read that is overdue.
+const HANGS_HINT: &str = "look at the mount; what is there serves once the file system answers";
 
 /// What happens when the directory becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -221,6 +223,19 @@ impl FsStore {
     }
 }
 
+impl Published {
+    /// How long the first read may still take; `None` once there was one.
+    fn first_read_left(&self) -> Option<Duration> {
+        let taken = self.scanning_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (self.version == 0).then(|| SCAN_LIMIT.saturating_sub(taken))
+    }
+}
+
+/// Why a read is overdue.
+fn hangs() -> String {
+    format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs())
+}
+
 /// The contents of a store of which nothing could be read.
 fn unread(root: &Path, why: String, hint: &str) -> StoreContents {
     let path = root.display().to_string();
@@ -269,6 +284,23 @@ impl ConfigStore for FsStore {
         })
     }
 
+    fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            loop {
+                let left = self.shared.published.lock().first_read_left();
+                let Some(left) = left else { return std::future::pending().await };
+                if left.is_zero() {
+                    break;
+                }
+                tokio::time::sleep(left).await;
+            }
+            let mut published = self.shared.published.lock();
+            if published.version == 0 {
+                published.contents = Arc::new(unread(&self.root, hangs(), HANGS_HINT));
+            }
+        })
+    }
+
     fn expect(&self, files: &[&Path]) {
         let within = files.iter().filter(|file| file.starts_with(&self.root));
         self.shared.expected.lock().extend(within.map(|file| file.to_path_buf()));
@@ -305,7 +337,7 @@ impl ConfigStore for FsStore {
         let why = if let Some(failure) = &published.failure {
             Some(failure.clone())
         } else if overdue.is_some() {
-            Some(format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs()))
+            Some(hangs())
         } else {
             published.contents.unavailable.clone()
         };
@@ -399,6 +431,7 @@ impl Shared {
             if let Some(gate) = &*self.gate.lock() {
                 gate();
             }
+            task::hang_if_injected();
             scanner.expect(std::mem::take(&mut *self.expected.lock()));
             changed = scanner.scan(scope, self.wake.take(), Instant::now());
             while first && scanner.awaits_writer() && started.elapsed() < FIRST_WRITERS {

@@ -366,13 +366,17 @@ impl Configurator {
         }
     }
 
-    /// The contents of the store. If they take long to read, a last good configuration serves until they are read.
+    /// The contents of the store. If they take long to read, a last good configuration serves until they are read; without one, what hangs
+    /// counts as unreadable, except with serve-valid, which would answer without it.
     async fn read_store(&self) -> Arc<StoreContents> {
         let store = &self.options.store;
-        let has_substitute =
-            self.last_good.resources().is_some() && self.last_good.policy != OnConfigError::ServeValid;
+        let waits = self.last_good.policy == OnConfigError::ServeValid;
+        let has_substitute = self.last_good.resources().is_some() && !waits;
         if !has_substitute {
-            store.loaded().await;
+            tokio::select! {
+                () = store.loaded() => {}
+                () = store.overdue(), if !waits => {}
+            }
         } else if tokio::time::timeout(PATIENCE, store.loaded()).await.is_err() {
             let seconds = PATIENCE.as_secs();
             tracing::warn!(

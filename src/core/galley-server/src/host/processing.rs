@@ -90,7 +90,6 @@ impl Start<'_> {
     fn watch_sources(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
         let (stop, galley) = (CancellationToken::new(), Arc::clone(galley));
         let (until, degradations) = (stop.clone(), self.degradations.clone());
-        self.components.collects((), "degradations", &self.metrics, self.degradations.clone());
         let watch = move || {
             let (galley, until, synced) = (Arc::clone(&galley), until.clone(), synced.clone());
             let degradations = degradations.clone();
