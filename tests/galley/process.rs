@@ -33,8 +33,8 @@ fn probes_follow_the_first_sync_and_the_stop() {
         "galley_runtime_processor_snapshots_published_total",
         "galley_runtime_state_type_instances_total{collection=\"istio/policy/v1beta1/rules\"} 1",
         "galley_source_synced{source=",
-        "galley_runtime_processor_event_span_duration_milliseconds_bucket{le=\"0\"}",
-        "galley_runtime_strategy_timer_resets_total 0",
+        "galley_runtime_processor_event_span_duration_milliseconds_count ",
+        "galley_runtime_strategy_timer_resets_total ",
     ] {
         assert!(metrics.contains(family), "{family} in {metrics}");
     }

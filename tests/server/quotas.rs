@@ -29,7 +29,7 @@ fn rules(port: u16, quotas: usize) -> String {
     };
     format!(
         "{MANIFEST}apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: limits, namespace: istio-system}}\n\
-         spec:\n  compiledAdapter: redisquota\n  params: {{redisServerUrl: '127.0.0.1:{port}', quotas: [{}]}}\n\
+         spec:\n  compiledAdapter: redisquota\n  params: {{redisServerUrl: '127.0.0.1:{port}', timeout: 10s, quotas: [{}]}}\n\
          ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: limits, namespace: istio-system}}\n\
          spec: {{actions: [{{handler: limits, instances: [{}]}}]}}\n{}",
         limits.join(", "),
