@@ -39,8 +39,8 @@ fn rules(port: u16, quotas: usize) -> String {
 }
 
 /// Makes calls of the API, each of all quotas: what was granted of each.
-fn call(server: &Server, calls: std::ops::Range<usize>, quotas: usize) -> Vec<usize> {
-    let mut client = Client::new(&server.address()).expect("a client");
+fn call(address: &str, calls: std::ops::Range<usize>, quotas: usize) -> Vec<usize> {
+    let mut client = Client::new(address).expect("a client");
     let bag: Attributes =
         [("source.user".to_owned(), Attribute::Text("ann".to_owned()))].into_iter().collect();
     let wanted = wire::check_request::QuotaParams { amount: 1, best_effort: false };
@@ -68,14 +68,16 @@ fn three_servers_with_one_redis_grant_exactly_the_limit_of_many_calls() {
     let _process = redis(port);
     let directory = configuration(&rules(port, quotas));
     let servers: Vec<Server> = (0..SERVERS).map(|_| on(&directory).native().start()).collect();
+    let addresses: Vec<String> = servers.iter().map(Server::address).collect();
     let (clients, calls) = (SERVERS * AT_ONCE, CALLS / quotas);
     let begin = |client: usize| calls * client / clients;
     let mut granted = vec![0; quotas];
     std::thread::scope(|scope| {
         let tasks: Vec<_> = (0..clients)
             .map(|client| {
-                let server = &servers[client % SERVERS];
-                scope.spawn(move || call(server, begin(client)..begin(client + 1), quotas))
+                let address = &addresses[client % SERVERS];
+                let calls = begin(client)..begin(client + 1);
+                scope.spawn(move || call(address, calls, quotas))
             })
             .collect();
         for task in tasks {
