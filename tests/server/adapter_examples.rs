@@ -82,7 +82,7 @@ fn roles_decide() {
 }
 
 /// Grants of the quota `requests` for a user, all or nothing.
-pub(crate) fn granted(client: &mut Client, user: &str, id: &str, amount: i64) -> i64 {
+fn granted(client: &mut Client, user: &str, id: &str, amount: i64) -> i64 {
     let bag: Attributes =
         [("source.user".to_owned(), Attribute::Text(user.to_owned()))].into_iter().collect();
     let quota = wire::check_request::QuotaParams { amount, best_effort: false };

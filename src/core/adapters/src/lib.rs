@@ -170,7 +170,6 @@ mod left_out {
         let found: Vec<_> = problems.into_iter().collect();
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].message, format!("the handler will not be built: {expected}"));
-        // With another code, `keep-last` would keep the handler that was there.
         assert_eq!((found[0].code, found[0].severity), (NOT_BUILT, mixer_config::Severity::Error));
     }
 }
