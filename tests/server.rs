@@ -65,6 +65,8 @@ mod outages;
 mod peers;
 #[path = "server/prometheus.rs"]
 mod prometheus;
+#[path = "server/quotas.rs"]
+mod quotas;
 #[path = "server/readiness.rs"]
 mod readiness;
 #[path = "server/reload.rs"]

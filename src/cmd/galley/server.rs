@@ -195,14 +195,20 @@ fn known_scopes(list: &str) -> String {
 /// Starts the configuration plane and returns when it has stopped.
 pub(crate) fn run(args: &GalleyServerArgs, personality: Personality, io: &mut Io) -> Outcome {
     let options = args.options(personality);
-    run_with(&options, io)
+    let notes: &[&str] = if args.old.enable_analysis { &[WITHOUT_ANALYSIS] } else { &[] };
+    run_with(&options, notes, io)
 }
 
-/// As [`run`], of settings.
-pub(super) fn run_with(options: &HostOptions, _: &mut Io) -> Outcome {
+/// Logged with `--enableAnalysis`, a flag of Istio 1.5.
+const WITHOUT_ANALYSIS: &str = "--enableAnalysis has no effect: the analyses of Istio 1.5 are not part of this server. \
+                                `mixer validate` checks resources";
+
+/// As [`run`], of settings. `notes` are warnings about them, for the log.
+pub(super) fn run_with(options: &HostOptions, notes: &[&str], _: &mut Io) -> Outcome {
     let policy = SnapshotOptions::new(mixer_server::REGISTRY);
     let host = Host::start(options, policy).map_err(|error| start_failure(&error))?;
     log_panics();
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
     let bound = host.bound();
     let shown = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
     tracing::info!(
