@@ -15,6 +15,7 @@ mod collector;
 pub(crate) mod cores;
 pub(crate) mod denier;
 pub(crate) mod docs;
+pub(crate) mod envoy;
 pub(crate) mod galley;
 pub(crate) mod good_client;
 mod http;
