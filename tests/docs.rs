@@ -2,6 +2,8 @@
 
 #![cfg(test)]
 
+#[path = "docs/attributes.rs"]
+mod attributes;
 #[path = "docs/consoles.rs"]
 mod consoles;
 #[path = "docs/image.rs"]
