@@ -60,12 +60,17 @@ fn every_console_is_run_by_a_test() {
         let mut section = "";
         for line in page.lines() {
             section = line.strip_prefix("## ").unwrap_or(section);
-            if line == "```console" && let Some(followed) = followed {
+            if line == "```console"
+                && let Some(followed) = followed
+            {
                 assert!(followed.contains(&section), "{path}: nobody runs the consoles of {section}");
             }
         }
     }
     for (page, test) in ELSEWHERE {
-        assert!(crate::read(test).contains(page.trim_start_matches("docs/")) || test.ends_with("tools.rs"), "{test}");
+        assert!(
+            crate::read(test).contains(page.trim_start_matches("docs/")) || test.ends_with("tools.rs"),
+            "{test}"
+        );
     }
 }

@@ -9,8 +9,15 @@ use crate::repository;
 use crate::support::{DEADLINE, Ports, Process, http, is_listening, run_mixer, wait_for};
 
 /// What images `distroless/cc` have of shared libraries.
-const BASE: [&str; 7] =
-    ["ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0"];
+const BASE: [&str; 7] = [
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+];
 
 /// The libraries of a program, by the paths where it looks for them.
 fn libraries(program: &Path) -> Vec<PathBuf> {
@@ -80,7 +87,8 @@ fn what_the_image_holds_serves_without_rights_and_without_a_writable_file() {
         format!("--ctrlz-port={}", ports.ctrlz),
     ]);
     let log = directory.path().join("log");
-    let mut process = start(&root, &instruction("USER"), &command, std::fs::File::create(&log).expect("a file"));
+    let mut process =
+        start(&root, &instruction("USER"), &command, std::fs::File::create(&log).expect("a file"));
     let text = || std::fs::read_to_string(&log).unwrap_or_default();
     let serves = wait_for(DEADLINE, || match process.ended() {
         Some(_) => Some(false),

@@ -31,7 +31,11 @@ fn prose(page: &str) -> String {
 }
 
 fn anchors(page: &str) -> BTreeSet<String> {
-    prose(page).lines().filter_map(|line| line.strip_prefix('#')).map(|h| anchor(h.trim_start_matches('#'))).collect()
+    prose(page)
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .map(|h| anchor(h.trim_start_matches('#')))
+        .collect()
 }
 
 #[test]
@@ -69,7 +73,10 @@ fn every_link_leads_somewhere() {
 fn the_readme_links_every_page() {
     let readme = read("README.md");
     for (path, _) in pages() {
-        assert!(path == "README.md" || readme.contains(&format!("]({path})")), "README.md has no link to {path}");
+        assert!(
+            path == "README.md" || readme.contains(&format!("]({path})")),
+            "README.md has no link to {path}"
+        );
     }
 }
 

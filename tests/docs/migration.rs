@@ -11,11 +11,31 @@ use crate::{read, repository};
 
 /// Tokens of the key in the Envoy configurations, with their claims. They do not expire.
 const TOKENS: [(&str, &str, &str); 5] = [
-    ("ann", r#"{"iss":"https://auth.example","sub":"ann","role":"customer","groups":["staff","oncall"]}"#, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImFubiIsInJvbGUiOiJjdXN0b21lciIsImdyb3VwcyI6WyJzdGFmZiIsIm9uY2FsbCJdfQ.BliI8cKTDCIY60OQJplqPt4vvUZ4NhXcYcxuwxPr70Y"),
-    ("bob", r#"{"iss":"https://auth.example","sub":"bob","role":"customer"}"#, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImJvYiIsInJvbGUiOiJjdXN0b21lciJ9.lpNDGznNUjAcF4hPuky8x3wF5h8Uw-KXuXha1-Sf44M"),
-    ("root", r#"{"iss":"https://auth.example","sub":"root","role":"admin","groups":["staff"]}"#, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6InJvb3QiLCJyb2xlIjoiYWRtaW4iLCJncm91cHMiOlsic3RhZmYiXX0.bALWKz5-uw8oCl3OowuSsATrTJ2P2zQ1els7zrqt69E"),
-    ("nobody", r#"{"iss":"https://auth.example","sub":"nobody"}"#, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6Im5vYm9keSJ9.7rxEKRGknozF1jMvOG3HB6xLaQJ9jfLSl-VlXiX08r8"),
-    ("gone", r#"{"iss":"https://auth.example","sub":"gone","role":"admin","suspended":true}"#, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImdvbmUiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOnRydWV9.cXOivKhb3G9y0q5uXA8J2chqAmZeX44d3F8JXmpuARQ"),
+    (
+        "ann",
+        r#"{"iss":"https://auth.example","sub":"ann","role":"customer","groups":["staff","oncall"]}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImFubiIsInJvbGUiOiJjdXN0b21lciIsImdyb3VwcyI6WyJzdGFmZiIsIm9uY2FsbCJdfQ.BliI8cKTDCIY60OQJplqPt4vvUZ4NhXcYcxuwxPr70Y",
+    ),
+    (
+        "bob",
+        r#"{"iss":"https://auth.example","sub":"bob","role":"customer"}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImJvYiIsInJvbGUiOiJjdXN0b21lciJ9.lpNDGznNUjAcF4hPuky8x3wF5h8Uw-KXuXha1-Sf44M",
+    ),
+    (
+        "root",
+        r#"{"iss":"https://auth.example","sub":"root","role":"admin","groups":["staff"]}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6InJvb3QiLCJyb2xlIjoiYWRtaW4iLCJncm91cHMiOlsic3RhZmYiXX0.bALWKz5-uw8oCl3OowuSsATrTJ2P2zQ1els7zrqt69E",
+    ),
+    (
+        "nobody",
+        r#"{"iss":"https://auth.example","sub":"nobody"}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6Im5vYm9keSJ9.7rxEKRGknozF1jMvOG3HB6xLaQJ9jfLSl-VlXiX08r8",
+    ),
+    (
+        "gone",
+        r#"{"iss":"https://auth.example","sub":"gone","role":"admin","suspended":true}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImdvbmUiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOnRydWV9.cXOivKhb3G9y0q5uXA8J2chqAmZeX44d3F8JXmpuARQ",
+    ),
 ];
 
 /// Who calls: nobody with a token, and those of [`TOKENS`].
@@ -54,7 +74,8 @@ impl Shop {
             ("UPSTREAM_PORT", envoy::upstream()),
         ];
         // A busy machine is no failure of the service.
-        let bootstrap = read(&format!("examples/migration/{example}/envoy.yaml")).replace("timeout: 1s", "timeout: 60s");
+        let bootstrap =
+            read(&format!("examples/migration/{example}/envoy.yaml")).replace("timeout: 1s", "timeout: 60s");
         let process = envoy::start(directory.path(), &envoy::filled(&bootstrap, &ports));
         let shop = Self { _directory: directory, _mixer: mixer, _envoy: process, before, after };
         let is_ready = wait_for(DEADLINE, || {
@@ -82,7 +103,8 @@ impl Asked<'_> {
         let mut headers = vec![("x-user", "forged")];
         headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
         headers.extend((!self.client.is_empty()).then_some(("x-forwarded-for", self.client)));
-        http_with(self.method, &format!("http://127.0.0.1:{port}{}", self.path), &headers, "").expect("an answer")
+        http_with(self.method, &format!("http://127.0.0.1:{port}{}", self.path), &headers, "")
+            .expect("an answer")
     }
 }
 
@@ -139,10 +161,16 @@ fn decided(engine: &mut Engine, asked: Asked<'_>) -> (u16, Option<String>) {
     let (path, _) = asked.path.split_once('?').unwrap_or((asked.path, ""));
     let parsed: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     // Envoy adds the address of its peer.
-    let hops = [asked.client, "192.0.2.2"].iter().filter(|hop| !hop.is_empty()).copied().collect::<Vec<_>>().join(",");
+    let hops = [asked.client, "192.0.2.2"]
+        .iter()
+        .filter(|hop| !hop.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join(",");
     let claims = TOKENS.iter().find(|(name, ..)| *name == asked.caller).map(|(_, claims, _)| *claims);
     let claims: Option<Value> = claims.map(|claims| serde_json::from_str(claims).expect("JSON"));
-    let metadata = claims.map_or(json!({}), |claims| json!({"envoy.filters.http.jwt_authn": {"payload": claims}}));
+    let metadata =
+        claims.map_or(json!({}), |claims| json!({"envoy.filters.http.jwt_authn": {"payload": claims}}));
     let input = json!({
         "attributes": {
             "metadataContext": {"filterMetadata": metadata},

@@ -27,7 +27,8 @@ fn texts(value: &Value) -> Vec<String> {
 /// The settings that `mixer ARGUMENTS…` has, which must be valid.
 fn settings(arguments: &[String]) -> Value {
     let arguments: Vec<String> = arguments.iter().cloned().chain(["--print-config".to_owned()]).collect();
-    let ran = run(&programs().path("mixer"), &arguments, &[], None, None, crate::support::DEADLINE).expect("it ends");
+    let ran = run(&programs().path("mixer"), &arguments, &[], None, None, crate::support::DEADLINE)
+        .expect("it ends");
     assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
     serde_yaml::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
 }
@@ -56,7 +57,8 @@ pub(crate) fn instruction(name: &str) -> String {
 
 /// Program and arguments of a container of the image.
 pub(crate) fn image_command() -> Vec<String> {
-    let list = |name: &str| -> Vec<String> { serde_json::from_str(&instruction(name)).expect("a list in JSON") };
+    let list =
+        |name: &str| -> Vec<String> { serde_json::from_str(&instruction(name)).expect("a list in JSON") };
     [list("ENTRYPOINT"), list("CMD")].concat()
 }
 
@@ -101,20 +103,32 @@ fn assert_pod(deployment: &Value) -> Value {
         assert_eq!(at(&container[probe], "httpGet.port"), "monitoring");
     }
     // What the server writes to, and what it reads, is mounted.
-    let mounted: Vec<String> = container["volumeMounts"].as_sequence().expect("mounts").iter()
-        .map(|mount| mount["mountPath"].as_str().expect("a path").to_owned()).collect();
+    let mounted: Vec<String> = container["volumeMounts"]
+        .as_sequence()
+        .expect("mounts")
+        .iter()
+        .map(|mount| mount["mountPath"].as_str().expect("a path").to_owned())
+        .collect();
     let named = ["config-cache", "tls-cert-file", "config-store-url"];
     for name in named {
-        let Some(path) = settings[name].as_str().map(|path| path.trim_start_matches("fs://")) else { continue };
+        let Some(path) = settings[name].as_str().map(|path| path.trim_start_matches("fs://")) else {
+            continue;
+        };
         if path.starts_with('/') {
-            assert!(mounted.iter().any(|mount| path.starts_with(mount.as_str())), "{name}: {path} is not mounted");
+            assert!(
+                mounted.iter().any(|mount| path.starts_with(mount.as_str())),
+                "{name}: {path} is not mounted"
+            );
         }
     }
     let seconds = |name: &str| -> u64 {
         settings[name].as_str().and_then(|text| text.strip_suffix('s')?.parse().ok()).expect("seconds")
     };
     let grace = at(pod, "terminationGracePeriodSeconds").as_u64().expect("seconds");
-    assert!(grace > seconds("drain-delay") + seconds("shutdown-timeout"), "the server ends before it is killed");
+    assert!(
+        grace > seconds("drain-delay") + seconds("shutdown-timeout"),
+        "the server ends before it is killed"
+    );
     settings
 }
 
@@ -138,13 +152,16 @@ fn assert_selected(all: &[Value]) {
 fn the_kubernetes_manifests_fit_the_server_and_each_other() {
     let kustomization = documents(&read("deploy/kubernetes/kustomization.yaml")).remove(0);
     let mut listed = texts(&kustomization["resources"]);
-    let mut there: Vec<String> = std::fs::read_dir(repository("deploy/kubernetes")).expect("a directory")
+    let mut there: Vec<String> = std::fs::read_dir(repository("deploy/kubernetes"))
+        .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
-        .filter(|name| name.ends_with(".yaml") && name != "kustomization.yaml").collect();
+        .filter(|name| name.ends_with(".yaml") && name != "kustomization.yaml")
+        .collect();
     listed.sort();
     there.sort();
     assert_eq!(listed, there, "resources of the kustomization");
-    let all: Vec<Value> = listed.iter().flat_map(|name| documents(&read(&format!("deploy/kubernetes/{name}")))).collect();
+    let all: Vec<Value> =
+        listed.iter().flat_map(|name| documents(&read(&format!("deploy/kubernetes/{name}")))).collect();
     assert_selected(&all);
     let deployment = of_kind(&all, "Deployment");
     let settings = assert_pod(deployment);
@@ -188,7 +205,9 @@ impl Rendering<'_> {
         for stage in stages {
             value = match stage.split_once(' ') {
                 None if stage == "toJson" => Value::from(serde_json::to_string(&value).expect("JSON")),
-                None if stage == "quote" => Value::from(serde_json::to_string(&text_of(&value)).expect("JSON")),
+                None if stage == "quote" => {
+                    Value::from(serde_json::to_string(&text_of(&value)).expect("JSON"))
+                }
                 Some(("default", other)) if text_of(&value).is_empty() => self.value(other, dot),
                 Some(("default", _)) => value,
                 _ => panic!("unknown function: {stage}"),
@@ -268,24 +287,34 @@ fn the_chart_fits_the_server() {
     assert_eq!(settings["tls-cert-file"], Value::Null);
     assert!(all.iter().all(|document| document["kind"] != "ClusterRole"), "no rights in the cluster");
     let map = of_kind(&all, "ConfigMap");
-    assert_eq!(at(of_kind(&all, "Deployment"), "spec.template.spec.volumes.0.configMap.name"), at(map, "metadata.name"));
+    assert_eq!(
+        at(of_kind(&all, "Deployment"), "spec.template.spec.volumes.0.configMap.name"),
+        at(map, "metadata.name")
+    );
     // The policy is one.
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in map["data"].as_mapping().expect("files") {
         let path = directory.path().join(name.as_str().expect("a name"));
         std::fs::write(path, text.as_str().expect("a text")).expect("it is writable");
     }
-    let ran = run_mixer(&["validate", "--strict", "--output", "plain", &directory.path().display().to_string()]);
+    let ran =
+        run_mixer(&["validate", "--strict", "--output", "plain", &directory.path().display().to_string()]);
     assert_eq!(ran.status, 0, "{}", ran.stdout);
 
-    let all = rendered(&[("tlsSecret", "mixer-tls".into()), ("clusterPolicy", true.into()), ("store", "k8s://".into())]);
+    let all = rendered(&[
+        ("tlsSecret", "mixer-tls".into()),
+        ("clusterPolicy", true.into()),
+        ("store", "k8s://".into()),
+    ]);
     let settings = assert_pod(of_kind(&all, "Deployment"));
     assert_eq!(settings["tls-cert-file"], "/etc/mixer-tls/tls.crt");
     assert_eq!(settings["config-store-url"], "k8s://");
     let role = of_kind(&all, "ClusterRole");
     assert_eq!(at(of_kind(&all, "ClusterRoleBinding"), "roleRef.name"), at(role, "metadata.name"));
     assert_eq!(at(of_kind(&all, "ServiceAccount"), "automountServiceAccountToken"), &Value::Bool(true));
-    assert!(rendered(&[("clientLabel", "".into())]).iter().all(|document| document["kind"] != "NetworkPolicy"));
+    assert!(
+        rendered(&[("clientLabel", "".into())]).iter().all(|document| document["kind"] != "NetworkPolicy")
+    );
 }
 
 #[test]

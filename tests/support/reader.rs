@@ -101,8 +101,11 @@ impl Reader {
         let tcp = |of: &str| format!("tcp://127.0.0.1:{}", self.port(of));
         let (more, listens) = if command.starts_with("mixer galley server ") {
             let [ctrlz, monitoring] = ["9876", "15014"].map(port);
-            let flags =
-                [("--server-address", tcp("9901")), ("--ctrlz-port", ctrlz), ("--monitoring-port", monitoring)];
+            let flags = [
+                ("--server-address", tcp("9901")),
+                ("--ctrlz-port", ctrlz),
+                ("--monitoring-port", monitoring),
+            ];
             (with(&flags), Some("9876"))
         } else if command == "mixer server" || command.starts_with("mixer server ") {
             let [metrics, monitoring, ctrlz] = ["42422", "15014", "9876"].map(port);
@@ -210,7 +213,8 @@ fn is_as_shown(shown: &str, printed: &str) -> bool {
 /// The text without ports of clients, times and empty lines at its end.
 fn comparable(text: &str) -> String {
     let peers = Regex::new(r"127\.0\.0\.1:\d+").expect("an expression");
-    let times = Regex::new(r"\bin \d+(\.\d+)?(us|ms|s)\b|\b\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\b").expect("an expression");
+    let times = Regex::new(r"\bin \d+(\.\d+)?(us|ms|s)\b|\b\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\b")
+        .expect("an expression");
     times.replace_all(&peers.replace_all(text.trim_end(), "PEER"), "TIME").into_owned()
 }
 
