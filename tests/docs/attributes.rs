@@ -28,7 +28,8 @@ fn every_attribute_of_envoy_is_described_with_its_type() {
     let mut expected = pairs(r#"(?m)^ +\w+ "([\w.]+)" (\w+);$"#, &source);
     assert!(expected.len() > 80 && built_in.len() > 20, "{expected:?} {built_in:?}");
     for (name, found) in &mut expected {
-        let named = types.iter().find(|(own, _)| own == found).unwrap_or_else(|| panic!("{name}: {found}"));
+        let named =
+            types.iter().find(|(own, _)| *own == found.as_str()).unwrap_or_else(|| panic!("{name}: {found}"));
         // Those without a manifest.
         *found = format!("{}{}", named.1, if built_in.contains_key(name) { "*" } else { "" });
     }

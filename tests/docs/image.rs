@@ -1,6 +1,6 @@
 //! What the image would hold, in a root file system with nothing else, read-only, as user 65532.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,14 +54,18 @@ fn build(root: &Path) {
     std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o755)).expect("its own directory");
 }
 
+/// Whether this test runs as root.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
 /// Starts a program in a root directory that cannot be written to, as a user without rights.
 ///
 /// As root in a mount namespace, as somebody else in a user namespace; both are of the command `unshare`.
 fn start(root: &Path, user: &str, command: &[String], log: std::fs::File) -> Process {
     // The mount is private to the new namespace.
     let read_only = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && cd / && exec chroot";
-    let is_root = rustix::process::getuid().is_root();
-    let (flags, script) = if is_root {
+    let (flags, script) = if is_root() {
         (&["--mount"][..], format!("{read_only} --userspec={user} \"$0\" \"$@\""))
     } else {
         (&["--user", "--map-root-user", "--mount"][..], format!("{read_only} \"$0\" \"$@\""))
@@ -104,7 +108,7 @@ fn what_the_image_holds_serves_without_rights_and_without_a_writable_file() {
         let ran = run_mixer(&["check", "-m", &server, "--stringmap-attributes", &header]);
         assert_eq!(ran.status, status, "{user}: {}{}", ran.stdout, ran.stderr);
     }
-    if rustix::process::getuid().is_root() {
+    if is_root() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
         let of = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

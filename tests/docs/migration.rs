@@ -10,7 +10,7 @@ use crate::support::{DEADLINE, HttpAnswer, Ports, Process, Server, envoy, free_p
 use crate::{read, repository};
 
 /// Tokens of the key in the Envoy configurations, with their claims. They do not expire.
-const TOKENS: [(&str, &str, &str); 5] = [
+static TOKENS: [(&str, &str, &str); 5] = [
     (
         "ann",
         r#"{"iss":"https://auth.example","sub":"ann","role":"customer","groups":["staff","oncall"]}"#,
@@ -241,10 +241,11 @@ impl Documented {
             let children = node.get("descriptors")?.as_sequence()?;
             let with = |value: Option<&str>| {
                 children.iter().find(|child| {
-                    child["key"].as_str() == Some(key) && child.get("value").and_then(|v| v.as_str()) == value
+                    child["key"].as_str() == Some(*key)
+                        && child.get("value").and_then(|v| v.as_str()) == value
                 })
             };
-            node = with(Some(value)).or_else(|| with(None))?;
+            node = with(Some(value.as_str())).or_else(|| with(None))?;
         }
         node.get("rate_limit")?.get("requests_per_unit")?.as_u64()
     }

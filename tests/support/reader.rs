@@ -213,9 +213,10 @@ fn is_as_shown(shown: &str, printed: &str) -> bool {
 /// The text without ports of clients, times and empty lines at its end.
 fn comparable(text: &str) -> String {
     let peers = Regex::new(r"127\.0\.0\.1:\d+").expect("an expression");
-    let times =
-        Regex::new(r"\b\d+\.\d+(us|ms|s)\b|\bin \d+(us|ms|s)\b|\b\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\b")
-            .expect("an expression");
+    let times = Regex::new(
+        r"\bin \d+(\.\d+)?(us|ms|s)\b|\b\d+\.\d+(us|ms|s)\b|\b\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\b",
+    )
+    .expect("an expression");
     times.replace_all(&peers.replace_all(text.trim_end(), "PEER"), "TIME").into_owned()
 }
 
