@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::metrics::{Collect, Collected, Family};
+use crate::time::Timestamp;
 
 /// The components of a process and their degradations. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +51,15 @@ impl Degradations {
     pub fn list(&self) -> Vec<(&'static str, Degradation)> {
         let components = self.0.lock();
         components.iter().filter_map(|(name, degradation)| Some((*name, degradation.clone()?))).collect()
+    }
+
+    /// The same as the JSON of `/readyz?verbose`: by name, `why` and `since`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let one = |(name, degradation): (&str, Degradation)| {
+            let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
+            (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
+        };
+        serde_json::Value::Object(self.list().into_iter().map(one).collect())
     }
 }
 

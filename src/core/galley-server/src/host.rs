@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::RawQuery;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -374,7 +375,7 @@ impl<'o> Start<'o> {
             .map_err(|error| format!("unable to setup monitoring: {error}"))
     }
 
-    /// `/healthz` and `/readyz`, as a server of Mixer has them.
+    /// `/healthz` and `/readyz`, as a server of Mixer has them. `/readyz?verbose` adds the degradations.
     fn health_routes(&self) -> Router {
         let page = |of: &Availability| {
             let of = of.clone();
@@ -383,7 +384,28 @@ impl<'o> Start<'o> {
                 Err(why) => (http::StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
             })
         };
-        Router::new().route("/healthz", page(&self.liveness)).route("/readyz", page(&self.readiness))
+        let (readiness, degradations) = (self.readiness.clone(), self.degradations.clone());
+        let ready = async move |RawQuery(query): RawQuery| {
+            let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
+            let status = readiness.status();
+            let code = match status {
+                Ok(()) => http::StatusCode::OK,
+                Err(_) => http::StatusCode::SERVICE_UNAVAILABLE,
+            };
+            let text = match (query.as_deref().is_some_and(is_verbose), status) {
+                (true, status) => serde_json::json!({
+                    "probe": "readiness",
+                    "available": status.is_ok(),
+                    "why": status.err(),
+                    "degraded": degradations.to_json(),
+                })
+                .to_string(),
+                (false, Ok(())) => "ok\n".to_owned(),
+                (false, Err(why)) => format!("{why}\n"),
+            };
+            (code, text)
+        };
+        Router::new().route("/healthz", page(&self.liveness)).route("/readyz", axum::routing::get(ready))
     }
 
     fn start_profiles(&mut self) -> Result<(), String> {

@@ -34,11 +34,10 @@ use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::{self, FaultSender};
-use mixer_base::degradation::{Degradation, Degradations};
+use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_base::secrets::mask_text;
-use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::decision::DecisionLog;
@@ -80,7 +79,7 @@ impl Health {
         let ready = async move |RawQuery(query): RawQuery| {
             let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
             let verbose = query.as_deref().is_some_and(is_verbose);
-            let more = || [("degraded", degraded(&degradations)), ("configuration", configuration(&store))];
+            let more = || [("degraded", degradations.to_json()), ("configuration", configuration(&store))];
             report("readiness", &readiness, verbose.then(more).into_iter().flatten())
         };
         Router::new()
@@ -139,15 +138,6 @@ fn first_error(published: &Published) -> Option<serde_json::Value> {
         "message": shown(&first.one_line()),
         "hint": first.hint.as_deref().map(shown),
     }))
-}
-
-/// The degraded components, by name.
-fn degraded(degradations: &Degradations) -> serde_json::Value {
-    let one = |(name, degradation): (&str, Degradation)| {
-        let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
-        (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
-    };
-    serde_json::Value::Object(degradations.list().into_iter().map(one).collect())
 }
 
 /// The JSON of an availability, with `more` members.
