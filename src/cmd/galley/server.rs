@@ -77,6 +77,7 @@ impl GalleyServerArgs {
                 ..Options::default()
             },
             config_path: source.config_path.clone(),
+            config_cache: source.config_cache.clone(),
             watches_files: source.watch_config_files,
             mesh_file: source.mesh_config_file.clone(),
             zookeeper: self.registries.zookeeper(),

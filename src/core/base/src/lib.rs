@@ -44,6 +44,7 @@ pub mod file_stamp;
 pub mod file_writer;
 pub mod json;
 pub mod log;
+pub mod looks;
 pub mod memory;
 pub mod metrics;
 pub mod pages;

@@ -13,6 +13,7 @@ mod feed;
 mod fs;
 mod memory;
 mod parallel;
+pub mod refill;
 mod sources;
 mod url;
 
@@ -24,7 +25,8 @@ use std::time::Instant;
 pub use contents::{Broken, StoreContents, Unread};
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
 pub use document::{
-    ReadObject, SourceObject, is_field_of_spec, read_document, read_object, unreadable_object,
+    ReadObject, SourceObject, is_field_of_spec, read_document, read_document_as, read_object,
+    unreadable_object,
 };
 pub use feed::{Feed, FeedDraft, FeedStore, MAX_OBJECT_BYTES, object_size};
 use fs::FsStore;

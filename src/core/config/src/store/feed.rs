@@ -125,10 +125,19 @@ struct Collection {
     trouble: Option<Arc<str>>,
     /// Whether the contents say that it is unknown.
     is_told: bool,
+    /// Whether it had no object since its server was connected, of which that may be a loss.
+    awaits_objects: bool,
+    /// Whether the contents say so.
+    is_told_to_await: bool,
     last_message: Option<std::time::Instant>,
 }
 
 impl Collection {
+    /// Whether it is known to be empty, and was since its server was connected.
+    fn is_always_empty(&self) -> bool {
+        self.awaits_objects && self.is_synced && self.trouble.is_none() && self.objects.is_empty()
+    }
+
     /// What is unknown of it. `origin`: its name.
     fn unknown(&self, origin: impl FnOnce() -> Arc<str>, max_bytes: usize) -> Option<Broken> {
         let full = || format!("more than {MAX_LISTED} of its objects are not read: {}", too_much(max_bytes));
@@ -317,10 +326,20 @@ impl FeedDraft {
         known.last_message = Some(now);
         let was_unknown = known.is_told && (known.trouble.is_some() || !known.is_synced);
         (known.is_synced, known.trouble) = (true, None);
-        self.has_changed |= was_unknown;
+        known.awaits_objects &= known.objects.is_empty();
+        let is_news = known.is_always_empty() != known.is_told_to_await;
+        self.has_changed |= was_unknown || is_news;
         let known = self.collection(collection);
         if *known.version != *version {
             known.version = version.into();
+        }
+    }
+
+    /// The server was connected, again or for the first time: as long as it had no object of a collection since then, that may be a loss
+    /// instead of deletions.
+    pub fn connected(&mut self, collection: &str) {
+        if let Some(known) = self.collections.get_mut(collection) {
+            known.awaits_objects = true;
         }
     }
 
@@ -441,10 +460,14 @@ impl FeedDraft {
     /// The contents from now on.
     fn next_contents(&mut self) -> StoreContents {
         (self.has_changed, self.is_begun) = (false, true);
-        let mut broken: Vec<Broken> = Vec::new();
+        let (mut broken, mut always_empty): (Vec<Broken>, Vec<Arc<str>>) = (Vec::new(), Vec::new());
         for (name, known) in &mut self.collections {
             let unknown = known.unknown(|| origin_of(&self.root, name), self.max_bytes);
             known.is_told = unknown.is_some();
+            known.is_told_to_await = known.is_always_empty();
+            if known.is_told_to_await {
+                always_empty.push(origin_of(&self.root, name));
+            }
             broken.extend(unknown);
             if known.broken > 0 {
                 let objects = known.objects.values();
@@ -459,6 +482,7 @@ impl FeedDraft {
             resources: self.resources.clone(),
             diagnostics: broken.iter().map(|broken| broken.problem.clone()).collect(),
             broken,
+            always_empty,
             is_of_server: true,
             documents: self.resources.len(),
             ..StoreContents::default()

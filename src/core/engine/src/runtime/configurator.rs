@@ -14,7 +14,6 @@ use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
-use super::refill::{Cause, Refill};
 use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
@@ -27,6 +26,7 @@ use crate::template::Variety;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
+use mixer_config::store::refill::{Cause, Refill};
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, ResourceKey, Severity};
 

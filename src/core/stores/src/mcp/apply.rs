@@ -186,7 +186,12 @@ impl Applier {
                 draft.received(kind.collection, &change.system_version);
             }
             // Nothing serves that needs what is not received yet.
-            needed.iter().for_each(|collection| draft.expect(collection));
+            for collection in &needed {
+                draft.expect(collection);
+                if !draft.is_synced(collection) {
+                    draft.connected(collection);
+                }
+            }
             left_out
         });
         if let Some(sink) = &self.sink {
@@ -217,6 +222,7 @@ impl Updater for Applier {
             *stream = streams.fetch_add(1, Ordering::Relaxed) + 1;
             let again = Some("it is not received again yet since the source was connected");
             for collection in self.kinds.keys() {
+                draft.connected(collection);
                 if draft.is_synced(collection) {
                     draft.unfollowed(collection, again);
                 }

@@ -387,3 +387,50 @@ async fn a_resource_with_a_field_that_is_not_known_cannot_be_read() {
     lenient.applier.apply(change(RULES, vec![newer()])).unwrap();
     assert_eq!(lenient.texts(), pairs(&[("b.rule.shop", "x")]));
 }
+
+#[tokio::test]
+async fn a_collection_that_was_emptied_while_the_source_was_away_is_told_apart_from_one_that_is_emptied() {
+    let scene = Scene::new();
+    let empty =
+        || scene.store.contents().always_empty.iter().map(|path| path.to_string()).collect::<Vec<_>>();
+    let of = |collection: &str| format!("mcp://h:1/{collection}");
+    let stream = || {
+        let mut applier = scene.applier.clone();
+        applier.begin();
+        applier
+    };
+    let mut first = stream();
+    assert!(empty().is_empty(), "nothing is received yet");
+    first.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    first.apply(change(DENIERS, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)]);
+    first.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "the last rule was deleted");
+    first.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    let mut second = stream();
+    second.apply(change(DENIERS, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "of the rules nothing is known");
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS), of(RULES)]);
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS), of(RULES)], "again");
+    second.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    assert_eq!(empty(), [of(DENIERS)]);
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "it was deleted on a stream that had it");
+    // What comes again in the same form counts as well.
+    second.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    let mut third = stream();
+    third.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    third.apply(change(RULES, Vec::new())).unwrap();
+    assert!(empty().is_empty(), "of the others nothing is known by now");
+    let mut fourth = stream();
+    fourth.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(RULES)], "whoever emptied it");
+    // One of a stream that has ended says nothing of the next one.
+    let mut fifth = stream();
+    fourth.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    fourth.apply(change(RULES, Vec::new())).unwrap();
+    fifth.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(RULES)]);
+}
