@@ -204,7 +204,7 @@ impl Shared {
                 (self.too_large(), true)
             }
             Outcome::NoMemory => {
-                return self.without_memory("evaluations of other calls take the memory for it");
+                return self.without_memory("the evaluation takes more memory than the share waiting-calls has left; make no list or text in the policy that grows faster than the input, or raise --memory-limit");
             }
         };
         self.failed(&error, is_bounded)
