@@ -33,6 +33,9 @@ const EVALUATED: usize = 32;
 const INLINE_MEMORY: usize = 256 << 10;
 /// Why there is no memory for an input.
 const CROWDED: &str = "too much input of other calls waits for its evaluation";
+/// Why there is no memory for an evaluation, and what helps.
+const NO_SHARE: &str = "the evaluation takes more memory than the share waiting-calls has left; make no list or \
+                        text in the policy that grows faster than the input, or raise --memory-limit";
 /// What begins each denial.
 const REJECTED: &str = "opa: request was rejected";
 
@@ -204,7 +207,7 @@ impl Shared {
                 (self.too_large(), true)
             }
             Outcome::NoMemory => {
-                return self.without_memory("the evaluation takes more memory than the share waiting-calls has left; make no list or text in the policy that grows faster than the input, or raise --memory-limit");
+                return self.without_memory(NO_SHARE);
             }
         };
         self.failed(&error, is_bounded)

@@ -118,7 +118,8 @@ async fn all_evaluations_together_have_a_share_of_memory() {
     let held = share.reserve(12 << 20).unwrap();
     let path = "/a".repeat(15_000);
     let answer = check(&*handler, ["", "PUT", &path]).await;
-    let text = "opa: the evaluation takes more memory than the share waiting-calls has left; make no list or text in the policy that grows faster than the input, or raise --memory-limit";
+    let text = "opa: the evaluation takes more memory than the share waiting-calls has left; make no list or \
+                text in the policy that grows faster than the input, or raise --memory-limit";
     assert_eq!(answer, Err(HandlerError::of_request(text)));
     assert_eq!(([counted("memory"), counted("size")], share.used()), ([1, 0], 12 << 20));
     // A small evaluation needs little.
