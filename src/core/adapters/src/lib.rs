@@ -174,6 +174,12 @@ mod left_out {
     }
 }
 
+/// Evaluations of opa are bounded by what it counts, as in the program.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mixer_base::allocation::CountingAllocator =
+    mixer_base::allocation::CountingAllocator::new(std::alloc::System);
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -246,6 +252,41 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         }
         assert_eq!(left_out, features().filter(|name| !is_built(name)).count());
+    }
+
+    #[test]
+    fn parameters_take_a_small_multiple_of_their_text() {
+        use mixer_base::allocation::{Bounds, metered};
+
+        let items = |item: fn(usize) -> String| (0..5000).map(item).collect::<Vec<_>>().join(",");
+        let quotas = items(|n| format!("{{dimensions: {{a: x{n:x}}}, maxAmount: 1}}"));
+        let metrics =
+            items(|n| format!("{{name: m{n:x}, instanceName: x{n:x}, kind: COUNTER, labelNames: [a,b]}}"));
+        let entries = items(|n| format!("x{n:x}"));
+        // How many times the text the tree takes, and the parameters beside it.
+        for (adapter, text, of_tree, of_params) in [
+            ("memquota", format!("quotas: [{{name: q, maxAmount: 5, overrides: [{quotas}]}}]"), 12, 5),
+            ("redisquota", format!("quotas: [{{name: q, maxAmount: 5, overrides: [{quotas}]}}]"), 12, 5),
+            ("prometheus", format!("metrics: [{metrics}]"), 12, 8),
+            ("listchecker", format!("overrides: [{entries}]"), 20, 10),
+        ] {
+            let adapter = INVENTORY.find(adapter).unwrap();
+            let all = || Bounds::of(1 << 30);
+            let (tree, usage) = metered(all(), || yaml::parse(&text).unwrap().root);
+            let times = usage.left as f64 / text.len() as f64;
+            assert!(times < f64::from(of_tree), "{}: the tree takes {times}", adapter.info().name);
+            let ((params, errors), usage) = metered(all(), || adapter.decode(Some(&tree), FieldPath::root()));
+            assert!(errors.is_empty(), "{:?}", errors.first());
+            let times = usage.left as f64 / text.len() as f64;
+            assert!(times < f64::from(of_params), "{}: the parameters take {times}", adapter.info().name);
+            // Nothing is kept of what tells them from others.
+            let (length, usage) = metered(all(), || {
+                let mut length = 0;
+                params.write_json(&mut |part| length += part.len());
+                length
+            });
+            assert!(length > text.len() && usage.left < 1000, "{length}, {}", usage.left);
+        }
     }
 
     #[test]

@@ -342,7 +342,7 @@ families! {
     OpaOffloaded: Counter "mixer_opa_evaluations_offloaded_total"
         "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
     OpaUndecided: Counter "mixer_opa_undecided_total"
-        "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout, input, memory." [&["handler", "reason"]];
+        "Checks that an opa policy did not decide, by handler and reason: undefined, error, bound, timeout, input, size, memory." [&["handler", "reason"]];
     OtlpOverflow: Counter "mixer_otlp_overflow_total"
         "Values that the otlp adapter added to the overflow series of their metric, because there was no room for a series of their own."
         [&["handler", "metric"]];
