@@ -73,9 +73,11 @@ impl Shop {
             ("MIXER_PORT", server_ports.api),
             ("UPSTREAM_PORT", envoy::upstream()),
         ];
-        // A busy machine is no failure of the service.
-        let bootstrap =
-            read(&format!("examples/migration/{example}/envoy.yaml")).replace("timeout: 1s", "timeout: 60s");
+        // A busy machine is no failure of the service. A filter refuses before it has seen the end of the request, and Envoy then waits
+        // a second before it closes the connection.
+        let bootstrap = read(&format!("examples/migration/{example}/envoy.yaml"))
+            .replace("timeout: 1s", "timeout: 60s")
+            .replace("stat_prefix: before", "stat_prefix: before\n          delayed_close_timeout: 0.01s");
         let process = envoy::start(directory.path(), &envoy::filled(&bootstrap, &ports));
         let shop = Self { _directory: directory, _mixer: mixer, _envoy: process, before, after };
         let is_ready = wait_for(DEADLINE, || {
