@@ -231,7 +231,7 @@ impl Rendering<'_> {
             match action.split_once(' ') {
                 Some(("if", name)) => {
                     let value = self.value(name, dot);
-                    let is_true = !matches!(&value, Value::Bool(false)) && text_of(&value) != "";
+                    let is_true = !matches!(&value, Value::Bool(false)) && !text_of(&value).is_empty();
                     let mut inner = String::new();
                     rest = self.render(rest, dot, &mut inner);
                     out.push_str(if is_true { &inner } else { "" });

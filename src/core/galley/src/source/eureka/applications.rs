@@ -10,6 +10,9 @@ use crate::source::registered::{
     MAX_ENDPOINTS, RegisteredService, ServiceEndpoint, ServicePort, resource_name,
 };
 
+/// A key and its value.
+type Label = (Box<str>, Box<str>);
+
 /// Most bytes of all instances, as [`Instance::size`] counts them: about 100 000.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
@@ -158,7 +161,7 @@ impl Applications {
         let number = service_port.unwrap_or(*first);
         let port = format!("http-{number}");
         let are_addresses = usable.iter().all(|(address, ..)| address.parse::<IpAddr>().is_ok());
-        let endpoint = |(address, number, labels): (&str, u16, &[(Box<str>, Box<str>)])| {
+        let endpoint = |(address, number, labels): (&str, u16, &[Label])| {
             let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
             ServiceEndpoint {
                 address: address.to_owned(),
