@@ -241,6 +241,10 @@ const SPAWNERS: &[(&str, &str)] = &[
         "the first configuration: the start awaits the task; a panic is that of the start",
     ),
     (
+        "src/core/galley-server/src/admission/room.rs",
+        "one large review at a time: its caller awaits it, and a panic is its answer",
+    ),
+    (
         "src/core/galley/src/source/kubernetes.rs",
         "reflectors of a supervised source: a JoinSet that ends with it; a panic ends the source, which starts again",
     ),
