@@ -108,12 +108,18 @@ impl Galley {
                 missing: missing.next().unwrap_or_else(|| hosted.source.collections()),
                 last_error: health.last_error,
                 held: health.held,
+                pending: health.pending,
                 skipped: health.skipped,
                 problems: health.problems,
                 outages: health.outages,
             }
         };
         state.sources = self.shared.sources.iter().map(source).collect();
+        // What sources read is of this group.
+        let waiting: usize = state.sources.iter().map(|source| source.pending).sum();
+        for group in state.groups.iter_mut().filter(|group| group.name == DEFAULT_GROUP) {
+            group.pending_events += waiting as u64;
+        }
         state
     }
 
@@ -246,6 +252,7 @@ impl Shared {
             missing: pipeline.missing(source),
             last_error: None,
             held: None,
+            pending: 0,
             skipped: 0,
             problems: Vec::new(),
             outages: 0,

@@ -94,7 +94,8 @@ pub struct Options {
     /// what they have until it is mended. Otherwise that part is gone, as with Istio Galley.
     pub keeps_last: bool,
     /// Whether a start on a directory without resources, or with one below it that is empty, publishes that with
-    /// [`keeps_last`](Self::keeps_last). Otherwise it waits for them.
+    /// [`keeps_last`](Self::keeps_last), and whether kinds that an API server does not serve for a while have no objects, though it is unknown
+    /// whether they are defined. Otherwise it waits for them.
     pub allows_empty: bool,
     /// Whom [`keeps_last`](Self::keeps_last) asks for errors that sinks do not see.
     pub judge: Option<Arc<dyn Judge>>,

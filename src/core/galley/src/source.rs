@@ -103,6 +103,8 @@ pub struct HealthState {
     pub last_error: Option<(String, SystemTime)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
+    /// Changes that were read and wait to be published: those that are held, and those that may be a part of another one.
+    pub pending: usize,
     /// Resources that could not be decoded.
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
@@ -133,6 +135,11 @@ impl Health {
     /// Why something that was read is not published by now; `None`: all of it is, or is about to be.
     pub fn held(&self, why: Option<String>) {
         self.0.lock().held = why;
+    }
+
+    /// How many changes that were read are not published by now, besides those that were delivered.
+    pub fn pending(&self, changes: usize) {
+        self.0.lock().pending = changes;
     }
 
     /// How many resources are skipped by now, and what is wrong with them and others: the first ones are kept.
