@@ -533,7 +533,9 @@ mod tests {
             "mixer --password *** --api-key=*** --tls-key-file k --store http://***@h/ --token --v 1"
         );
         assert_eq!(
-            mask("--zookeeper-address u:PW@h:1 --eureka-address=TOKEN@h:1 --trace_zipkin_url=http://h/?k=S --x http://h/?k=S a@b"),
+            mask(
+                "--zookeeper-address u:PW@h:1 --eureka-address=TOKEN@h:1 --trace_zipkin_url=http://h/?k=S --x http://h/?k=S a@b"
+            ),
             "--zookeeper-address ***@h:1 --eureka-address=***@h:1 --trace_zipkin_url=http://h/?k=*** --x http://h/?k=*** a@b"
         );
     }

@@ -36,9 +36,11 @@ pub fn mask_address(text: &str) -> Cow<'_, str> {
 }
 
 fn mask_one(address: &str, out: &mut String) {
-    let (before, rest) = address.split_once('?').map_or((address, None), |(before, rest)| (before, Some(rest)));
+    let (before, rest) =
+        address.split_once('?').map_or((address, None), |(before, rest)| (before, Some(rest)));
     let authority = before.find("://").map_or(0, |at| at + "://".len());
-    let end = before.get(authority..).and_then(|rest| rest.find('/')).map_or(before.len(), |at| authority + at);
+    let end =
+        before.get(authority..).and_then(|rest| rest.find('/')).map_or(before.len(), |at| authority + at);
     match before.get(authority..end).and_then(|authority| authority.rfind('@')) {
         Some(at) => {
             out.push_str(before.get(..authority).unwrap_or_default());
@@ -92,9 +94,16 @@ mod tests {
         ] {
             assert_eq!(mask_address(address), shown);
         }
-        for address in
-            ["", "host:80", "fs:///etc/conf", "fs:///etc/a@b", "k8s://?ns=a,b", "http://h:1/x", "unix:///a", "http://h/?k="]
-        {
+        for address in [
+            "",
+            "host:80",
+            "fs:///etc/conf",
+            "fs:///etc/a@b",
+            "k8s://?ns=a,b",
+            "http://h:1/x",
+            "unix:///a",
+            "http://h/?k=",
+        ] {
             assert!(matches!(mask_address(address), Cow::Borrowed(_)), "{address}");
         }
     }
