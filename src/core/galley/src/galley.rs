@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -195,6 +195,7 @@ impl Shared {
             hosted.start(index, &queue);
         }
         let Some(pipeline) = &mut held.pipeline else { return };
+        let mut shown = Vec::new();
         loop {
             let due = pipeline.due();
             let next = async {
@@ -210,11 +211,11 @@ impl Shared {
                     let mut next = delivery;
                     for _ in 0..MAX_AT_ONCE {
                         let Some(delivery) = next else { break };
-                        self.receive(pipeline, delivery);
+                        shown.extend(self.receive(pipeline, delivery));
                         next = deliveries.try_recv().ok();
                     }
                     if let Some(delivery) = next {
-                        self.receive(pipeline, delivery);
+                        shown.extend(self.receive(pipeline, delivery));
                     }
                 }
                 () = next => {}
@@ -224,10 +225,12 @@ impl Shared {
                 pipeline.publish(now, &*self);
             }
             self.show(pipeline);
+            shown.clear();
         }
     }
 
-    fn receive(&self, pipeline: &mut Pipeline, delivery: Delivery) {
+    /// Returns whom to tell when it is shown: by dropping it.
+    fn receive(&self, pipeline: &mut Pipeline, delivery: Delivery) -> Option<oneshot::Sender<()>> {
         match delivery {
             Delivery::Started { source, generation } => {
                 if generation > 1 {
@@ -235,10 +238,12 @@ impl Shared {
                 }
                 pipeline.started(source, generation);
                 self.events.lock().push(EventRecord::new(source, EventKind::Started, "", ""));
+                None
             }
-            Delivery::Events { source, generation, batch } => {
+            Delivery::Events { source, generation, batch, shown } => {
                 let mut record = |record| self.events.lock().push(record);
                 pipeline.receive(source, generation, batch, Instant::now(), &mut record);
+                shown
             }
         }
     }

@@ -39,7 +39,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -160,8 +160,8 @@ impl Health {
 pub(crate) enum Delivery {
     /// A source was started: what follows of this generation counts.
     Started { source: usize, generation: u64 },
-    /// Events of a source.
-    Events { source: usize, generation: u64, batch: Batch },
+    /// Events of a source. `shown` is dropped when operators see what they changed.
+    Events { source: usize, generation: u64, batch: Batch, shown: Option<oneshot::Sender<()>> },
 }
 
 /// Where a source delivers, from one start to the next.
@@ -178,10 +178,23 @@ impl Emitter {
     ///
     /// Errors: the source was stopped, or started again.
     pub async fn send(&self, batch: Batch) -> Result<(), Stopped> {
+        self.deliver(batch, None).await
+    }
+
+    /// [`send`](Self::send), and waits until operators see what the events changed. Errors: as [`send`](Self::send).
+    pub async fn send_and_show(&self, batch: Batch) -> Result<(), Stopped> {
+        let (shown, is_shown) = oneshot::channel();
+        self.deliver(batch, Some(shown)).await?;
+        // Nothing is ever sent: the other end is dropped.
+        drop(is_shown.await);
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+
+    async fn deliver(&self, batch: Batch, shown: Option<oneshot::Sender<()>>) -> Result<(), Stopped> {
         if self.is_stopped() {
             return Err(Stopped);
         }
-        let delivery = Delivery::Events { source: self.source, generation: self.generation, batch };
+        let delivery = Delivery::Events { source: self.source, generation: self.generation, batch, shown };
         self.queue.send(delivery).await.map_err(|_| Stopped)?;
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }

@@ -358,7 +358,7 @@ impl Following<'_> {
                 if batch.is_empty() {
                     continue;
                 }
-                if out.send(batch).await.is_err() {
+                if out.send_and_show(batch).await.is_err() {
                     return;
                 }
                 waiting.delivered();
