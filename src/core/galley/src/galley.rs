@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::Task;
 use mixer_mcp::Snapshot;
+use mixer_schema::DEFAULT_GROUP;
 
 use crate::error::StartError;
 use crate::metrics::Counters;

@@ -22,12 +22,19 @@ pub fn mask_address(text: &str) -> Cow<'_, str> {
     if !text.contains(['@', '?']) {
         return mask_text(text);
     }
-    let is_between = |c: char| c == ',' || c.is_whitespace();
     let mut masked = String::with_capacity(text.len());
-    for part in text.split_inclusive(is_between) {
-        let address = part.trim_end_matches(is_between);
-        mask_one(address, &mut masked);
-        masked.push_str(part.get(address.len()..).unwrap_or_default());
+    for part in text.split_inclusive(char::is_whitespace) {
+        let all = part.trim_end_matches(char::is_whitespace);
+        // A query may have commas.
+        let (mut rest, mut addresses) = (all, all.find('?').unwrap_or(all.len()));
+        while let Some(comma) = rest.get(..addresses).and_then(|before| before.find(',')) {
+            mask_one(rest.get(..comma).unwrap_or_default(), &mut masked);
+            masked.push(',');
+            rest = rest.get(comma + 1..).unwrap_or_default();
+            addresses -= comma + 1;
+        }
+        mask_one(rest, &mut masked);
+        masked.push_str(part.get(all.len()..).unwrap_or_default());
     }
     match masked == text {
         true => mask_text(text),
@@ -36,22 +43,21 @@ pub fn mask_address(text: &str) -> Cow<'_, str> {
 }
 
 fn mask_one(address: &str, out: &mut String) {
-    let (before, rest) =
-        address.split_once('?').map_or((address, None), |(before, rest)| (before, Some(rest)));
-    let authority = before.find("://").map_or(0, |at| at + "://".len());
-    let end =
-        before.get(authority..).and_then(|rest| rest.find('/')).map_or(before.len(), |at| authority + at);
-    match before.get(authority..end).and_then(|authority| authority.rfind('@')) {
-        Some(at) => {
-            out.push_str(before.get(..authority).unwrap_or_default());
-            out.push_str(MASKED);
-            out.push_str(before.get(authority + at..).unwrap_or_default());
-        }
-        None => out.push_str(before),
+    let (scheme, mut rest) = address.split_at(address.find("://").map_or(0, |at| at + "://".len()));
+    out.push_str(scheme);
+    // A password may have a question mark, if whoever wrote it has not escaped it.
+    let authority = rest.split('/').next().unwrap_or_default();
+    if let Some(at) = authority.rfind('@') {
+        out.push_str(MASKED);
+        rest = rest.get(at..).unwrap_or_default();
     }
-    let Some(rest) = rest else { return };
-    let (query, fragment) = rest.split_once('#').map_or((rest, None), |(query, rest)| (query, Some(rest)));
+    let Some((before, rest)) = rest.split_once('?') else {
+        out.push_str(rest);
+        return;
+    };
+    out.push_str(before);
     out.push('?');
+    let (query, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
     for part in query.split_inclusive(['&', ';']) {
         let parameter = part.trim_end_matches(['&', ';']);
         match parameter.split_once('=') {
@@ -66,10 +72,7 @@ fn mask_one(address: &str, out: &mut String) {
         }
         out.push_str(part.get(parameter.len()..).unwrap_or_default());
     }
-    if let Some(fragment) = fragment {
-        out.push('#');
-        out.push_str(fragment);
-    }
+    out.push_str(fragment);
 }
 
 fn is_open(name: &str) -> bool {
@@ -90,7 +93,8 @@ mod tests {
             ("u:PW@127.0.0.1:1", "***@127.0.0.1:1"),
             ("TOKEN@host:1,u:PW@other:2/path", "***@host:1,***@other:2/path"),
             ("http://TOKEN@h/eureka http://u:p@w@i/", "http://***@h/eureka http://***@i/"),
-            ("http://u:P?W@h/", "http://u:P?***"),
+            ("http://u:P?W@h/", "http://***@h/"),
+            ("mcp://h:1?collections=a,b&k=SECRET", "mcp://h:1?collections=a,b&k=***"),
         ] {
             assert_eq!(mask_address(address), shown);
         }
