@@ -21,6 +21,7 @@ use super::output::counted;
 use super::personality::Personality;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
+use mixer_base::secrets::mask_address;
 use mixer_base::task::{Group, log_panics};
 use mixer_engine::runtime::OnConfigError;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
@@ -233,7 +234,7 @@ fn banner(
         true => {
             let mut settings = options.banner();
             for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "ConfigStoreURL") {
-                value.replace_range(.., args.config_store_url());
+                value.replace_range(.., &mask_address(args.config_store_url()));
             }
             settings
         }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use crate::mistakes::EDITS;
 use crate::on_config_error::table;
-use crate::refusal::good;
+use crate::refusal::{HANDLER, INSTANCE, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 /// How long a change may take to be published, or withheld.
@@ -200,4 +200,42 @@ fn no_mistake_allows_more_through_a_galley() {
         assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{name}");
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// A rule that is no rule any more, or has the name of another one: who reads the files keeps it.
+#[test]
+fn a_rule_under_another_kind_or_the_name_of_another_is_not_lost() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+    let rule = format!("apiVersion: config.istio.io/v1alpha2\n{RULE}");
+    let other = RULE.replace("no-bob", "no-eve").replace("bob", "eve");
+    let with = |rule: &str| {
+        let mut files = good();
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, rule]));
+        files
+    };
+    let kind = |kind: &str| rule.replace("kind: rule", kind);
+    let good = with(&format!("{rule}---\n{other}"));
+    for (what, text) in [
+        ("the name of a later rule", format!("{}---\n{other}", rule.replace("no-bob", "no-eve"))),
+        ("the name of an earlier rule", format!("{other}---\n{}", rule.replace("no-bob", "no-eve"))),
+        ("a kind of another group", format!("{}---\n{other}", kind("kind: Gateway"))),
+        ("a legacy kind that nobody asks for", format!("{}---\n{other}", kind("kind: rbac"))),
+        (
+            "another kind and group",
+            format!("{}---\n{other}", kind("kind: Gateway"))
+                .replace("config.istio.io/v1alpha2", "networking.istio.io/v1alpha3"),
+        ),
+    ] {
+        let mut relay = Relay::start(&good, &runtime);
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&relay.served());
+        assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{what}");
+        relay.change(&with(&text), what);
+        assert!(relay.held().is_some(), "{what} is published");
+        stage.change(&relay.served());
+        assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{what}");
+        relay.change(&good, what);
+        relay.published(what);
+    }
 }

@@ -305,3 +305,38 @@ fn objects_are_listed_again_after_every_resync_period() {
     api.lose(gateway("a", "two.example.com"));
     assert!(wait_for(DEADLINE, || has(&galley, &[("a", "two.example.com")]).then_some(())).is_some());
 }
+
+/// A deletion may be a part of a change that follows: until it is published, nobody has it.
+#[test]
+fn deletions_that_wait_or_are_withheld_are_told() {
+    let scene = Scene::of(Server::InMemory(KubeApi::start()));
+    let rule = |name: &str, field: &str| RULE.of(name, &json!({field: "true"}));
+    ["a", "b"].iter().for_each(|name| scene.create(RULE, &rule(name, "match")).unwrap());
+    let galley = scene.galley(&[]);
+    let rules = || {
+        let collection = "istio/policy/v1beta1/rules";
+        let dump = galley.document(&format!("/snapshotj/?collection={collection}"));
+        dump["collections"][collection]["resources"].as_array().map_or(0, Vec::len)
+    };
+    let pending = || galley.document("/statusj/")["groups"][0]["pendingEvents"].as_u64();
+    until("everything is published", || rules() == 2 && pending() == Some(0));
+    scene.delete(RULE, "a");
+    until("the deletion is pending", || pending() == Some(1));
+    assert_eq!(rules(), 2);
+    let waited = galley.ask(&["wait", "latest", "--sinks", "0"]);
+    assert_eq!((waited.status, rules()), (0, 1), "{waited:?}");
+    scene.create(RULE, &rule("c", "macth")).unwrap();
+    until("the error is told", || source(&galley)["held"].as_str().is_some_and(|why| why.contains("macth")));
+    scene.delete(RULE, "b");
+    until("the deletion is pending", || pending() == Some(1));
+    let status = galley.ask(&["status"]);
+    assert!(status.stdout.contains("changes are withheld"), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("deletions are not published") && status.stdout.contains("macth"),
+        "{}",
+        status.stdout
+    );
+    assert_eq!(galley.ask(&["wait", "latest", "--sinks", "0"]).status, 1);
+    scene.delete(RULE, "c");
+    until("it is published", || rules() == 0 && pending() == Some(0));
+}

@@ -124,6 +124,8 @@ impl GalleyServerArgs {
             key_file: serving.tls_key_file.clone(),
             ca_file: serving.ca_cert_file.clone(),
             access_list: serving.access_list_file.clone(),
+            // compat(1.3): a list that does not exist denies nobody.
+            needs_access_list: !personality.is_legacy(),
             // compat(1.3): Galley sends the whole state always; pinned by proto-incremental-not-granted.
             incremental: serving.incremental.unwrap_or(!personality.is_legacy()),
             serves_legacy: serving.legacy_mcp,

@@ -74,8 +74,14 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
         return Ok(Exit::Success);
     }
     let width = width(args.output, io);
-    let synced =
-        if is(&status, "isSynced") { "everything was published" } else { "not everything was published yet" };
+    let is_withheld = list(&status, "sources").iter().any(|source| is(source, "isWithheld"));
+    let pending: u64 = list(&status, "groups").iter().map(|group| number(group, "pendingEvents")).sum();
+    let synced = match is(&status, "isSynced") {
+        false => "not everything was published yet",
+        true if is_withheld => "changes are withheld",
+        true if pending > 0 => "changes are not published yet",
+        true => "everything was published",
+    };
     writeln!(io.out, "publication {}: {synced}\n", number(&status, "publication"))?;
     let yes = |value: &Value, name: &str, word: &str| {
         if is(value, name) { word.to_owned() } else { format!("not {word}") }
@@ -88,7 +94,12 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
                 yes(source, "isConnected", "connected"),
                 yes(source, "isSynced", "synced"),
                 number(source, "skipped").to_string(),
-                text(source, "lastError").to_owned(),
+                // A source that withholds something may have no other error.
+                [text(source, "held"), text(source, "lastError")]
+                    .into_iter()
+                    .find(|why| !why.is_empty())
+                    .unwrap_or_default()
+                    .to_owned(),
             ]
         })
         .collect();

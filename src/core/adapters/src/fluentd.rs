@@ -18,6 +18,7 @@ mod handshake;
 mod read;
 
 use mixer_attribute::SignedDuration;
+use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
 
@@ -142,7 +143,8 @@ impl Adapter for Fluentd {
         } else {
             match address::split(&params.address) {
                 Err(why) => {
-                    let text = format!("Address is malformed: address {}: {why}", params.address);
+                    let text =
+                        format!("Address is malformed: address {}: {why}", mask_address(&params.address));
                     problem("address", "address", &text);
                 }
                 // compat(1.3): found when the handler is built.

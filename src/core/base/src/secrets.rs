@@ -6,6 +6,7 @@
 //! | an attribute that the configuration declares to be secret | [`SecretNames`] |
 //! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
+//! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
 //! | secrets that are known, anywhere in a text | [`mask_known`] |
 //! | both in a document | [`mask_document`] |
 //! | both in the text of a YAML or JSON file | [`mask_source`] |
@@ -15,9 +16,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+mod address;
 mod names;
 mod source;
 
+pub use address::mask_address;
 pub use names::SecretNames;
 pub use source::mask_source;
 
@@ -232,23 +235,25 @@ fn starts_ignoring_case<'t>(text: &'t str, pattern: &'t str) -> impl Iterator<It
 /// Masks a document at any depth: strings with the names of secrets, lists of strings with such names, and secrets in other
 /// strings.
 pub fn mask_document(value: &mut Value) {
-    mask_member(false, value);
+    mask_member("", value);
 }
 
-fn mask_member(named_secret: bool, value: &mut Value) {
+/// `name`: that of the member, or of the list that it is in.
+fn mask_member(name: &str, value: &mut Value) {
     match value {
-        Value::String(text) if named_secret && !text.is_empty() => MASKED.clone_into(text),
+        Value::String(text) if is_secret(name) && !text.is_empty() => MASKED.clone_into(text),
         Value::String(text) => {
-            if let Cow::Owned(masked) = mask_text(text) {
+            let masked = if address::is_address(name) { mask_address(text) } else { mask_text(text) };
+            if let Cow::Owned(masked) = masked {
                 *text = masked;
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
-                mask_member(is_secret(name), member);
+                mask_member(name, member);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_member(named_secret, item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_member(name, item)),
         _ => {}
     }
 }
@@ -256,8 +261,10 @@ fn mask_member(named_secret: bool, value: &mut Value) {
 /// A command line as it may be shown: values of flags with the names of secrets, and secrets in other arguments, are masked.
 pub fn mask_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
+    let mut is_named_address = false;
     let mask = |argument: String| {
         let is_flag = argument.starts_with('-');
+        let follows_address = std::mem::replace(&mut is_named_address, false) && !is_flag;
         if std::mem::replace(&mut hide_next, false) && !is_flag {
             return MASKED.to_owned();
         }
@@ -267,7 +274,16 @@ pub fn mask_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String
                 hide_next = true;
                 argument
             }
-            _ => mask_text(&argument).into_owned(),
+            Some((name, value)) if is_flag && (address::is_address(name) || value.contains("://")) => {
+                format!("{name}={}", mask_address(value))
+            }
+            _ if follows_address || (!is_flag && argument.contains("://")) => {
+                mask_address(&argument).into_owned()
+            }
+            _ => {
+                is_named_address = is_flag && address::is_address(&argument);
+                mask_text(&argument).into_owned()
+            }
         }
     };
     arguments.into_iter().map(mask).collect()
@@ -483,11 +499,13 @@ mod tests {
         let mut value = serde_json::json!({
             "apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3,
             "tokens": ["a", {"name": "b"}], "url": "redis://u:p@h", "password": "",
+            "address": "u:PW@h:1", "providerUrls": ["http://h/?k=S"], "user": "a@b",
         });
         mask_document(&mut value);
         let masked = serde_json::json!({
             "apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3,
             "tokens": ["***", {"name": "b"}], "url": "redis://***@h", "password": "",
+            "address": "***@h:1", "providerUrls": ["http://h/?k=***"], "user": "a@b",
         });
         assert_eq!(value, masked);
     }
@@ -513,6 +531,12 @@ mod tests {
         assert_eq!(
             mask("mixer --password hunter2 --api-key=x --tls-key-file k --store http://u:p@h/ --token --v 1"),
             "mixer --password *** --api-key=*** --tls-key-file k --store http://***@h/ --token --v 1"
+        );
+        assert_eq!(
+            mask(
+                "--zookeeper-address u:PW@h:1 --eureka-address=TOKEN@h:1 --trace_zipkin_url=http://h/?k=S --x http://h/?k=S a@b"
+            ),
+            "--zookeeper-address ***@h:1 --eureka-address=***@h:1 --trace_zipkin_url=http://h/?k=*** --x http://h/?k=*** a@b"
         );
     }
 

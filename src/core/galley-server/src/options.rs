@@ -97,6 +97,8 @@ pub struct ServingOptions {
     pub ca_file: PathBuf,
     /// The identities that may connect.
     pub access_list: PathBuf,
+    /// Whether a list that does not exist stops the start. Otherwise every verified sink is allowed.
+    pub needs_access_list: bool,
     /// Whether sinks that ask for differences get them.
     pub incremental: bool,
     /// Whether the protocol of Istio 1.0 and 1.1 is served too.
@@ -139,6 +141,7 @@ impl Default for ServingOptions {
             key_file: "/etc/certs/key.pem".into(),
             ca_file: "/etc/certs/root-cert.pem".into(),
             access_list: "/etc/config/accesslist.yaml".into(),
+            needs_access_list: false,
             incremental: true,
             serves_legacy: false,
             sinks: Vec::new(),

@@ -48,6 +48,11 @@ impl Converter {
         self.options.keeps_last
     }
 
+    /// See [`Options::allows_empty`].
+    pub(crate) fn allows_empty(&self) -> bool {
+        self.options.allows_empty
+    }
+
     /// The errors of a document that decides about requests, which its resource does not have: the wire has no null.
     fn unseen(&self, kind: &'static Kind, document: &Node, resource: &Resource) -> Vec<Diagnostic> {
         let null = Node::synthetic(NodeKind::Null);
@@ -115,10 +120,8 @@ impl Converter {
     }
 }
 
-/// The API group of the policy engine itself.
-pub(crate) const ENGINE: &str = "config.istio.io";
 /// The API groups of which everything decides about requests. A policy server reads those of the engine, proxies read the others.
-const OF_ENGINE: [&str; 2] = [ENGINE, "rbac.istio.io"];
+const OF_ENGINE: [&str; 2] = ["config.istio.io", "rbac.istio.io"];
 const OF_PROXIES: [&str; 2] = ["security.istio.io", "authentication.istio.io"];
 /// Kinds of other groups that do: what workloads may call, what filters check, which requests a route ends.
 const DECIDING: [&str; 3] = [

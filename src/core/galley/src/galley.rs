@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::Task;
 use mixer_mcp::Snapshot;
+use mixer_schema::DEFAULT_GROUP;
 
 use crate::error::StartError;
 use crate::metrics::Counters;
@@ -108,12 +109,18 @@ impl Galley {
                 missing: missing.next().unwrap_or_else(|| hosted.source.collections()),
                 last_error: health.last_error,
                 held: health.held,
+                pending: health.pending,
                 skipped: health.skipped,
                 problems: health.problems,
                 outages: health.outages,
             }
         };
         state.sources = self.shared.sources.iter().map(source).collect();
+        // What sources read is of this group.
+        let waiting: usize = state.sources.iter().map(|source| source.pending).sum();
+        for group in state.groups.iter_mut().filter(|group| group.name == DEFAULT_GROUP) {
+            group.pending_events += waiting as u64;
+        }
         state
     }
 
@@ -189,6 +196,7 @@ impl Shared {
             hosted.start(index, &queue);
         }
         let Some(pipeline) = &mut held.pipeline else { return };
+        let mut shown = Vec::new();
         loop {
             let due = pipeline.due();
             let next = async {
@@ -204,11 +212,11 @@ impl Shared {
                     let mut next = delivery;
                     for _ in 0..MAX_AT_ONCE {
                         let Some(delivery) = next else { break };
-                        self.receive(pipeline, delivery);
+                        shown.extend(self.receive(pipeline, delivery));
                         next = deliveries.try_recv().ok();
                     }
                     if let Some(delivery) = next {
-                        self.receive(pipeline, delivery);
+                        shown.extend(self.receive(pipeline, delivery));
                     }
                 }
                 () = next => {}
@@ -218,10 +226,12 @@ impl Shared {
                 pipeline.publish(now, &*self);
             }
             self.show(pipeline);
+            shown.clear();
         }
     }
 
-    fn receive(&self, pipeline: &mut Pipeline, delivery: Delivery) {
+    /// Returns whom to tell when it is shown: by dropping it.
+    fn receive(&self, pipeline: &mut Pipeline, delivery: Delivery) -> Option<oneshot::Sender<()>> {
         match delivery {
             Delivery::Started { source, generation } => {
                 if generation > 1 {
@@ -229,10 +239,12 @@ impl Shared {
                 }
                 pipeline.started(source, generation);
                 self.events.lock().push(EventRecord::new(source, EventKind::Started, "", ""));
+                None
             }
-            Delivery::Events { source, generation, batch } => {
+            Delivery::Events { source, generation, batch, shown } => {
                 let mut record = |record| self.events.lock().push(record);
                 pipeline.receive(source, generation, batch, Instant::now(), &mut record);
+                shown
             }
         }
     }
@@ -246,6 +258,7 @@ impl Shared {
             missing: pipeline.missing(source),
             last_error: None,
             held: None,
+            pending: 0,
             skipped: 0,
             problems: Vec::new(),
             outages: 0,

@@ -95,7 +95,8 @@ pub struct Options {
     /// what they have until it is mended. Otherwise that part is gone, as with Istio Galley.
     pub keeps_last: bool,
     /// Whether a directory without resources, and at a start one below it that is empty, is published with
-    /// [`keeps_last`](Self::keeps_last). Otherwise what was published stays, and a start waits for resources.
+    /// [`keeps_last`](Self::keeps_last), and whether kinds that an API server does not serve for a while have no objects, though it is unknown
+    /// whether they are defined. Otherwise what was published stays, and a start waits for resources.
     pub allows_empty: bool,
     /// Whom [`keeps_last`](Self::keeps_last) asks for errors that sinks do not see.
     pub judge: Option<Arc<dyn Judge>>,

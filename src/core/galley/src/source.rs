@@ -39,7 +39,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -103,6 +103,8 @@ pub struct HealthState {
     pub last_error: Option<(String, SystemTime)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
+    /// Changes that were read and wait to be published: those that are held, and those that may be a part of another one.
+    pub pending: usize,
     /// Resources that could not be decoded.
     pub skipped: usize,
     /// What is wrong with its resources: the first ones.
@@ -135,6 +137,11 @@ impl Health {
         self.0.lock().held = why;
     }
 
+    /// How many changes that were read are not published by now, besides those that were delivered.
+    pub fn pending(&self, changes: usize) {
+        self.0.lock().pending = changes;
+    }
+
     /// How many resources are skipped by now, and what is wrong with them and others: the first ones are kept.
     pub fn problems(&self, skipped: usize, mut problems: Vec<Diagnostic>) {
         problems.truncate(MAX_PROBLEMS);
@@ -153,8 +160,8 @@ impl Health {
 pub(crate) enum Delivery {
     /// A source was started: what follows of this generation counts.
     Started { source: usize, generation: u64 },
-    /// Events of a source.
-    Events { source: usize, generation: u64, batch: Batch },
+    /// Events of a source. `shown` is dropped when operators see what they changed.
+    Events { source: usize, generation: u64, batch: Batch, shown: Option<oneshot::Sender<()>> },
 }
 
 /// Where a source delivers, from one start to the next.
@@ -171,10 +178,23 @@ impl Emitter {
     ///
     /// Errors: the source was stopped, or started again.
     pub async fn send(&self, batch: Batch) -> Result<(), Stopped> {
+        self.deliver(batch, None).await
+    }
+
+    /// [`send`](Self::send), and waits until operators see what the events changed. Errors: as [`send`](Self::send).
+    pub async fn send_and_show(&self, batch: Batch) -> Result<(), Stopped> {
+        let (shown, is_shown) = oneshot::channel();
+        self.deliver(batch, Some(shown)).await?;
+        // Nothing is ever sent: the other end is dropped.
+        drop(is_shown.await);
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+
+    async fn deliver(&self, batch: Batch, shown: Option<oneshot::Sender<()>>) -> Result<(), Stopped> {
         if self.is_stopped() {
             return Err(Stopped);
         }
-        let delivery = Delivery::Events { source: self.source, generation: self.generation, batch };
+        let delivery = Delivery::Events { source: self.source, generation: self.generation, batch, shown };
         self.queue.send(delivery).await.map_err(|_| Stopped)?;
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }

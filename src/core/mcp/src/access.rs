@@ -127,14 +127,20 @@ struct RefusalLog {
 }
 
 impl AccessList {
-    /// Reads the file. One that does not exist denies nobody. `log` is how often refusals are logged.
+    /// Reads the file. One that does not exist denies nobody, unless it `is_needed`. `log` is how often refusals are logged.
     ///
-    /// Errors: a file that cannot be used; the text names it.
-    pub(crate) fn read(path: &Path, log: Rate) -> Result<Self, String> {
+    /// Errors: a file that cannot be used, or is needed and does not exist; the text names it.
+    pub(crate) fn read(path: &Path, is_needed: bool, log: Rate) -> Result<Self, String> {
         let started = Instant::now();
         let text = loop {
             match read(path, None)? {
                 Found::Text(text) => break Some(text),
+                Found::Nothing if is_needed => {
+                    return Err(format!(
+                        "the access list file {} does not exist: create it or mount its volume, or name none to allow every verified client",
+                        path.display()
+                    ));
+                }
                 Found::Nothing => break None,
                 Found::Changing(_) if started.elapsed() >= START_PATIENCE => {
                     return Err(refusal(path, "it is open for writing: write another file and rename it"));
@@ -357,7 +363,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list.yaml");
         std::fs::write(&path, "isblacklist: true\nallowed: [a, b]\n").unwrap();
-        let list = AccessList::read(&path, LOG).unwrap();
+        let list = AccessList::read(&path, true, LOG).unwrap();
         let b = peer(&["b"], &[]);
         let denied = Err("id is blacklisted: b".to_owned());
         assert_eq!(list.check(&b), denied);
@@ -366,7 +372,7 @@ mod tests {
         writer.flush().unwrap();
         assert_eq!((list.reload(), list.check(&b)), (Ok(false), denied.clone()), "a part of the list");
         let started = Instant::now();
-        let refused = AccessList::read(&path, LOG).err().unwrap();
+        let refused = AccessList::read(&path, true, LOG).err().unwrap();
         assert!(refused.ends_with("it is open for writing: write another file and rename it"), "{refused}");
         assert!(started.elapsed() < START_PATIENCE * 5);
         writer.write_all(b"- b\n- c\n").unwrap();
@@ -379,7 +385,9 @@ mod tests {
     async fn a_file_is_read_again_and_what_cannot_be_used_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list.yaml");
-        let list = Arc::new(AccessList::read(&path, LOG).unwrap());
+        let why = AccessList::read(&path, true, LOG).unwrap_err();
+        assert!(why.contains("list.yaml does not exist"), "{why}");
+        let list = Arc::new(AccessList::read(&path, false, LOG).unwrap());
         let a = peer(&["a"], &[]);
         assert_eq!(list.check(&a), Ok(()), "a missing file denies nobody");
         let put = |text: &str| std::fs::write(&path, text).unwrap();
@@ -400,6 +408,6 @@ mod tests {
         assert_eq!(list.reload(), Ok(true));
         assert_eq!(revoked.await, "no allowed identity found in peer's authentication info");
         put("allowed: x\n");
-        assert!(AccessList::read(&path, LOG).is_err(), "at the start it is an error");
+        assert!(AccessList::read(&path, true, LOG).is_err(), "at the start it is an error");
     }
 }

@@ -52,6 +52,8 @@ pub struct ServerOptions {
     pub tls: Option<ServerTlsOptions>,
     /// The list of allowed or denied identities; `None`: every verified client is allowed.
     pub access_list: Option<PathBuf>,
+    /// Whether a list that does not exist is an error. Otherwise it denies nobody.
+    pub needs_access_list: bool,
     /// How often a refused peer is logged.
     pub refusal_log: Rate,
     /// Open connections; others wait.
@@ -73,6 +75,7 @@ impl ServerOptions {
             address,
             tls: None,
             access_list: None,
+            needs_access_list: true,
             refusal_log: Rate { every: Duration::from_secs(60), burst: 1 },
             max_connections: 4096,
             max_streams: 32,
@@ -150,7 +153,8 @@ impl Server {
         let tls = options.tls.map(ServerTls::load).transpose()?.map(Arc::new);
         let access = match (&tls, &options.access_list) {
             (Some(_), Some(path)) => {
-                let list = AccessList::read(path, options.refusal_log).map_err(ServerError::AccessList)?;
+                let list = AccessList::read(path, options.needs_access_list, options.refusal_log)
+                    .map_err(ServerError::AccessList)?;
                 Some(Arc::new(list))
             }
             _ => None,

@@ -10,6 +10,7 @@ use mixer_attribute::SignedDuration;
 use mixer_base::budget::{DEFAULT_MEMORY_LIMIT, MIN_MEMORY_LIMIT};
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
+use mixer_base::secrets::mask_address;
 use mixer_engine::decision::DecisionOptions;
 use mixer_engine::runtime::OnConfigError;
 use mixer_introspect::IntrospectionOptions;
@@ -299,7 +300,7 @@ impl ServerOptions {
             ("EnableProfiling", self.profile.to_string()),
             ("SingleThreaded", self.single_threaded.to_string()),
             ("NumCheckCacheEntries", self.num_check_cache_entries.to_string()),
-            ("ConfigStoreURL", self.config_store_url.clone()),
+            ("ConfigStoreURL", mask_address(&self.config_store_url).into_owned()),
             ("CertificateFile", self.cert_file.display().to_string()),
             ("KeyFile", self.key_file.display().to_string()),
             ("CACertificateFile", self.ca_cert_file.display().to_string()),

@@ -1,6 +1,6 @@
 //! The settings of tracing.
 
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::mask_address;
 
 /// The collectors and the sampling rate.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -52,10 +52,11 @@ impl TracingOptions {
             return Err(TracingError("sampling rate must be in the range: [0.0, 1.0]".to_owned()));
         }
         for (flag, url) in self.urls().filter(|(_, url)| !url.is_empty()) {
+            let shown = mask_address(url);
             let parsed = reqwest::Url::parse(url)
-                .map_err(|error| TracingError(format!("{flag}: `{url}` is not a URL: {error}")))?;
+                .map_err(|error| TracingError(format!("{flag}: `{shown}` is not a URL: {error}")))?;
             if !matches!(parsed.scheme(), "http" | "https") {
-                return Err(TracingError(format!("{flag}: `{url}` must begin with http:// or https://")));
+                return Err(TracingError(format!("{flag}: `{shown}` must begin with http:// or https://")));
             }
         }
         Ok(())
@@ -68,8 +69,8 @@ impl std::fmt::Display for TracingOptions {
         write!(
             f,
             "zipkinUrl={} jaegerUrl={} logSpans={} samplingRate={}",
-            mask_text(&self.zipkin_url),
-            mask_text(&self.jaeger_url),
+            mask_address(&self.zipkin_url),
+            mask_address(&self.jaeger_url),
             self.log_spans,
             self.sampling_rate
         )
@@ -84,6 +85,10 @@ mod tests {
     fn passwords_of_addresses_are_not_shown() {
         let shown = zipkin("http://u:pa55w@collector:9411/api").to_string();
         assert!(shown.contains("collector:9411") && !shown.contains("pa55w"), "{shown}");
+        let shown = zipkin("http://collector:9411/api?k=pa55w").to_string();
+        assert!(shown.contains("collector:9411/api?k=***"), "{shown}");
+        let refused = zipkin("ftp://u:pa55w@collector").check().unwrap_err().to_string();
+        assert!(!refused.contains("pa55w"), "{refused}");
     }
 
     fn zipkin(url: &str) -> TracingOptions {

@@ -190,6 +190,7 @@ fn server_options(serving: &ServingOptions) -> Result<ServerOptions, String> {
     Ok(ServerOptions {
         tls,
         access_list: access_list.filter(|path| !path.as_os_str().is_empty()),
+        needs_access_list: serving.needs_access_list,
         max_streams: serving.max_streams,
         max_memory: serving.max_memory,
         ..ServerOptions::new(serving.listen_address()?)

@@ -49,8 +49,12 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) is_synced: bool,
     pub(super) is_connected: bool,
-    /// Whether what it reads now is not published, because of its last error.
+    /// Whether what it reads now is not published, and why: `held`.
     pub(super) is_withheld: bool,
+    /// Why something that was read is not published.
+    pub(super) held: Option<String>,
+    /// Changes that it has read and not delivered.
+    pub(super) pending: usize,
     /// How often it was started.
     pub(super) starts: u64,
     /// Collections of which not everything was delivered since its last start.
@@ -227,6 +231,8 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             missing: source.missing,
             skipped: source.skipped,
             outages: source.outages,
+            held: source.held,
+            pending: source.pending,
             last_error,
             last_error_at: at.map(instant),
             problems: source.problems.iter().map(mixer_config::Diagnostic::brief).collect(),

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_remote::{
     Answer as Delivered, Authentication, ClientTlsOptions, Credential, Cut, HttpOptions, HttpTarget,
@@ -292,7 +293,9 @@ impl Eureka {
 impl Server {
     fn new(address: &str, settings: &EurekaOptions) -> Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("--eureka-address: {why}");
-        let uri: Uri = address.parse().map_err(|error| wrong(&format!("`{address}` is no URL: {error}")))?;
+        let uri: Uri = address
+            .parse()
+            .map_err(|error| wrong(&format!("`{}` is no URL: {error}", mask_address(address))))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             let text = "a URL with a password would be shown to others: name the user with --eureka-user and a file with \
                         --eureka-password-file";
@@ -300,7 +303,8 @@ impl Server {
         }
         if uri.query().is_some() {
             return Err(wrong(&format!(
-                "`{address}` has a query: name the base alone, http://HOST:PORT/eureka"
+                "`{}` has a query: name the base alone, http://HOST:PORT/eureka",
+                mask_address(address)
             )));
         }
         let authentication = match (settings.user.is_empty(), settings.password_file.as_os_str().is_empty()) {

@@ -23,7 +23,7 @@ use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Se
 use mixer_schema::{Kind, by_api, by_kind, kinds};
 
 use super::{Emitter, Ended, Source, Stopped};
-use crate::convert::{Converter, ENGINE, decides};
+use crate::convert::{Converter, decides, is_of_engine};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
 use losses::sort_by_place;
@@ -293,7 +293,8 @@ impl Files {
         let mut errors =
             next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
         let of_store = errors.peek().is_some().then(|| {
-            let deciding = changed.iter().filter(|resource| self.decides(resource));
+            // What another document replaces may be a rule that has the wrong name: it is gone, and nothing of what is seen has changed.
+            let deciding = changed.iter().chain(&next.overridden).filter(|resource| self.decides(resource));
             let names: FxHashSet<String> = deciding.map(|resource| resource.key.to_string()).collect();
             errors.find(|problem| names.contains(&problem.resource)).cloned()
         });
@@ -323,7 +324,25 @@ impl Files {
                     .map(|problem| placed(problem, resource));
             }
         };
-        if !decides(kind) || !self.options.reads(kind) {
+        let group = group_of(resource);
+        if is_of_engine(group) && !is_of_engine(kind.group) {
+            let field = FieldPath::root().field("kind");
+            return error(field, format!("`{}` is no kind of {group}: correct one of them", kind.kind));
+        }
+        if !decides(kind) {
+            // Of its own kind it says nothing: it may be a rule that has the wrong one.
+            if !whole.is_some_and(|whole| whole.envelope.is_like_ours) {
+                return None;
+            }
+            if !self.options.reads(kind) {
+                let field = FieldPath::root().field("kind");
+                return error(field, format!("`{}` is no kind with such contents: correct it", kind.kind));
+            }
+            let converted = self.converter.convert(kind, &resource.document(), "");
+            let problems = converted.map_or_else(|all| all, |good| good.warnings);
+            return problems.into_iter().next().map(|problem| placed(problem, resource));
+        }
+        if !self.options.reads(kind) {
             return None;
         }
         let Some(whole) = whole else {
@@ -474,17 +493,22 @@ impl Files {
     }
 }
 
+/// The API group of a document, as it is written.
+fn group_of(resource: &RawResource) -> &str {
+    let api_version = &*resource.envelope.api_version;
+    api_version.split_once('/').map_or(api_version, |(group, _)| group)
+}
+
 /// Whether a document of an unknown kind is probably meant as one that decides about requests.
 fn is_meant_for_us(resource: &RawResource) -> bool {
-    let api_version = &*resource.envelope.api_version;
-    let group = api_version.split_once('/').map_or(api_version, |(group, _)| group);
+    let group = group_of(resource);
     let kind = resource.key.kind.split('.').next().unwrap_or_default();
     let is_of_istio = group.is_empty() || group == "istio.io" || group.ends_with(".istio.io");
     let resembles_ours = || {
         let ours = kinds().iter().filter(|known| decides(known));
         ours.into_iter().any(|known| resembles(kind, known.kind))
     };
-    kind.is_empty() || group == ENGINE || (is_of_istio && resembles_ours())
+    kind.is_empty() || is_of_engine(group) || (is_of_istio && resembles_ours())
 }
 
 /// Forgets a document. Returns what that deletes.

@@ -28,7 +28,7 @@ use super::{Emitter, Ended, Source, Stopped};
 use crate::convert::{Converter, decides};
 use crate::event::{Batch, Event};
 use crate::options::Options;
-use kind::{Hold, Objects, Outbox};
+use kind::{Hold, Objects, Outbox, Pending};
 
 /// Discovery waits so long after a definition changed: a server serves a kind some time after its definition was created.
 const AFTER_DEFINITION: Duration = Duration::from_millis(300);
@@ -39,10 +39,15 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a check of the kinds asks the server, and for how long at most. Those of Istio Galley.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
-/// A kind that decides about requests has no objects if it was not served for so long, and nobody knows whether it is defined.
+/// With [`Options::allows_empty`], a kind that decides about requests has no objects if it was not served for so long, and nobody knows
+/// whether it is defined.
 const UNSERVED_FOR: Duration = Duration::from_secs(10);
 /// What follows from an object with an error.
 const WITHHELD: &str = "the object stays as it was, and deletions are not published";
+/// What to do about kinds of which it is unknown whether they are defined.
+const MAY_BE_UNDEFINED: &str = "let the account `list` and `watch` customresourcedefinitions of apiextensions.k8s.io, create the definitions, leave the kinds out with --excluded-resource-kinds, or set --allow-empty-config if that is meant";
+/// Kinds that are named in a text.
+const MAX_NAMES: usize = 3;
 /// Health is looked at so often.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -92,6 +97,9 @@ struct Following<'s> {
     definitions: Arc<Mutex<KnownDefinitions>>,
     /// Since when kinds that decide about requests are not served, by collection.
     unserved: BTreeMap<&'static str, Instant>,
+    /// Kinds that decide about requests, are not served, and may be defined.
+    unknown: Vec<&'static Kind>,
+    pending: Arc<Pending>,
 }
 
 impl Kubernetes {
@@ -168,6 +176,8 @@ impl Kubernetes {
             hold: Hold::new(),
             definitions: Arc::default(),
             unserved: BTreeMap::new(),
+            unknown: Vec::new(),
+            pending: Pending::new(out),
         };
         following.watch_definitions();
         let mut pause = FIRST_PAUSE;
@@ -240,6 +250,7 @@ impl Following<'_> {
     async fn update(&mut self, served: &BTreeMap<&'static str, Resource>) -> Result<bool, Ended> {
         let kinds = &self.source.kinds;
         let (mut synced, mut is_waiting) = (Batch::new(), false);
+        self.unknown.clear();
         for kind in kinds {
             let followed = self.kinds.get(kind.collection).map(|followed| &followed.resource);
             let resource = served.get(kind.collection);
@@ -270,7 +281,12 @@ impl Following<'_> {
                     self.kinds.insert(kind.collection, followed);
                 }
                 None if self.is_absent(kind) => synced.push(Event::full_sync(kind.collection)),
-                None => is_waiting = true,
+                None => {
+                    is_waiting = true;
+                    if self.definitions.lock().0.is_none() {
+                        self.unknown.push(kind);
+                    }
+                }
             }
         }
         self.out.send(synced).await.map_err(|Stopped| Ended::Stopped)?;
@@ -278,14 +294,15 @@ impl Following<'_> {
     }
 
     /// Whether a kind that is not served has no objects. With [`Options::keeps_last`], of one that decides about requests only if its
-    /// definition is known not to exist, or, without permission to list definitions, if the server has not served it for a while: a server
-    /// that has just started serves kinds one after the other.
+    /// definition is known not to exist: a server that has just started serves kinds one after the other. Without permission to list
+    /// definitions that is never known; with [`Options::allows_empty`] it counts if the server has not served the kind for a while.
     fn is_absent(&mut self, kind: &'static Kind) -> bool {
         if !self.source.converter.keeps_last() || !decides(kind) {
             return true;
         }
         match self.definitions.lock().defines(kind) {
             Some(is_defined) => !is_defined,
+            None if !self.source.converter.allows_empty() => false,
             None => {
                 let since = *self.unserved.entry(kind.collection).or_insert_with(Instant::now);
                 since.elapsed() >= UNSERVED_FOR
@@ -293,9 +310,25 @@ impl Following<'_> {
         }
     }
 
+    /// Why kinds are neither followed nor empty, if so.
+    fn why_unknown(&self) -> Option<String> {
+        let names: Vec<String> =
+            self.unknown.iter().map(|kind| format!("{}.{}", kind.plural, kind.group)).collect();
+        let listed = match names.split_at_checked(MAX_NAMES) {
+            Some((first, [_, ..])) => format!("{} and {} more", first.join(", "), names.len() - MAX_NAMES),
+            _ => names.join(", "),
+        };
+        (!names.is_empty()).then(|| {
+            format!(
+                "not served, and unknown whether they are defined, so that they may have objects: {listed}; {MAY_BE_UNDEFINED}"
+            )
+        })
+    }
+
     fn start(&mut self, kind: &'static Kind, resource: Resource) -> Followed {
         let holds = self.source.converter.keeps_last() && decides(kind);
-        let outbox = Arc::new(Outbox::new(kind, holds.then(|| Arc::clone(&self.hold))));
+        let outbox =
+            Arc::new(Outbox::new(kind, holds.then(|| Arc::clone(&self.hold)), Arc::clone(&self.pending)));
         let mut held = self.hold.subscribe();
         let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
         let selection = Selection::of(resource.clone());
@@ -322,9 +355,13 @@ impl Following<'_> {
                     () = may_go, if holds => {}
                 }
                 let batch = waiting.take();
-                if !batch.is_empty() && out.send(batch).await.is_err() {
+                if batch.is_empty() {
+                    continue;
+                }
+                if out.send_and_show(batch).await.is_err() {
                     return;
                 }
+                waiting.delivered();
             }
         });
         Followed { resource, progress, outbox, tasks: [reflect, deliver] }
@@ -334,8 +371,8 @@ impl Following<'_> {
     async fn tend(&mut self) -> Ended {
         let mut held = self.hold.subscribe();
         loop {
-            let why = self.hold.why();
-            self.out.health().held(why.map(|why| format!("{WITHHELD}: {why}")));
+            let why = self.hold.why().map(|why| format!("{WITHHELD}: {why}"));
+            self.out.health().held(why.or_else(|| self.why_unknown()));
             tokio::select! {
                 () = tokio::time::sleep(HEALTH_INTERVAL) => {}
                 Ok(()) = held.changed() => {}

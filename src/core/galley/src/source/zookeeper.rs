@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_remote::{ClientTlsOptions, Connector, Credential};
 
@@ -146,13 +147,17 @@ impl Zookeeper {
                 _ => format!("{address}:{PORT}"),
             };
             let connector = Connector::new(&full, settings.tls.as_ref(), settings.session_timeout / 2);
-            let connector = connector.map_err(|error| wrong(format!("--zookeeper-address: {error}")))?;
+            let connector = connector.map_err(|error| {
+                let why = error.to_string().replace(&*full, &mask_address(&full));
+                wrong(format!("--zookeeper-address: {why}"))
+            })?;
+            let full = mask_address(&full).into_owned();
             servers.push(Server { address: full, connector });
         }
         if servers.is_empty() {
             let text = format!(
                 "--zookeeper-address: `{}` names no server: HOST:PORT[,HOST:PORT…]",
-                settings.address
+                mask_address(&settings.address)
             );
             return Err(wrong(text));
         }

@@ -108,6 +108,24 @@ fn flaws() -> Vec<(&'static str, String, &'static str)> {
             RULE.replace("rule", "ruel").replace("config.istio.io", "x.istio.io"),
             "unknown kind",
         ),
+        (
+            "a kind of another group than that which is written",
+            RULE.replace("kind: rule", "kind: Gateway"),
+            "`Gateway` is no kind of config.istio.io",
+        ),
+        (
+            "another kind and group with the contents of a rule",
+            RULE.replace("kind: rule", "kind: Gateway")
+                .replace("config.istio.io/v1alpha2", "networking.istio.io/v1alpha3")
+                + "  actions: [{handler: h, instances: [i]}]\n",
+            "unknown field \"match\"",
+        ),
+        (
+            "a kind that is not read with the contents of a rule",
+            RULE.replace("kind: rule", "kind: Service").replace("config.istio.io/v1alpha2", "v1")
+                + "  actions: [{handler: h, instances: [i]}]\n",
+            "`Service` is no kind with such contents",
+        ),
         ("a field that is misspelt", RULE.replace("match:", "macth:"), "unknown field \"macth\""),
         (
             "a field beside the spec",

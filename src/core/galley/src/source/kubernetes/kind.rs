@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -14,9 +15,10 @@ use mixer_kube::{Object, Store};
 use mixer_schema::Kind;
 
 use super::document::Document;
-use crate::convert::Converter;
+use crate::convert::{Converter, decides};
 use crate::event::{Batch, Change, Entry, Event};
 use crate::options::collection;
+use crate::source::Emitter;
 
 /// An object that is created so soon after one was deleted may be what becomes of it: `kubectl replace --force` deletes and creates, and a
 /// rename creates another one. An error in it is known before the deletion counts.
@@ -29,7 +31,32 @@ pub(super) struct Outbox {
     /// What holds up deletions, if any can.
     hold: Option<Arc<Hold>>,
     waiting: Mutex<Waiting>,
+    /// Where it is told how many changes wait.
+    pending: Arc<Pending>,
     pub(super) arrived: Notify,
+}
+
+/// The changes of all kinds that wait, or are on their way to the pipeline.
+#[derive(Debug)]
+pub(super) struct Pending {
+    by_collection: Mutex<BTreeMap<&'static str, usize>>,
+    out: Emitter,
+}
+
+impl Pending {
+    /// None yet.
+    pub(super) fn new(out: &Emitter) -> Arc<Self> {
+        out.health().pending(0);
+        Arc::new(Self { by_collection: Mutex::default(), out: out.clone() })
+    }
+
+    fn set(&self, collection: &'static str, changes: usize) {
+        let mut all = self.by_collection.lock();
+        all.insert(collection, changes);
+        if !self.out.is_stopped() {
+            self.out.health().pending(all.values().sum());
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -46,8 +73,14 @@ struct Waiting {
 
 impl Outbox {
     /// Of a kind; `hold` is what the kinds have in common that decide about requests.
-    pub(super) fn new(kind: &'static Kind, hold: Option<Arc<Hold>>) -> Self {
-        Self { kind, hold, waiting: Mutex::default(), arrived: Notify::new() }
+    pub(super) fn new(kind: &'static Kind, hold: Option<Arc<Hold>>, pending: Arc<Pending>) -> Self {
+        Self { kind, hold, waiting: Mutex::default(), pending, arrived: Notify::new() }
+    }
+
+    /// What was taken has arrived: what waits by now is all that is pending.
+    pub(super) fn delivered(&self) {
+        let waiting = self.waiting.lock();
+        self.pending.set(self.kind.collection, waiting.changes.len());
     }
 
     /// What waits and may go. A sync is the last event.
@@ -84,9 +117,14 @@ impl Outbox {
     pub(super) fn forget(&self) -> Batch {
         let collection = self.kind.collection;
         let mut waiting = self.waiting.lock();
-        waiting.changes.clear();
+        let changes = std::mem::take(&mut waiting.changes);
         waiting.deleted.clear();
-        let names = std::mem::take(&mut waiting.delivered);
+        self.pending.set(collection, 0);
+        // Of those whose deletion waits, it is not known here any more that they were delivered.
+        let is_deletion = |change: &Change| matches!(change, Change::Delete(_));
+        let deleted = changes.into_iter().filter(|(_, change)| is_deletion(change)).map(|(name, _)| name);
+        let mut names = std::mem::take(&mut waiting.delivered);
+        names.extend(deleted);
         names.into_iter().map(|name| Event::delete(collection, name)).collect()
     }
 
@@ -157,6 +195,15 @@ pub(super) struct Objects {
     is_synced: bool,
 }
 
+/// Converts where that stops nothing else: the policy engine may take long to judge a document. A loop of one thread has no other place.
+fn off_the_loop<T>(convert: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(convert),
+        _ => convert(),
+    }
+}
+
 impl Objects {
     pub(super) fn new(kind: &'static Kind, converter: Converter, outbox: Arc<Outbox>) -> Self {
         Self {
@@ -181,7 +228,11 @@ impl Objects {
         {
             return key;
         }
-        let converted = self.converter.convert(self.kind, &document.root, version);
+        let convert = || self.converter.convert(self.kind, &document.root, version);
+        let converted = match self.converter.keeps_last() && decides(self.kind) {
+            true => off_the_loop(convert),
+            false => convert(),
+        };
         let named = |problems: Vec<Diagnostic>| {
             let (kind, namespace, name) = (self.kind.kind, document.namespace(), document.name());
             let named = |problem: Diagnostic| {
@@ -282,6 +333,7 @@ impl Store for Objects {
                 false => drop(waiting.problems.insert(key, problems)),
             }
         }
+        self.outbox.pending.set(self.kind.collection, waiting.changes.len());
         // Each sync that the pipeline does not wait for is ignored there.
         waiting.is_synced |= std::mem::take(&mut self.is_synced);
         drop(waiting);

@@ -296,15 +296,72 @@ async fn a_kind_that_decides_is_empty_only_if_it_is_not_defined() {
     api.define(["rules"]);
     until("it is served", || held(&galley, RULES) == ["n/a "]).await;
     galley.stop().await;
-    // Without permission to list definitions, it counts as absent after some time.
+    // Without permission to list definitions that is never known. Who says that nothing may be meant is waited for less.
     let api = KubeApi::start();
     api.define(["gateways"]);
     api.fail(Some(kube_api::Fault::Forbids("customresourcedefinitions")));
-    let galley = resyncing(&api, &keep_last(), Duration::ZERO);
+    let waiting = resyncing(&api, &keep_last(), Duration::ZERO);
+    let allowing = resyncing(&api, &Options { allows_empty: true, ..keep_last() }, Duration::ZERO);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(held(&galley, RULES), ["nothing"]);
-    until("it is not served", || held(&galley, RULES).is_empty()).await;
+    assert_eq!(held(&allowing, RULES), ["nothing"]);
+    until("it is not served", || held(&allowing, RULES).is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!waiting.is_synced() && held(&waiting, RULES) == ["nothing"]);
+    let why = problem(&waiting);
+    assert!(
+        why.contains("unknown whether they are defined") && why.contains("--allow-empty-config"),
+        "{why}"
+    );
+    allowing.stop().await;
+    waiting.stop().await;
+}
+
+/// What waits because it may be a part of another change, or is withheld, is not published yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletions_that_wait_are_pending() {
+    let api = KubeApi::start();
+    api.define(["rules"]);
+    ["a", "b"].iter().for_each(|name| api.put(rule(name, "match")));
+    let galley = galley(&api, &keep_last());
+    galley.synced().await;
+    let pending = || galley.state().groups.into_iter().next().unwrap().pending_events;
+    until("everything is published", || pending() == 0).await;
+    api.delete("rules", "n", "a");
+    until("the deletion is pending", || pending() == 1).await;
+    assert_eq!(held(&galley, RULES), ["n/a ", "n/b "]);
+    until("it is published", || held(&galley, RULES) == ["n/b "]).await;
+    until("nothing is pending", || pending() == 0).await;
+    api.put(rule("c", "macth"));
+    until("the error is told", || !problem(&galley).is_empty()).await;
+    api.delete("rules", "n", "b");
+    until("the deletion is pending", || pending() == 1).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!((pending(), held(&galley, RULES)), (1, vec!["n/b ".to_owned()]));
+    api.delete("rules", "n", "c");
+    until("it is published", || held(&galley, RULES).is_empty() && pending() == 0).await;
     galley.stop().await;
+}
+
+/// An object that was deleted just before its definition was.
+#[test]
+fn a_deletion_that_waits_is_not_forgotten_with_its_kind() {
+    let (queue, _arriving) = tokio::sync::mpsc::channel(1);
+    let out = Emitter { source: 0, generation: 0, slot: Arc::default(), queue };
+    let kind = mixer_schema::by_collection(RULES).unwrap();
+    let outbox = Arc::new(Outbox::new(kind, None, Pending::new(&out)));
+    let mut objects = Objects::new(kind, Converter::new(&Options::default()), Arc::clone(&outbox));
+    let document = |name: &str| serde_json::from_value(rule(name, "match")).unwrap();
+    objects.apply(document("a"));
+    objects.apply(document("b"));
+    objects.publish();
+    assert_eq!(outbox.take().len(), 2);
+    outbox.delivered();
+    objects.delete(document("a"));
+    objects.publish();
+    assert_eq!(out.health().state().pending, 1);
+    let deleted: Vec<String> = outbox.forget().iter().map(|event| format!("{:?}", event.change)).collect();
+    assert_eq!(deleted.len(), 2, "{deleted:?}");
+    assert_eq!(out.health().state().pending, 0);
 }
 
 /// An API server that has just started serves kinds of custom resources one after the other.
