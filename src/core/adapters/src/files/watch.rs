@@ -119,9 +119,10 @@ async fn watch(path: &Path, limit: Duration, changed: Arc<Notify>) -> Result<Dir
         let (lost, watched) = (Arc::clone(&is_lost), directory.clone());
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
+            // After events were lost, nothing is known of the directory.
             let is_away = |e: &notify::Event| {
                 let is_renamed = e.kind == EventKind::Modify(ModifyKind::Name(RenameMode::From));
-                (e.kind.is_remove() || is_renamed) && e.paths.contains(&watched)
+                e.need_rescan() || ((e.kind.is_remove() || is_renamed) && e.paths.contains(&watched))
             };
             if event.as_ref().is_ok_and(is_away) {
                 lost.store(true, Ordering::Relaxed);

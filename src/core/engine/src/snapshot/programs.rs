@@ -192,6 +192,6 @@ mod tests {
                 assert!(programs.compile(Language::Cexl, &text).is_err(), "an unknown attribute");
             }
         }
-        assert_eq!(programs.refused.len(), TEXTS);
+        assert!((1..=MAX_REFUSED).contains(&programs.refused.len()), "{}", programs.refused.len());
     }
 }

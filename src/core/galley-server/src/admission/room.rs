@@ -20,8 +20,8 @@ const BODIES: usize = 32 << 20;
 const SMALL_BODY: usize = 64 << 10;
 /// Bytes that a large review may take.
 const LARGEST_TREE: usize = 192 << 20;
-/// A review that takes less is a small one.
-const SMALL_TREE: usize = 2 << 20;
+/// A review that takes less is a small one. It has up to 600 values: as patterns, they are compiled in a tenth of a second.
+const SMALL_TREE: usize = 256 << 10;
 /// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: handlers of `memquota` take 350 to 410 bytes for each
 /// value, their texts included; 50 000 limits are 350 000 values.
 const VALUE: usize = 400;
