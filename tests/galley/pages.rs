@@ -57,7 +57,9 @@ fn pages_tell_which_sinks_lag_and_what_is_held_back() {
     assert!(overview.contains("2 not in sync") && overview.contains("all in order"), "{overview}");
     let order = overview.find("refuses").zip(overview.find("behind"));
     assert!(order.is_some_and(|(refuses, behind)| refuses < behind), "{overview}");
-    let page = open("/sinkz/");
+    // What lags says since when, once that is a while ago.
+    let page = wait_for(DEADLINE, || Some(open("/sinkz/")).filter(|page| page.contains(" ago")));
+    let page = page.unwrap_or_else(|| open("/sinkz/"));
     // What lags is open: the versions, since when, and each line of the refusal.
     assert_eq!(browser.run("return document.querySelectorAll('#sinks > details[open]').length"), 2);
     assert!(page.contains("not today\nhandler: nor this"), "{page}");

@@ -17,6 +17,8 @@ enum Open {
     Pending(usize),
     /// The line after `? KEY`, which has the value.
     Explicit,
+    /// The items of a list whose dashes have this column: all lines that are indented deeper, and the dashes.
+    Items(usize),
     /// A quoted scalar, up to its closing quote.
     Quoted(char),
     /// A list in brackets, up to its end: how many are open, and the quote of the scalar that goes on.
@@ -63,6 +65,27 @@ fn mask_line(line: &str, open: Open, out: &mut String) -> Open {
             out.push_str(line);
             return open;
         }
+        Open::Pending(_) | Open::Explicit if content.starts_with('#') => {
+            out.push_str(line);
+            return open;
+        }
+        Open::Items(column) => {
+            if indent > column
+                || content.trim_end().is_empty()
+                || (indent == column && content.starts_with(['-', '#']))
+            {
+                hide(out);
+                return open;
+            }
+        }
+        Open::Pending(key) if indent >= key && (content == "-" || content.starts_with("- ")) => {
+            hide(out);
+            return Open::Items(indent);
+        }
+        Open::Pending(key) if indent > key && content.starts_with(['|', '>']) => {
+            hide(out);
+            return Open::Begun(key);
+        }
         Open::Explicit => {
             if content.starts_with(':') {
                 return mask_explicit_value(line, indent, out);
@@ -73,12 +96,10 @@ fn mask_line(line: &str, open: Open, out: &mut String) -> Open {
             return open;
         }
         Open::Begun(key) | Open::Pending(key) => {
-            let is_list = indent == key && content.starts_with("- ");
-            let is_pending = matches!(open, Open::Pending(_));
             // In a flow collection a value may be less indented than its key.
             let may_go_on =
                 indent > key || !content.starts_with(['-', '#', '?', ':', '}', ']', ',', '.', '%']);
-            if (is_list && is_pending) || may_go_on {
+            if may_go_on {
                 match value_end(content) {
                     Some(0) => {}
                     Some(end) => return hide_until(Some(end - 1), Open::Nothing, line, indent, out),
@@ -155,6 +176,16 @@ fn value_end(content: &str) -> Option<usize> {
     Some(content.get(..start)?.find([',', '}', ']']).unwrap_or(0))
 }
 
+/// Where tags and anchors before a value end.
+fn marks_end(value: &str) -> usize {
+    let mut rest = value;
+    while rest.starts_with(['!', '&']) {
+        let end = rest.find([' ', '\t']).unwrap_or(rest.len());
+        rest = rest.get(end..).unwrap_or_default().trim_start_matches([' ', '\t']);
+    }
+    value.len() - rest.len()
+}
+
 /// Where the bracket is that closes a list. `depth`: how many are open before `text`; `quote`: that of the scalar which it continues.
 /// Errors: it goes on after `text`, with these.
 fn list_end(text: &str, mut depth: usize, mut quote: Option<char>) -> Result<usize, (usize, Option<char>)> {
@@ -168,7 +199,9 @@ fn list_end(text: &str, mut depth: usize, mut quote: Option<char>) -> Result<usi
             quote = None;
             continue;
         }
+        let before = text.get(..at).unwrap_or_default();
         match c {
+            '#' if before.is_empty() || before.ends_with([' ', '\t']) => return Err((depth, None)),
             '"' | '\'' if !text.get(..at).unwrap_or_default().ends_with(char::is_alphanumeric) => {
                 quote = Some(c)
             }
@@ -218,9 +251,15 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
         let in_flow = flow.is_some_and(|flow| flow < start);
         out.push_str(line.get(shown..at).unwrap_or_default());
         shown = at;
+        let (marks, value) = value.split_at(marks_end(value));
+        let at = at + marks.len();
         let end = match value.chars().next() {
-            None | Some('#') => return finish(line, shown, out, Open::Pending(column())),
-            Some('{') => continue,
+            None | Some('#') => {
+                // What looks like one may be a secret that is not quoted.
+                out.push_str(if marks.is_empty() { "" } else { MASKED });
+                return finish(line, at, out, Open::Pending(column()));
+            }
+            Some('{') if marks.is_empty() => continue,
             Some(quote @ ('"' | '\'')) => match closing(value.get(1..).unwrap_or_default(), quote) {
                 Some(length) => at + 1 + length + 1,
                 None => {
@@ -320,6 +359,19 @@ mod tests {
             ("token:\n  'nested': 1\n", "token:\n  'nested': 1\n"),
             ("token:\n---\na: b", "token:\n---\na: b"),
             ("- token:\n- b", "- token:\n- b"),
+            ("password:\n  # note: rotate\n  hunter2", "password:\n  # note: rotate\n  ***"),
+            ("password:\n# c\n  hunter2\nb: 2", "password:\n# c\n  ***\nb: 2"),
+            ("tokens:\n- a\n# c\n- b\nc: d", "tokens:\n***\n***\n***\nc: d"),
+            (
+                "keys:\n  tokens:\n  - |\n    user: x\n  - {x: 1}\n  -\n    y\n  b: 2",
+                "keys:\n  tokens:\n  ***\n    ***\n  ***\n  ***\n    ***\n  b: 2",
+            ),
+            ("tokens: &t\n- a: b\nc: d", "tokens: ***\n***\nc: d"),
+            ("password: &a \"foo #x\" # c", "password: *** # c"),
+            ("{password: !!str \"a,x\", b: 1}", "{password: ***, b: 1}"),
+            ("tokens: [a, # it's ]\n  b]\nc: d", "tokens: ***\n  ***\nc: d"),
+            ("? \"token\"\n# x: y\n: hunter2", "? \"token\"\n# x: y\n: ***"),
+            ("password:\n  |\n  user: hunter2\nb: 2", "password:\n  ***\n  ***\nb: 2"),
         ] {
             assert_eq!(mask_source(text), shown, "{text}");
         }

@@ -22,12 +22,14 @@ const SMALL_BODY: usize = 64 << 10;
 const LARGEST_TREE: usize = 192 << 20;
 /// A review that takes less is a small one. It has up to 600 values: as patterns, they are compiled in a tenth of a second.
 const SMALL_TREE: usize = 256 << 10;
+/// A large review that takes less does not wait for those that take more.
+const MEDIUM_TREE: usize = 16 << 20;
 /// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: handlers of `memquota` take 350 to 410 bytes for each
 /// value, their texts included; 50 000 limits are 350 000 values.
 const VALUE: usize = 400;
 /// How often a text is held at the same time.
 const TEXTS: usize = 4;
-/// Small reviews that are looked at at the same time; others wait. Of large ones it is one.
+/// Small reviews that are looked at at the same time; others wait. Of large ones it is one below [`MEDIUM_TREE`] and one above.
 const SMALL_REVIEWS: usize = 4;
 /// How long a large review waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Room {
     bodies: Arc<Semaphore>,
     small: Places,
+    medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
@@ -46,7 +49,7 @@ pub(super) type Full = (StatusCode, String);
 pub(super) enum Taken {
     /// One of the places for small reviews, once one is free.
     Small(Places),
-    /// The place for large reviews.
+    /// The place for large reviews, or for the smaller ones of those.
     Large(OwnedSemaphorePermit),
 }
 
@@ -63,6 +66,7 @@ impl Room {
         Self {
             bodies: Arc::new(Semaphore::new(BODIES / UNIT)),
             small: Places::new(SMALL_REVIEWS),
+            medium: Arc::new(Semaphore::new(1)),
             large: Arc::new(Semaphore::new(1)),
         }
     }
@@ -91,7 +95,8 @@ impl Room {
             );
             return Err((StatusCode::PAYLOAD_TOO_LARGE, text));
         }
-        take(&self.large, 1).await.map(Taken::Large)
+        let place = if size < MEDIUM_TREE { &self.medium } else { &self.large };
+        take(place, 1).await.map(Taken::Large)
     }
 }
 
@@ -204,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn small_reviews_run_beside_a_large_one_that_keeps_its_place_to_its_end() {
         let room = Room::new();
-        let large = [b"[" as &[u8], &b"[],".repeat(10_000), b"1]"].concat();
+        let large = [b"[" as &[u8], &b"[],".repeat(50_000), b"1]"].concat();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let runs = room.tree(&large).await.unwrap().run(move || ended.recv().is_ok());
         let runs = tokio::spawn(runs);
@@ -213,6 +218,10 @@ mod tests {
             assert!(matches!(small.await, Ok(7)));
         }
         assert_eq!(room.large.available_permits(), 0);
+        let medium = [b"[" as &[u8], &b"[],".repeat(10_000), b"1]"].concat();
+        let medium = room.tree(&medium).await.unwrap();
+        assert!(!medium.is_small());
+        assert!(matches!(medium.run(|| 8).await, Ok(8)), "it does not wait for a larger one");
         runs.abort();
         tokio::task::yield_now().await;
         assert_eq!(room.large.available_permits(), 0, "nobody waits for it, and it goes on");

@@ -73,13 +73,15 @@ fn note_removed(watched: &Mutex<Watched>, event: &notify::Result<notify::Event>)
     if event.need_rescan() {
         watched.lock().values_mut().for_each(|watch| watch.is_lost = true);
     } else if event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_))) {
-        let mut watched = watched.lock();
+        let (mut watched, mut is_any) = (watched.lock(), false);
         for path in &event.paths {
             let below = watched.range_mut(path.clone()..);
             let below = below.take_while(|(watched, _)| watched.starts_with(path));
-            below.for_each(|(_, watch)| watch.is_lost = true);
+            below.for_each(|(_, watch)| is_any |= !std::mem::replace(&mut watch.is_lost, true));
         }
-        lose_shared(&mut watched);
+        if is_any {
+            lose_shared(&mut watched);
+        }
     }
 }
 
