@@ -81,7 +81,8 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l useOldProcessor
 complete -c galley -n "__fish_galley_using_subcommand server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
 serve-valid\t''"
-complete -c galley -n "__fish_galley_using_subcommand server" -l allow-empty-config -d 'Publish nothing when a start finds no resource in --config-path, or an empty directory below it; otherwise keep-last waits for them' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l allow-empty-config -d 'Accept a --config-path without resources, which allows every request, and at a start one with an empty directory below it' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l config-cache -d 'Directory that keeps the files that were published last for the next start, with --config-path' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperAddress -d 'ZooKeeper with the registry of Dubbo, whose services become service entries: HOST:PORT, separated by commas, and perhaps /CHROOT at the end' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperRoot -d 'Node below which services are' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l zookeeperSessionTimeout -d 'Time after which a session without a sign of life ends' -r

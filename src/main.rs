@@ -2,9 +2,16 @@
 
 use std::process::ExitCode;
 
+use mixer_base::allocation::CountingAllocator;
+
+#[cfg(not(feature = "profiling"))]
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new(std::alloc::System);
+
 #[cfg(feature = "profiling")]
 #[global_allocator]
-static ALLOCATOR: mixer_profile::SampledAllocator = mixer_profile::SampledAllocator;
+static ALLOCATOR: CountingAllocator<mixer_profile::SampledAllocator> =
+    CountingAllocator::new(mixer_profile::SampledAllocator);
 
 fn main() -> ExitCode {
     match mixer::cmd::parse(std::env::args_os()) {

@@ -252,6 +252,10 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/remote/src/credential.rs",
         "a read of one file, which may hang for good: who waits gives up; a panic is a read that failed",
     ),
+    (
+        "src/core/base/src/looks.rs",
+        "looks at files, which may hang for good: who waits gives up; a panic is a look that found nothing",
+    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 

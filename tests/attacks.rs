@@ -19,6 +19,8 @@ mod descriptors;
 mod figures;
 #[path = "attacks/files.rs"]
 mod files;
+#[path = "attacks/floods.rs"]
+mod floods;
 #[path = "attacks/flow_control.rs"]
 mod flow_control;
 #[path = "attacks/heads.rs"]
@@ -35,6 +37,8 @@ mod quotas;
 mod records;
 #[path = "attacks/scene.rs"]
 mod scene;
+#[path = "attacks/smuggling.rs"]
+mod smuggling;
 #[path = "attacks/sources.rs"]
 mod sources;
 #[path = "attacks/streams.rs"]
@@ -43,7 +47,7 @@ mod streams;
 mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 41] = [
+const ATTACKS: [&str; 46] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -51,6 +55,7 @@ const ATTACKS: [&str; 41] = [
     "reports of two slices",
     "empty log entries",
     "8 MB of empty log entries",
+    "20 000 log entries of 400 bytes",
     "a word of 870 kB in 5 100 values",
     "a word of 60 kB in 15 000 values",
     "a word in 2 000 logged values",
@@ -75,6 +80,10 @@ const ATTACKS: [&str; 41] = [
     "unfinished access logs",
     "half-open requests",
     "half-open connections",
+    "bursts of unfinished calls",
+    "smuggled lengths, foreign hosts, secrets",
+    "PING, SETTINGS and PRIORITY floods",
+    "gzip bombs and prefixes of 4 GiB",
     "aliases",
     "identifier of 10 MB",
     "patterns",

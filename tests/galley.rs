@@ -4,6 +4,8 @@
 
 #[path = "galley/admission.rs"]
 mod admission;
+#[path = "galley/bounds.rs"]
+mod bounds;
 #[path = "galley/cluster.rs"]
 mod cluster;
 #[path = "galley/example.rs"]
@@ -26,6 +28,8 @@ mod reconciled;
 mod registries;
 #[path = "galley/sinks.rs"]
 mod sinks;
+#[path = "galley/supervision.rs"]
+mod supervision;
 #[path = "support/support.rs"]
 mod support;
 #[path = "galley/validator.rs"]

@@ -31,6 +31,8 @@ mod doctor;
 mod fifos;
 #[path = "server/fronts.rs"]
 mod fronts;
+#[path = "server/hanging.rs"]
+mod hanging;
 #[path = "server/health.rs"]
 mod health;
 #[path = "server/hostile.rs"]
@@ -63,6 +65,8 @@ mod outages;
 mod peers;
 #[path = "server/prometheus.rs"]
 mod prometheus;
+#[path = "server/quotas.rs"]
+mod quotas;
 #[path = "server/readiness.rs"]
 mod readiness;
 #[path = "server/reload.rs"]

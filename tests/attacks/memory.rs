@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::scene::Scene;
+use crate::scene::{Attacker, Scene};
 use crate::support::http2::{DATA, frame};
 use crate::support::rpc::CHECK;
 use crate::support::wire::{call_headers, connect, wide_open};
@@ -35,14 +35,46 @@ fn unfinished_calls() -> Vec<u8> {
     bytes
 }
 
+/// Private memory of the server, in bytes.
+fn private(scene: &Scene) -> f64 {
+    let metrics = http("GET", &scene.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let sample = "mixer_process_memory_bytes{kind=\"private\"} ";
+    metrics.lines().find_map(|line| line.strip_prefix(sample)?.parse::<f64>().ok()).expect("a sample")
+}
+
+/// The client beside the bursts is served, and afterwards their memory goes back.
+#[test]
+fn bursts_beside_a_client() {
+    let mut scene = Scene::start(&["--receive-timeout", "10m"]);
+    let (port, calls) = (scene.server.ports.api, unfinished_calls());
+    let before = private(&scene);
+    let attacker = || {
+        let calls = calls.clone();
+        let attacker = move || {
+            let open: Result<Vec<TcpStream>, String> =
+                (0..CONNECTIONS).map(|_| connect(port, &calls)).collect();
+            open.map(drop)
+        };
+        vec![Box::new(attacker) as Attacker]
+    };
+    let outcome = scene.attack("bursts of unfinished calls", &attacker);
+    // Calls of a burst are dropped while the next one begins.
+    outcome.assert_within(2 * ((CONNECTIONS * CALLS as usize * BODY) as u64 >> 20) + 34);
+    assert!(outcome.growth >= 10, "the bursts arrive: {} MiB", outcome.growth);
+    let mut now = 0.0;
+    let returned = wait_for(DEADLINE, || {
+        std::thread::sleep(INTERVAL);
+        now = private(&scene);
+        (now < before + BOUND).then_some(())
+    });
+    assert!(returned.is_some(), "{before} bytes before, {now} stay\n{}", scene.server.log());
+    scene.end();
+}
+
 #[test]
 fn memory_of_a_burst_goes_back_to_the_system() {
     let scene = Scene::start(&["--receive-timeout", "10m"]);
-    let private = || {
-        let metrics = http("GET", &scene.server.monitoring_url("/metrics"), "").expect("metrics").body;
-        let sample = "mixer_process_memory_bytes{kind=\"private\"} ";
-        metrics.lines().find_map(|line| line.strip_prefix(sample)?.parse::<f64>().ok()).expect("a sample")
-    };
+    let private = || private(&scene);
     let before = private();
     let calls = unfinished_calls();
     let mut open: Vec<TcpStream> =

@@ -79,6 +79,35 @@ fn the_largest_access_log_of_empty_entries() {
     scene.end();
 }
 
+/// An access log with as many entries as are allowed, which together are as long as a message may be.
+#[test]
+fn the_largest_access_log_that_is_accepted() {
+    const ENTRIES: usize = 20_000;
+    const CALLERS: usize = 2;
+    let field = |number: u8, bytes: &[u8]| {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+        [field, bytes.to_vec()].concat()
+    };
+    // HTTPAccessLogEntry.request.path
+    let entry = field(1, &field(3, &field(5, &[b'/'; 400])));
+    let body = field(2, &entry.repeat(ENTRIES));
+    assert!((7 << 20..8 << 20).contains(&body.len()), "{} bytes", body.len());
+    let mut scene = Scene::start(&[]);
+    let address = scene.server.address();
+    let outcome =
+        scene.attack("20 000 log entries of 400 bytes", &|| callers(&address, CALLERS, ACCESS_LOG, &body));
+    // Four times the message for each caller.
+    outcome.assert_within((4 * CALLERS * body.len() / (1 << 20)) as u64);
+    outcome.assert_attackers_succeeded();
+    let metrics =
+        crate::support::http("GET", &scene.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let entries = metrics.lines().filter(|line| line.starts_with("bridge_als_entries_total{"));
+    let entries: f64 = entries.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+    assert!(entries >= (CALLERS * ENTRIES) as f64, "{entries} entries are reported");
+    scene.end();
+}
+
 /// Report rules that apply to every record, each with a metric of ten dimensions.
 fn report_rules(count: usize) -> String {
     let dimensions: Vec<String> = (0..10).map(|at| format!("d{at}: source.user | \"nobody\"")).collect();

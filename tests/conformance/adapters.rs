@@ -105,7 +105,7 @@ fn run_all(found: &[Found]) -> Vec<Case> {
 
 fn run_one(found: &Found) -> Case {
     let Some(adapter) = mixer_adapters::INVENTORY.find(&found.adapter) else {
-        return Case::skipped(&found.id, format!("the adapter `{}` comes later", found.adapter));
+        return Case::new(&found.id, Err(format!("there is no adapter `{}`", found.adapter)));
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let runtime =

@@ -11,8 +11,6 @@ pub(crate) enum Outcome {
     Passed,
     /// The case does not hold; the text is the difference.
     Failed(String),
-    /// The case needs a part that is not implemented; docs/compatibility.md lists all reasons.
-    Skipped(String),
 }
 
 /// One golden case after its run.
@@ -32,11 +30,6 @@ impl Case {
             Err(difference) => Outcome::Failed(difference),
         };
         Self { id: id.into(), outcome }
-    }
-
-    /// A case that needs a part that is not implemented.
-    pub(crate) fn skipped(id: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { id: id.into(), outcome: Outcome::Skipped(reason.into()) }
     }
 }
 

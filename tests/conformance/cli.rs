@@ -14,9 +14,6 @@ use tempfile::TempDir;
 use crate::case::{Case, in_parallel, jobs, selected};
 use crate::support::{DEADLINE, Server, free_port, http, programs, run as run_command};
 
-/// Suites of later versions and their subjects.
-const LATER: &[(&str, &str)] = &[("proxy", "`proxy` comes later")];
-
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -25,21 +22,17 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
         match read(&path) {
             Ok(document) => {
-                let suite = document.get("suite").and_then(Value::as_str).unwrap_or(&name).to_owned();
                 for case in document.get("cases").and_then(Value::as_sequence).into_iter().flatten() {
                     let id = case.get("id").and_then(Value::as_str).unwrap_or("?").to_owned();
                     if selected(&id, filter) || filter == Some(name.as_str()) {
-                        work.push((id, suite.clone(), case.clone()));
+                        work.push((id, case.clone()));
                     }
                 }
             }
             Err(error) => cases.push(Case::new(name, Err(error))),
         }
     }
-    cases.extend(in_parallel(jobs(), work, |(id, suite, case)| match needs(&suite) {
-        Some(reason) if !programs().foreign_server => Case::skipped(id, reason),
-        _ => Case::new(id, play(dir, &case)),
-    }));
+    cases.extend(in_parallel(jobs(), work, |(id, case)| Case::new(id, play(dir, &case))));
     cases
 }
 
@@ -56,10 +49,6 @@ fn read(path: &Path) -> Result<Value, String> {
     let mut value: Value = serde_yaml::from_str(&text).map_err(|error| error.to_string())?;
     value.apply_merge().map_err(|error| error.to_string())?;
     Ok(value)
-}
-
-fn needs(suite: &str) -> Option<&'static str> {
-    LATER.iter().find(|(name, _)| *name == suite).map(|(_, reason)| *reason)
 }
 
 fn sequence<'a>(node: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {

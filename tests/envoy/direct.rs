@@ -822,7 +822,7 @@ fn the_example_over_http_lists_the_headers() {
 fn the_example_runs(checks: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy/run.sh");
     let mut environment: Vec<(String, String)> = vec![
-        ("ENVOY".to_owned(), crate::fixture::envoy().display().to_string()),
+        ("ENVOY".to_owned(), crate::support::envoy::program().display().to_string()),
         ("MIXER".to_owned(), env!("CARGO_BIN_EXE_mixer").to_owned()),
         ("CHECKS".to_owned(), checks.to_owned()),
     ];

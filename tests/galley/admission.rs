@@ -9,7 +9,12 @@ use crate::support::{DEADLINE, wait_for};
 use crate::{GATEWAY, RULE};
 
 /// Asks the webhook; the certificate must be this one.
-fn review(galley: &Galley, certificate: &str, path: &str, review: &Value) -> Result<Value, String> {
+pub(crate) fn review(
+    galley: &Galley,
+    certificate: &str,
+    path: &str,
+    review: &Value,
+) -> Result<Value, String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let url = format!("https://localhost:{}{path}", galley.webhook);
@@ -28,11 +33,11 @@ pub(crate) async fn post(url: &str, certificate: &[u8], review: &Value) -> Resul
     serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))
 }
 
-fn object(text: &str) -> Value {
+pub(crate) fn object(text: &str) -> Value {
     serde_yaml::from_str(text).expect("a document")
 }
 
-fn create(object: &Value) -> Value {
+pub(crate) fn create(object: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {

@@ -79,6 +79,110 @@ fn a_file_with_an_error_opens_nothing() {
     assert!(opened.is_some(), "{}\n{}", galley.log(), server.log());
 }
 
+#[test]
+fn a_directory_that_is_emptied_opens_nothing() {
+    let sample = sample_configuration();
+    let mut files: Vec<(String, String)> = Vec::new();
+    for entry in std::fs::read_dir(&sample).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        files.push((name, std::fs::read_to_string(&path).unwrap()));
+    }
+    let all: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let galley = Galley::of_files(&all, &[]);
+    galley.synced();
+    // As mixs, which applies at once whatever it gets.
+    let store = format!("mcp://127.0.0.1:{}", galley.sinks);
+    let server = Server::on_store(&store).native().with(&["--config-on-error=serve-valid"]).start();
+    assert!(is_denied(&server), "{}", server.log());
+    let remove = |name: &str| std::fs::remove_file(galley.path("config").join(name)).unwrap();
+    files.iter().for_each(|(name, _)| remove(name));
+    let why = "the configuration is not published, and the last one stays: the store has no configuration: ";
+    let told = wait_for(DEADLINE, || {
+        source(&galley)["lastError"].as_str().is_some_and(|told| told.starts_with(why)).then_some(())
+    });
+    assert!(told.is_some(), "{}\n{}", source(&galley), galley.log());
+    let is_degraded = || galley.metrics().contains("mixer_component_degraded{component=\"sources\"} 1");
+    let degraded = wait_for(DEADLINE, || is_degraded().then_some(()));
+    assert!(degraded.is_some(), "{}", galley.metrics());
+    let url = format!("http://127.0.0.1:{}/readyz?verbose", galley.monitoring);
+    let verbose = http("GET", &url, "").unwrap();
+    assert!(verbose.status == 200 && verbose.body.contains(why), "{}", verbose.body);
+    assert!(galley.log().contains(why), "{}", galley.log());
+    let sources = galley.document("/sourcej/").to_string();
+    assert!(sources.contains("\"isWithheld\":true"), "{sources}");
+    assert!(is_denied(&server), "{}", check(&server));
+    // It comes back file by file.
+    for (name, text) in &files {
+        galley.write(name, text);
+        assert!(is_denied(&server), "{name}: {}", check(&server));
+    }
+    let mended = wait_for(DEADLINE, || source(&galley)["lastError"].is_null().then_some(()));
+    assert!(mended.is_some(), "{}", source(&galley));
+    assert!(is_denied(&server), "{}", check(&server));
+    remove("deny.yaml");
+    let opened = wait_for(DEADLINE, || (!is_denied(&server)).then_some(()));
+    assert!(opened.is_some(), "{}\n{}", galley.log(), server.log());
+}
+
+#[test]
+fn a_restart_publishes_what_was_published_beside_a_directory_that_is_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, cache) = (directory.path().join("config"), directory.path().join("cache"));
+    std::fs::create_dir(&config).unwrap();
+    for entry in std::fs::read_dir(sample_configuration()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, config.join(path.file_name().unwrap())).unwrap();
+    }
+    let start = |config: &std::path::Path| {
+        let flags =
+            [format!("--config-path={}", config.display()), format!("--config-cache={}", cache.display())];
+        Galley::of_arguments(&[&*flags[0], &*flags[1]]).unwrap()
+    };
+    let readiness = |galley: &Galley| {
+        http("GET", &format!("http://127.0.0.1:{}/readyz?verbose", galley.monitoring), "").unwrap()
+    };
+    let galley = start(&config);
+    galley.synced();
+    drop(galley);
+    let away = directory.path().join("away");
+    std::fs::rename(&config, &away).unwrap();
+    std::fs::create_dir(&config).unwrap();
+    let galley = start(&config);
+    galley.synced();
+    let server = Server::on_store(&format!("mcp://127.0.0.1:{}", galley.sinks)).native().start();
+    assert!(is_denied(&server), "{}", server.log());
+    let told = wait_for(DEADLINE, || {
+        let body = readiness(&galley).body;
+        (body.contains("the configuration in --config-cache of ")
+            && body.contains("the store has no configuration"))
+        .then_some(())
+    });
+    assert!(told.is_some(), "{}", readiness(&galley).body);
+    assert!(galley.log().contains("the configuration in --config-cache of "), "{}", galley.log());
+    drop((server, galley));
+    // Of another directory nothing is known: the path may be the mistake.
+    let galley = start(&away);
+    let told = wait_for(DEADLINE, || {
+        let answer = readiness(&galley);
+        (answer.status == 503 && answer.body.contains("it is of the store ")).then_some(())
+    });
+    assert!(told.is_some(), "{}", readiness(&galley).body);
+    drop(galley);
+    // A damaged one is told, and replaced.
+    std::fs::write(cache.join("last-good.cache"), "mixer-config-cache 2\nx\n").unwrap();
+    std::fs::remove_dir(&config).unwrap();
+    std::fs::rename(&away, &config).unwrap();
+    let galley = start(&config);
+    galley.synced();
+    assert!(galley.log().contains("is ignored: it is damaged"), "{}", galley.log());
+    let written = wait_for(DEADLINE, || {
+        let kept = std::fs::read_to_string(cache.join("last-good.cache")).unwrap();
+        kept.contains("unwelcome-client").then_some(())
+    });
+    assert!(written.is_some(), "{}", galley.log());
+}
+
 /// `eve` is refused: by a rule that closes, and by roles that permit only `ann`, and only a path.
 const CLOSED: &str = "apiVersion: config.istio.io/v1alpha2
 kind: attributemanifest

@@ -33,6 +33,8 @@ fn probes_follow_the_first_sync_and_the_stop() {
         "galley_runtime_processor_snapshots_published_total",
         "galley_runtime_state_type_instances_total{collection=\"istio/policy/v1beta1/rules\"} 1",
         "galley_source_synced{source=",
+        "galley_runtime_processor_event_span_duration_milliseconds_count ",
+        "galley_runtime_strategy_timer_resets_total ",
     ] {
         assert!(metrics.contains(family), "{family} in {metrics}");
     }
@@ -112,6 +114,18 @@ fn settings_of_the_file_give_way_to_flags() {
     let failed = ended("mixer", &arguments);
     assert_eq!(failed.status, 3, "{}", failed.stderr);
     assert!(failed.stderr.contains("address already in use"), "the address of the file: {}", failed.stderr);
+}
+
+#[test]
+fn a_flag_without_effect_is_told_once() {
+    let told = |arguments: &[&str]| {
+        let mut galley = Galley::of_files(&[("rule.yaml", RULE)], arguments);
+        galley.synced();
+        galley.signal("TERM");
+        assert_eq!(galley.end(), Some(0), "{}", galley.log());
+        galley.log().lines().filter(|line| line.contains("--enableAnalysis has no effect")).count()
+    };
+    assert_eq!((told(&["--enableAnalysis"]), told(&[])), (1, 0));
 }
 
 #[test]

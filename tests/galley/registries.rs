@@ -13,7 +13,7 @@ fn provider(port: u16) -> String {
 }
 
 /// The names of the published service entries.
-fn entries(galley: &Galley) -> Vec<String> {
+pub(crate) fn entries(galley: &Galley) -> Vec<String> {
     let groups = galley.document("/configj/?group=default");
     let all = groups["Snapshots"].as_array().into_iter().flatten();
     let entries = all.filter(|entry| entry["Collection"] == ENTRIES);

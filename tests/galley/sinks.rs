@@ -48,10 +48,14 @@ impl RunningSink {
     }
 
     pub(crate) fn named(galley: &Galley, node: &str) -> Self {
+        Self::over(ClientOptions::new(format!("127.0.0.1:{}", galley.sinks)), node)
+    }
+
+    /// A sink that reaches its source so.
+    pub(crate) fn over(source: ClientOptions, node: &str) -> Self {
         let node = node.to_owned();
         let [refuses, is_held] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let stop = CancellationToken::new();
-        let source = ClientOptions::new(format!("127.0.0.1:{}", galley.sinks));
         let application = Application { refuses: Arc::clone(&refuses), is_held: Arc::clone(&is_held) };
         let until = stop.clone();
         let thread = std::thread::spawn(move || {

@@ -96,7 +96,7 @@ fn granted(client: &mut Client, user: &str, id: &str, amount: i64) -> i64 {
 }
 
 /// Starts a Redis on a port.
-fn redis(port: u16) -> Process {
+pub(crate) fn redis(port: u16) -> Process {
     let mut command = std::process::Command::new("redis-server");
     let port_text = port.to_string();
     command.args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
@@ -256,14 +256,23 @@ fn the_examples_that_send_and_write_do_what_they_say() {
     report_one(&server);
     let (entry, id) = FluentServer::one_chunk(&listener);
     assert_eq!((&entry["path"], &entry["user"], id.len()), (&"/a".into(), &"ann".into(), 24));
-    // Of zipkin's own format there is a test in `fronts`; here it is that the span is sent.
     let ports = [free_port(), free_port()];
-    let _collector = crate::otlp::strict(ports, &[]);
+    let collector = crate::otlp::strict(ports, &[]);
     let own = format!("http://127.0.0.1:{}/api/v2/spans?front=example", ports[1]);
     let (server, _directory) = server_on("zipkin", &[("http://zipkin.istio-system:9411/api/v2/spans", &own)]);
     report_one(&server);
     let sent = wait_for(DEADLINE, || (count(&of(&server, "zipkin"), "delivered") == 1).then_some(()));
     assert!(sent.is_some(), "{}\n{}", of(&server, "zipkin"), server.log());
+    // The collector takes nothing that is not of version 2; times are microseconds.
+    let requests = crate::otlp::requests(&collector, "");
+    let span = &requests[0]["spans"][0];
+    let expected = serde_json::json!({
+        "traceId": "463ac35c9f6413ad", "id": "a2fb4a1d1a96d312", "name": "/a", "kind": "SERVER",
+        "timestamp": 1_000_000, "duration": 1_000_000, "localEndpoint": {"serviceName": "default", "ipv4": "0.0.0.0"},
+    });
+    for (member, value) in expected.as_object().expect("an object") {
+        assert_eq!(&span[member], value, "{member} of {span}");
+    }
 }
 
 #[test]

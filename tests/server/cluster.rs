@@ -237,6 +237,24 @@ fn a_restart_without_the_api_server_in_memory_or_a_real_one_serves_the_last_good
     until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
 }
 
+/// The task that follows the cluster panics: what was listed decides, and changes of that time count afterwards.
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_of_what_follows_the_cluster_in_memory_or_a_real_one_changes_nothing() {
+    let scene = Scene::new();
+    let mut server = scene.server().env("MIXER_FAULTS", "1").start();
+    assert_eq!((check(&server, "eve"), check(&server, "bob")), (7, 0), "{}", server.log());
+    for (denied, next) in [("eve", "bob"), ("bob", "eve")] {
+        crate::supervision::drill_of_a_store(&server, |server| {
+            assert_eq!((check(server, denied), check(server, next)), (7, 0), "{}", server.log());
+            scene.put("rule", "deny", &deny(&format!("source.user == \"{next}\"")));
+        });
+        until(&server, "a later change counts", || (check(&server, denied), check(&server, next)) == (0, 7));
+    }
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    server.terminate().unwrap();
+}
+
 #[test]
 fn a_cluster_without_definitions_is_no_configuration() {
     let api = crate::support::kube_api::KubeApi::start();

@@ -7,7 +7,24 @@ use std::process::Command;
 
 use crate::signals::{configuration, on};
 use crate::support::rpc::{Client, mixer as wire};
-use crate::support::{DEADLINE, Server, http};
+use crate::support::{DEADLINE, Server, http, is_listening};
+
+/// A metric of the prometheus adapter.
+const METRIC: &str = "apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: metrics, namespace: istio-system}
+spec: {compiledAdapter: prometheus, params: {metrics: [{name: calls, instance_name: calls.instance.istio-system, kind: COUNTER}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: '1'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: count, namespace: istio-system}
+spec: {actions: [{handler: metrics, instances: [calls]}]}
+";
 
 /// Connections that send the begin of a request and no more.
 fn half_open(port: u16, count: usize) -> Vec<TcpStream> {
@@ -58,13 +75,25 @@ fn half_open_requests_take_no_descriptors_from_the_api() {
 #[test]
 fn a_request_that_never_ends_is_closed() {
     let directory = configuration("");
-    let server = on(&directory).with(&["--allow-empty-config"]).native().start();
+    // Only with a metric the prometheus adapter has a port.
+    std::fs::write(directory.path().join("config/metric.yaml"), METRIC).expect("it is writable");
+    let envoy = crate::support::free_port();
+    let envoy_address = format!("127.0.0.1:{envoy}");
+    let server = on(&directory)
+        .with(&["--allow-empty-config", "--envoy-http-address", &envoy_address])
+        .native()
+        .start();
+    assert!(is_listening(server.ports.metrics), "{}", server.log());
     let body = b"POST /scopez/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nscope".as_slice();
     let cases = [
         (server.ports.monitoring, b"GET /metrics HTTP/1.1\r\nHo".as_slice()),
         (server.ports.monitoring, b"".as_slice()),
         (server.ports.ctrlz, b"GET / HTTP/1.1\r\nHo".as_slice()),
         (server.ports.ctrlz, body),
+        (server.ports.metrics, b"GET /metrics HTTP/1.1\r\nHo".as_slice()),
+        (envoy, b"POST /check HTTP/1.1\r\nHo".as_slice()),
+        // A connection to the API with a part of the preface of HTTP/2 is pinged after a minute.
+        (server.ports.api, b"PRI * HT".as_slice()),
     ];
     let mut open = Vec::new();
     for (port, sent) in cases {

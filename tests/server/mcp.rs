@@ -234,6 +234,118 @@ fn a_source_that_lost_its_configuration_opens_nothing() {
     assert!(is_denied(&server));
 }
 
+/// The task that follows the source panics: what was received serves, and changes of that time count afterwards.
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_of_what_follows_the_source_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    let source = McpSource::serving(directory.path());
+    let mut server = on(&source).env("MIXER_FAULTS", "1").start();
+    assert!(is_denied(&server), "{}", server.log());
+    for (from, to, denies) in [("\"abc\"", "\"xyz\"", false), ("\"xyz\"", "\"abc\"", true)] {
+        crate::supervision::drill_of_a_store(&server, |server| {
+            assert_eq!(is_denied(server), !denies, "{}", server.log());
+            edit(&directory.path().join("deny.yaml"), from, to);
+            source.set(directory.path());
+        });
+        until(&server, "a later edit counts", || is_denied(&server) == denies);
+    }
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    server.terminate().unwrap();
+}
+
+/// Why resources serve in their previous version.
+fn kept(server: &Server) -> String {
+    state(server)["configuration"]["kept"].to_string()
+}
+
+/// What is told of the rules while they are missing since the source was connected.
+const RULES_ARE_MISSING: &str = "istio/policy/v1beta1/rules is empty since the source was connected";
+
+#[test]
+fn a_source_that_comes_back_without_its_rules_opens_nothing() {
+    let mut source = McpSource::serving(&sample_configuration());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    // Everything else is there, again and again.
+    for _ in 0..2 {
+        let streams = source.streams();
+        source.stop();
+        source.put(RULES, Vec::new());
+        source.resume();
+        until(&server, "it is connected again", || source.streams() > streams && source.is_answered(RULES));
+        until(&server, "it is told", || kept(&server).contains(RULES_ARE_MISSING));
+        assert!(is_denied(&server), "{}", state(&server));
+    }
+    assert!(kept(&server).contains("--allow-empty-config") || server.log().contains("--allow-empty-config"));
+    source.set(&sample_configuration());
+    until(&server, "it is there again", || state(&server)["degraded"] == json!({}));
+    assert!(is_denied(&server));
+    // Over a stream that had it, it is a deletion.
+    source.put(RULES, Vec::new());
+    until(&server, "the rules are deleted", || !is_denied(&server));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+}
+
+#[test]
+fn a_source_that_comes_back_empty_and_is_filled_later_opens_nothing() {
+    let mut source = McpSource::serving(&sample_configuration());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    source.stop();
+    let streams = source.streams();
+    mixer_schema::kinds().iter().for_each(|kind| source.put(kind.collection, Vec::new()));
+    source.resume();
+    until(&server, "it is connected again", || {
+        assert!(is_denied(&server), "{}", state(&server));
+        source.streams() > streams && source.is_answered(RULES)
+    });
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        assert!(is_denied(&server), "{}", state(&server));
+    }
+    source.set(&sample_configuration());
+    let end = Instant::now() + Duration::from_secs(7);
+    while Instant::now() < end {
+        assert!(is_denied(&server), "{}", state(&server));
+    }
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+}
+
+#[test]
+fn a_start_with_a_cache_and_a_source_without_rules_opens_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = McpSource::serving(&sample_configuration());
+    let builder = on(&source).with(&[format!("--config-cache={}", directory.path().join("cache").display())]);
+    let mut server = builder.start();
+    assert!(is_denied(&server));
+    server.terminate().unwrap();
+    source.put(RULES, Vec::new());
+    let server = builder.start();
+    until(&server, "it is told", || kept(&server).contains(RULES_ARE_MISSING));
+    // Longer than what is missing at a start is waited for.
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(is_denied(&server), "{}", state(&server));
+    source.set(&sample_configuration());
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    assert!(is_denied(&server));
+}
+
+#[test]
+fn an_empty_collection_that_is_meant_is_applied_after_a_reconnection() {
+    for flag in ["--allow-empty-config", "--config-on-error=serve-valid"] {
+        let mut source = McpSource::serving(&sample_configuration());
+        let server = on(&source).with(&[flag]).start();
+        assert!(is_denied(&server), "{flag}");
+        source.stop();
+        source.put(RULES, Vec::new());
+        source.resume();
+        until(&server, flag, || !is_denied(&server));
+    }
+}
+
 #[test]
 fn a_source_that_is_away_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

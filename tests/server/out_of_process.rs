@@ -134,7 +134,10 @@ impl Reader {
     /// What a command prints. Clients call the server of this test.
     fn run(&self, command: &str) -> String {
         let command = match (&self.server, command.split_whitespace().nth(1)) {
-            (Some(server), Some("check" | "report")) => format!("{command} -m {}", server.address()),
+            // Another command may follow, behind a pipe.
+            (Some(server), Some(verb @ ("check" | "report"))) => {
+                command.replacen(verb, &format!("{verb} -m {}", server.address()), 1)
+            }
             _ => command.to_owned(),
         };
         let arguments = ["-c".to_owned(), format!("{{ {command}; }} 2>&1")];

@@ -75,7 +75,14 @@ fn sighup_reopens_log_files_and_reloads_settings_and_configuration() {
 
 #[test]
 fn sigusr1_rotates_the_log_sigusr2_dumps_the_state_and_sigquit_the_threads() {
-    let directory = configuration("");
+    let directory = configuration(
+        "
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: stored, namespace: istio-system}
+spec: {compiledAdapter: redisquota, params: {redisServerUrl: 'redis://user:hunter2@127.0.0.1:1/0'}}
+",
+    );
     let log = directory.path().join("rotated.log");
     let name = log.display().to_string();
     let mut server = on(&directory).with(&["--log_rotate", &name]).start();
@@ -92,6 +99,7 @@ fn sigusr1_rotates_the_log_sigusr2_dumps_the_state_and_sigquit_the_threads() {
     server.wait_for_log("dump: worker 0");
     assert!(server.log().contains("dump: snapshot {\"apiVersion\":\"mixer/v1\""), "{}", server.log());
     assert!(server.log().contains("dump: routes {"), "{}", server.log());
+    assert!(server.log().contains("stored") && !server.log().contains("hunter2"), "{}", server.log());
 
     server.signal("QUIT");
     server.wait_for_log("worker 0: ");

@@ -12,6 +12,7 @@ use crate::signals::{access_log, configuration, on};
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::kube_api::kubeconfig;
 use crate::support::rpc::{Client, mixer as wire};
+use crate::support::tasks::{self, Tasks};
 use crate::support::{DEADLINE, Server, free_port, http, is_listening, wait_for};
 
 /// Handlers with tasks of their own, beside the access log.
@@ -231,22 +232,7 @@ spec: {match: source.user == \"nobody\", actions: [{handler: cluster, instances:
 
 /// The rows of the table of tasks: name and what follows a failure.
 fn documented() -> BTreeMap<String, String> {
-    let page = include_str!("../../docs/operations.md");
-    let table = page.split("\n## Tasks\n").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let rows = table.expect("the page has a section on tasks").lines().filter(|line| line.starts_with("| `"));
-    rows.map(|row| {
-        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        (cells[0].trim_matches('`').to_owned(), cells[1].to_owned())
-    })
-    .collect()
-}
-
-/// A live task as ControlZ shows it.
-#[derive(Debug)]
-struct Shown {
-    name: String,
-    policy: String,
-    state: String,
+    tasks::documented(include_str!("../../docs/operations.md"))
 }
 
 struct Stage {
@@ -262,32 +248,8 @@ impl Stage {
         Self { server, client, beside: None }
     }
 
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.server.ports.ctrlz)
-    }
-
-    fn document(&self) -> Option<serde_json::Value> {
-        let answer = http("GET", &self.url("/taskj/"), "").ok()?;
-        serde_json::from_str(&answer.body).ok()
-    }
-
-    fn tasks(&self) -> Vec<Shown> {
-        let document = wait_for(DEADLINE, || self.document()).expect("ControlZ answers");
-        let text =
-            |task: &serde_json::Value, field: &str| task[field].as_str().unwrap_or_default().to_owned();
-        let shown = |task| Shown {
-            name: text(task, "name"),
-            policy: text(task, "policy"),
-            state: text(task, "state"),
-        };
-        document["tasks"].as_array().expect("a list").iter().map(shown).collect()
-    }
-
-    fn panics(&self, task: &str) -> f64 {
-        let body =
-            http("GET", &self.server.monitoring_url("/metrics"), "").map(|a| a.body).unwrap_or_default();
-        let sample = format!("mixer_tasks_failures_total{{reason=\"panic\",task=\"{task}\"}} ");
-        body.lines().find_map(|line| line.strip_prefix(&sample)?.parse().ok()).unwrap_or_default()
+    fn tasks(&self) -> Tasks {
+        Tasks { ctrlz: self.server.ports.ctrlz, monitoring: self.server.ports.monitoring }
     }
 
     /// What goes on serving, whatever fails.
@@ -313,12 +275,7 @@ impl Stage {
 
     /// Makes a task panic and waits until it is counted.
     fn fail(&mut self, task: &str) {
-        let before = self.panics(task);
-        let asked = wait_for(DEADLINE, || {
-            http("POST", &self.url("/taskz/panic"), &format!("task={}", task.replace(' ', "+"))).ok()
-        });
-        assert_eq!(asked.map(|answer| answer.status), Some(303), "{task}");
-        let counted = wait_for(DEADLINE, || {
+        let counted = self.tasks().fail(task, || {
             self.report();
             if task == "store" {
                 // Its thread looks before its next scan.
@@ -332,19 +289,13 @@ impl Stage {
                 // Its writer looks with the next record.
                 self.server.signal("USR2");
             }
-            (self.panics(task) > before).then_some(())
         });
-        assert!(counted.is_some(), "no panic of {task} is counted\n{}", self.server.log());
+        assert!(counted, "no panic of {task} is counted\n{}", self.server.log());
     }
 
     /// Waits until every task with this name runs.
     fn wait_until_running(&mut self, task: &str) {
-        let running = wait_for(DEADLINE, || {
-            let tasks = self.tasks();
-            let mut of = tasks.iter().filter(|shown| shown.name == task).peekable();
-            (of.peek().is_some() && of.all(|shown| shown.state == "running")).then_some(())
-        });
-        assert!(running.is_some(), "{task} is not restarted\n{}", self.server.log());
+        assert!(self.tasks().run_again(task), "{task} is not restarted\n{}", self.server.log());
     }
 
     /// Makes a task panic; checks the log, the metrics, ControlZ, readiness, and that calls are served.
@@ -432,18 +383,13 @@ fn every_task_that_panics_is_restarted_and_the_rest_serves() {
     let mut table = documented();
     let writers = wait_for(DEADLINE, || {
         stage.report();
-        stage.tasks().iter().any(|task| task.name == "stdio writer").then_some(())
+        stage.tasks().list().iter().any(|task| task.name == "stdio writer").then_some(())
     });
-    assert!(writers.is_some(), "{:?}", stage.tasks());
+    assert!(writers.is_some(), "{:?}", stage.tasks().list());
     // They have tests of their own.
     table.remove("certificates");
     table.remove("rbac roles");
-    // Some are started in the background.
-    let mut shown = BTreeMap::new();
-    let _all = wait_for(DEADLINE, || {
-        shown = stage.tasks().into_iter().map(|task| (task.name, task.policy)).collect();
-        (shown == table).then_some(())
-    });
+    let shown = stage.tasks().policies(&table);
     assert_eq!(shown, table, "docs/operations.md lists every task with what follows its failure");
     for (task, policy) in &table {
         stage.drill(task, policy);
@@ -459,6 +405,29 @@ fn every_task_that_panics_is_restarted_and_the_rest_serves() {
     let server = &mut stage.server;
     assert!(is_listening(server.ports.metrics));
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+}
+
+/// Makes the task of a store that a server feeds panic, whatever the store; `meanwhile` runs as soon as it is counted. Calls and operators are
+/// served, the server stays ready, and the task runs again.
+pub(crate) fn drill_of_a_store(server: &Server, meanwhile: impl FnOnce(&Server)) {
+    assert_eq!(documented().get("store").map(String::as_str), Some("restarted"));
+    let tasks = Tasks { ctrlz: server.ports.ctrlz, monitoring: server.ports.monitoring };
+    assert!(tasks.fail("store", || {}), "no panic is counted\n{}", server.log());
+    let ready = http("GET", &server.monitoring_url("/readyz"), "").map(|answer| answer.status);
+    assert_eq!(ready, Ok(200), "{}", server.log());
+    meanwhile(server);
+    let kept = wait_for(DEADLINE, || {
+        let mut client = Client::new(&server.address()).ok()?;
+        client.check(&wire::CheckRequest::default(), None).ok()
+    });
+    assert!(kept.is_some(), "{}", server.log());
+    assert!(tasks.run_again("store"), "it is not restarted\n{}", server.log());
+    let told = |line: &str| {
+        line.contains("task failed: panic: injected fault") && line.contains("\"task\": \"store\"")
+    };
+    server.wait_for_log("task restarted");
+    assert!(server.log().lines().any(told), "{}", server.log());
+    assert!(!server.log().contains("turns unavailable: tasks"), "{}", server.log());
 }
 
 #[test]
@@ -532,8 +501,8 @@ fn an_essential_task_that_keeps_failing_ends_the_process_in_order() {
         stage.fail("acceptor");
         stage.wait_until_running("acceptor");
     }
-    let asked = http("POST", &stage.url("/taskz/panic"), "task=acceptor");
-    assert!(asked.is_ok());
+    let url = format!("http://127.0.0.1:{}/taskz/panic", stage.server.ports.ctrlz);
+    assert!(http("POST", &url, "task=acceptor").is_ok());
     let status = stage.server.exit_code();
     let log = stage.server.log();
     assert!(matches!(status, Ok(Some(status)) if status != 0), "{status:?}\n{log}");
@@ -545,6 +514,7 @@ fn an_essential_task_that_keeps_failing_ends_the_process_in_order() {
 fn faults_are_injected_only_where_they_are_enabled() {
     let directory = configuration("");
     let stage = Stage::new(on(&directory).native().start());
-    let refused = http("POST", &stage.url("/taskz/panic"), "task=acceptor").expect("an answer");
+    let url = format!("http://127.0.0.1:{}/taskz/panic", stage.server.ports.ctrlz);
+    let refused = http("POST", &url, "task=acceptor").expect("an answer");
     assert_eq!(refused.status, 404);
 }

@@ -12,6 +12,8 @@ from jaeger_client.thrift_gen.zipkincore.ttypes import Span as ZipkinSpan
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
+import zipkin_v2
+
 
 def hexadecimal(number):
     return "%016x" % ((number or 0) & (2**64 - 1))
@@ -81,11 +83,11 @@ def jaeger(body):
     return {"service": batch.process.serviceName, "spans": [span(of) for of in batch.spans]}
 
 
-def decode(path, body):
+def decode(path, content_type, body):
     if path.startswith("/api/v1/spans"):
         return zipkin(body)
     if path.startswith("/api/v2/spans"):
-        return {"spans": json.loads(body)}
+        return {"spans": zipkin_v2.read(content_type, body)}
     return jaeger(body)
 
 
@@ -93,7 +95,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
-            seen = decode(self.path, body)
+            seen = decode(self.path, self.headers["content-type"], body)
             status = 202
         except Exception as error:
             seen = {"error": repr(error)}

@@ -33,23 +33,30 @@ impl Galley {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        Self::start(Some(files), arguments, environment)
+        Self::start(Some(files), arguments, environment, None)
+            .unwrap_or_else(|log| panic!("galley does not start: {log}"))
+    }
+
+    /// As [`of_files`](Self::of_files), with an address space of so many KiB.
+    pub(crate) fn within(address_space: u64, files: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::start(Some(files), arguments, &[("RUST_BACKTRACE", "0")], Some(address_space))
             .unwrap_or_else(|log| panic!("galley does not start: {log}"))
     }
 
     /// Serves what the arguments of `mixer galley server` say, for example `--kubeconfig`. Errors: it does not start; what it printed.
     pub(crate) fn of_arguments(arguments: &[&str]) -> Result<Self, String> {
-        Self::start(None, arguments, &[])
+        Self::start(None, arguments, &[], None)
     }
 
     fn start(
         files: Option<&[(&str, &str)]>,
         arguments: &[&str],
         environment: &[(&str, &str)],
+        address_space: Option<u64>,
     ) -> Result<Self, String> {
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
-            match Self::attempt(files, arguments, environment) {
+            match Self::attempt(files, arguments, environment, address_space) {
                 Err(log) if log.contains("address already in use") => last = log,
                 other => return other,
             }
@@ -61,6 +68,7 @@ impl Galley {
         files: Option<&[(&str, &str)]>,
         arguments: &[&str],
         environment: &[(&str, &str)],
+        address_space: Option<u64>,
     ) -> Result<Self, String> {
         let directory = tempfile::Builder::new().prefix("mixer-galley").tempdir().expect("a directory");
         let config = directory.path().join("config");
@@ -74,7 +82,15 @@ impl Galley {
         std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
         let [sinks, monitoring, ctrlz, webhook] = [(); 4].map(|()| free_port());
         let log = std::fs::File::create(directory.path().join("log")).expect("a file");
-        let mut command = Command::new(programs().path("mixer"));
+        let mixer = programs().path("mixer");
+        let mut command = match address_space {
+            None => Command::new(mixer),
+            Some(kib) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg("-c").arg(format!("ulimit -v {kib} && exec \"$0\" \"$@\"")).arg(mixer);
+                shell
+            }
+        };
         let file = |path: &Path| path.display().to_string();
         command
             .args(["galley", "server", "--insecure"])
@@ -155,6 +171,11 @@ impl Galley {
     /// What it printed.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// The maximum of its resident memory, in KiB; 0 if it has ended.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        self.process.peak_kib()
     }
 
     /// Sends a signal.

@@ -1,4 +1,5 @@
-"""A strict collector of OTLP: reads what it is sent with OpenTelemetry's own definitions, and prints it. It takes spans of Zipkin as well.
+"""A strict collector of OTLP: reads what it is sent with OpenTelemetry's own definitions, and prints it. It takes spans of Zipkin (version 2) as well, as
+strictly.
 
 Usage: otlp_receiver.py GRPC_PORT HTTP_PORT [busy=N] [reject=N] [numbers=NAME]
 
@@ -19,6 +20,8 @@ from google.protobuf import any_pb2, duration_pb2, json_format
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
+
+import zipkin_v2
 
 SIGNALS = {
     "metrics": ("opentelemetry.proto.collector.metrics.v1.MetricsService", metrics.ExportMetricsServiceRequest,
@@ -96,9 +99,14 @@ class Http(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.path.startswith("/api/v2/spans?front="):
             front = self.path.partition("=")[2]
+            line = {"signal": "zipkin", "front": front}
+            try:
+                line["spans"] = zipkin_v2.read(self.headers["content-type"], body)
+            except Exception as error:
+                line["error"] = repr(error)
             with LOCK:
-                print(json.dumps({"signal": "zipkin", "front": front, "spans": json.loads(body)}), flush=True)
-            self.send_response(202)
+                print(json.dumps(line), flush=True)
+            self.send_response(400 if "error" in line else 202)
             self.send_header("content-length", "0")
             self.end_headers()
             return

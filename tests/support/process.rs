@@ -103,6 +103,13 @@ impl Process {
         self.0.id()
     }
 
+    /// The maximum of its resident memory, in KiB; 0 if it has ended.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Takes the pipe of its standard output.
     pub(crate) fn stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.0.stdout.take()

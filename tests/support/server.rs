@@ -319,9 +319,7 @@ impl Server {
 
     /// The maximum of its resident memory, in KiB; 0 if it has ended.
     pub(crate) fn peak_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        self.process.peak_kib()
     }
 
     /// Sends a signal, for example `HUP`.

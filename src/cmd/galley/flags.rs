@@ -49,9 +49,18 @@ pub(super) struct SourceFlags {
     /// keep-last; called as galley, serve-valid.
     #[arg(long = "config-on-error", value_parser = [KEEP_LAST, SERVE_VALID], value_name = "POLICY")]
     pub(super) config_on_error: Option<String>,
-    /// Publish nothing when a start finds no resource in --config-path, or an empty directory below it; otherwise keep-last waits for them.
+    /// Accept a --config-path without resources, which allows every request, and at a start one with an empty directory below it.
+    ///
+    /// Without it an empty configuration counts as lost: what is published stays, and a start waits for resources, unless
+    /// --config-on-error is serve-valid.
     #[arg(long = "allow-empty-config", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) allow_empty_config: bool,
+    /// Directory that keeps the files that were published last for the next start, with --config-path.
+    ///
+    /// A start beside a broken, empty or missing --config-path then publishes them. One file of at most 256 MiB, readable by its owner
+    /// only. Without effect with serve-valid. Example: /var/lib/galley
+    #[arg(long = "config-cache", value_parser = value::path, default_value = "", hide_default_value = true, value_name = "DIR")]
+    pub(super) config_cache: PathBuf,
 }
 
 /// Policies of `--config-on-error`.

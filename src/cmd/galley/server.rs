@@ -13,7 +13,7 @@ use crate::cmd::flags::LogFlags;
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 use crate::cmd::value;
-use mixer_base::task::{Group, log_panics};
+use mixer_base::task::{self, Group, log_panics};
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_galley::options::Debounce;
 use mixer_galley::{Face, Options};
@@ -77,6 +77,7 @@ impl GalleyServerArgs {
                 ..Options::default()
             },
             config_path: source.config_path.clone(),
+            config_cache: source.config_cache.clone(),
             watches_files: source.watch_config_files,
             mesh_file: source.mesh_config_file.clone(),
             zookeeper: self.registries.zookeeper(),
@@ -195,14 +196,20 @@ fn known_scopes(list: &str) -> String {
 /// Starts the configuration plane and returns when it has stopped.
 pub(crate) fn run(args: &GalleyServerArgs, personality: Personality, io: &mut Io) -> Outcome {
     let options = args.options(personality);
-    run_with(&options, io)
+    let notes: &[&str] = if args.old.enable_analysis { &[WITHOUT_ANALYSIS] } else { &[] };
+    run_with(&options, notes, io)
 }
 
-/// As [`run`], of settings.
-pub(super) fn run_with(options: &HostOptions, _: &mut Io) -> Outcome {
+/// Logged with `--enableAnalysis`, a flag of Istio 1.5.
+const WITHOUT_ANALYSIS: &str = "--enableAnalysis has no effect: the analyses of Istio 1.5 are not part of this server. \
+                                `mixer validate` checks resources";
+
+/// As [`run`], of settings. `notes` are warnings about them, for the log.
+pub(super) fn run_with(options: &HostOptions, notes: &[&str], _: &mut Io) -> Outcome {
     let policy = SnapshotOptions::new(mixer_server::REGISTRY);
     let host = Host::start(options, policy).map_err(|error| start_failure(&error))?;
     log_panics();
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
     let bound = host.bound();
     let shown = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
     tracing::info!(
@@ -290,8 +297,12 @@ fn serve(mut host: Host) -> Exit {
     let entered = handle.enter();
     let Ok(mut signals) = Signals::listen() else { return Exit::Internal };
     drop(entered);
-    let reason = handle.block_on(until_stopped(&mut host, &mut signals));
-    tracing::info!("stopping on {reason}");
+    let (reason, failed) = handle.block_on(until_ended(&mut host, &mut signals));
+    if failed {
+        tracing::error!("stopping on {reason}");
+    } else {
+        tracing::info!("stopping on {reason}");
+    }
     let log = host.log().clone();
     Group::new("second signal").spawn_on(&handle, async move {
         signals.stop().await;
@@ -299,7 +310,22 @@ fn serve(mut host: Host) -> Exit {
     });
     let report = host.stop();
     log.flush(LAST_RECORDS);
-    if report.is_complete() { Exit::Success } else { Exit::Local }
+    match (report.is_complete(), failed) {
+        (_, true) => Exit::Internal,
+        (true, false) => Exit::Success,
+        (false, false) => Exit::Local,
+    }
+}
+
+/// Handles signals until the process must stop. Returns the reason, and whether it is a failure of an essential task, of which handling
+/// signals is one.
+async fn until_ended(host: &mut Host, signals: &mut Signals) -> (String, bool) {
+    let parts = tokio::sync::Mutex::new((host, signals));
+    let handle = || async {
+        let (host, signals) = &mut *parts.lock().await;
+        until_stopped(host, signals).await.to_owned()
+    };
+    task::main_loop(handle).await
 }
 
 async fn until_stopped(host: &mut Host, signals: &mut Signals) -> &'static str {

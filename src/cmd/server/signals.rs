@@ -6,11 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use super::args::ParseOptions;
 use crate::cmd::exit::Exit;
-use mixer_base::task::{self, Group, Task};
+use mixer_base::task::{self, Group};
 use mixer_server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 
 /// Delay between a shutdown request over ControlZ and the shutdown, so that the response is delivered.
@@ -171,30 +170,12 @@ impl RunningServer {
     /// Handles signals until the server must stop. Returns the reason, and whether it is a failure of an essential task, of which
     /// handling signals is one.
     async fn until_ended(&mut self, signals: &mut Signals) -> (String, bool) {
-        let (stop, asked) = (CancellationToken::new(), OnceLock::new());
         let parts = tokio::sync::Mutex::new((self, signals));
-        // Called again after a panic; what is locked is released by then.
-        let handle = || {
-            let (parts, stop, asked) = (&parts, &stop, &asked);
-            async move {
-                let (running, signals) = &mut *parts.lock().await;
-                let reason = running.until_stopped(signals).await;
-                // Set once: the task ends with it.
-                let _ = asked.set(reason);
-                stop.cancel();
-            }
+        let handle = || async {
+            let (running, signals) = &mut *parts.lock().await;
+            running.until_stopped(signals).await
         };
-        let handled = Task::essential("signals").supervised(stop.clone(), handle);
-        let failed = tokio::select! {
-            () = handled => None,
-            reason = task::failure_of_the_process() => Some(reason),
-        };
-        match (failed, asked.get()) {
-            (Some(reason), _) => (reason, true),
-            (None, Some(reason)) => (reason.clone(), false),
-            // It failed too often.
-            (None, None) => (task::failure_of_the_process().await, true),
-        }
+        task::main_loop(handle).await
     }
 
     /// Handles signals; returns the reason for the shutdown.

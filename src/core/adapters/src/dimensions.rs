@@ -1,10 +1,10 @@
 //! Dimensions of quotas that select an override: values of any type, written as text.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mixer_attribute::text::{ip_from_bytes, push_text};
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value};
+use mixer_config::message::Entries;
 use mixer_engine::adapter::{BoundInstance, Instance};
 
 /// The dimensions of an override, all of which must match.
@@ -13,9 +13,9 @@ pub(crate) struct Dimensions(Vec<DimensionMatch>);
 
 impl Dimensions {
     /// Resolves dimensions as configured against those of an instance.
-    pub(crate) fn new(configured: &BTreeMap<String, Option<String>>, instance: &BoundInstance) -> Self {
-        let resolve = |(name, text): (&String, &Option<String>)| DimensionMatch {
-            position: instance.entries("dimensions").find(|(key, _)| key == name).map(|(_, at)| at),
+    pub(crate) fn new(configured: &Entries<Option<String>>, instance: &BoundInstance) -> Self {
+        let resolve = |(name, text): (&str, &Option<String>)| DimensionMatch {
+            position: instance.entries("dimensions").find(|(key, _)| *key == name).map(|(_, at)| at),
             // compat(1.3): null is the empty text.
             text: Pattern::new(text.as_deref().unwrap_or_default()),
         };

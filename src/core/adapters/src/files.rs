@@ -9,4 +9,4 @@ mod watch;
 
 pub(crate) use reads::PENDING_READS;
 pub(crate) use settled::{SettledFile, Unread};
-pub(crate) use watch::{FileWatch, SETTLE_TIME, watch};
+pub(crate) use watch::{FileWatches, SETTLE_TIME};

@@ -123,20 +123,23 @@ pub const INVENTORY: Inventory = Inventory::new(&[
 .with_external(&external::External);
 
 /// An adapter that was left out of the build. Its parameters are checked all the same, and its handlers are not built.
-#[cfg(not(all(
-    feature = "adapter-circonus",
-    feature = "adapter-cloudwatch",
-    feature = "adapter-dogstatsd",
-    feature = "adapter-fluentd",
-    feature = "adapter-kubernetesenv",
-    feature = "adapter-otlp",
-    feature = "adapter-servicecontrol",
-    feature = "adapter-signalfx",
-    feature = "adapter-solarwinds",
-    feature = "adapter-stackdriver",
-    feature = "adapter-statsd",
-    feature = "adapter-zipkin"
-)))]
+#[cfg(any(
+    test,
+    not(all(
+        feature = "adapter-circonus",
+        feature = "adapter-cloudwatch",
+        feature = "adapter-dogstatsd",
+        feature = "adapter-fluentd",
+        feature = "adapter-kubernetesenv",
+        feature = "adapter-otlp",
+        feature = "adapter-servicecontrol",
+        feature = "adapter-signalfx",
+        feature = "adapter-solarwinds",
+        feature = "adapter-stackdriver",
+        feature = "adapter-statsd",
+        feature = "adapter-zipkin"
+    ))
+))]
 mod left_out {
     use mixer_config::{Diagnostic, Diagnostics, FieldPath};
     use mixer_engine::adapter::{BuildError, NOT_BUILT};
@@ -155,7 +158,27 @@ mod left_out {
     pub(crate) fn refusal(adapter: &str) -> BuildError {
         BuildError::Refused(text(adapter))
     }
+
+    /// Independent of what is left out of this build.
+    #[cfg(test)]
+    #[test]
+    fn it_names_the_adapter_and_the_feature() {
+        let expected = "adapter `statsd` is not in this build (feature `adapter-statsd`)";
+        assert_eq!(refusal("statsd").to_string(), expected);
+        let mut problems = Diagnostics::new();
+        diagnose("statsd", &mut problems);
+        let found: Vec<_> = problems.into_iter().collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].message, format!("the handler will not be built: {expected}"));
+        assert_eq!((found[0].code, found[0].severity), (NOT_BUILT, mixer_config::Severity::Error));
+    }
 }
+
+/// Evaluations of opa are bounded by what it counts, as in the program.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mixer_base::allocation::CountingAllocator =
+    mixer_base::allocation::CountingAllocator::new(std::alloc::System);
 
 #[cfg(test)]
 mod tests {
@@ -163,7 +186,7 @@ mod tests {
 
     use super::{AdapterOptions, INVENTORY};
     use crate::testing::test_env;
-    use mixer_config::{FieldPath, yaml};
+    use mixer_config::{Diagnostic, Diagnostics, FieldPath, yaml};
 
     /// Whether an adapter is in this build.
     fn is_built(adapter: &str) -> bool {
@@ -186,14 +209,83 @@ mod tests {
         }
     }
 
+    /// Features as Cargo.toml names them, of adapters.
+    fn features() -> impl Iterator<Item = &'static str> {
+        let manifest = include_str!("../Cargo.toml");
+        manifest
+            .lines()
+            .filter_map(|line| line.strip_prefix("adapter-")?.split_once(" = ").map(|(name, _)| name))
+    }
+
+    #[test]
+    fn every_feature_is_an_adapter_that_can_be_left_out() {
+        let mut found: Vec<&str> = features().collect();
+        found.sort_unstable();
+        assert!(found.len() >= 14, "{found:?}");
+        for name in found {
+            assert!(INVENTORY.find(name).is_some(), "{name}");
+            // Of a build with everything, the source tells what one without it says; `.ci/run test` runs one.
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+            let read = |path: String| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+            let (source, absent) = (read(format!("{name}.rs")), read(format!("{name}/absent.rs")));
+            let says = source.contains(&format!("left_out::diagnose(\"{name}\""))
+                && source.contains(&format!("left_out::refusal(\"{name}\""));
+            let missing = format!("adapter `{name}` is not in this build (feature `adapter-{name}`)");
+            assert!(says || absent.contains(&missing), "{name}");
+        }
+    }
+
+    /// Of a build without features, everything that can be left out.
     #[tokio::test]
     async fn an_adapter_that_was_left_out_is_named() {
+        let mut left_out = 0;
         for adapter in INVENTORY.iter().filter(|adapter| !is_built(adapter.info().name)) {
+            left_out += 1;
             let name = adapter.info().name;
-            let (params, _) = adapter.decode(None, FieldPath::root());
-            let error = adapter.build(&params, Vec::new(), test_env("h.istio-system")).await.err().unwrap();
             let expected = format!("adapter `{name}` is not in this build (feature `adapter-{name}`)");
+            let (params, _) = adapter.decode(None, FieldPath::root());
+            let mut problems = Diagnostics::new();
+            adapter.validate(&params, &[], &mut problems);
+            let says = |problem: &Diagnostic| problem.message.contains(&expected);
+            assert_eq!(problems.into_iter().filter(|problem| says(problem)).count(), 1, "{name}");
+            let error = adapter.build(&params, Vec::new(), test_env("h.istio-system")).await.err().unwrap();
             assert_eq!(error.to_string(), expected);
+        }
+        assert_eq!(left_out, features().filter(|name| !is_built(name)).count());
+    }
+
+    #[test]
+    fn parameters_take_a_small_multiple_of_their_text() {
+        use mixer_base::allocation::{Bounds, metered};
+
+        let items = |item: fn(usize) -> String| (0..5000).map(item).collect::<Vec<_>>().join(",");
+        let quotas = items(|n| format!("{{dimensions: {{a: x{n:x}}}, maxAmount: 1}}"));
+        let metrics =
+            items(|n| format!("{{name: m{n:x}, instanceName: x{n:x}, kind: COUNTER, labelNames: [a,b]}}"));
+        let entries = items(|n| format!("x{n:x}"));
+        // How many times the text the tree takes, and the parameters beside it.
+        for (adapter, text, of_tree, of_params) in [
+            ("memquota", format!("quotas: [{{name: q, maxAmount: 5, overrides: [{quotas}]}}]"), 12, 5),
+            ("redisquota", format!("quotas: [{{name: q, maxAmount: 5, overrides: [{quotas}]}}]"), 12, 5),
+            ("prometheus", format!("metrics: [{metrics}]"), 12, 8),
+            ("listchecker", format!("overrides: [{entries}]"), 20, 10),
+        ] {
+            let adapter = INVENTORY.find(adapter).unwrap();
+            let all = || Bounds::of(1 << 30);
+            let (tree, usage) = metered(all(), || yaml::parse(&text).unwrap().root);
+            let times = usage.left as f64 / text.len() as f64;
+            assert!(times < f64::from(of_tree), "{}: the tree takes {times}", adapter.info().name);
+            let ((params, errors), usage) = metered(all(), || adapter.decode(Some(&tree), FieldPath::root()));
+            assert!(errors.is_empty(), "{:?}", errors.first());
+            let times = usage.left as f64 / text.len() as f64;
+            assert!(times < f64::from(of_params), "{}: the parameters take {times}", adapter.info().name);
+            // Nothing is kept of what tells them from others.
+            let (length, usage) = metered(all(), || {
+                let mut length = 0;
+                params.write_json(&mut |part| length += part.len());
+                length
+            });
+            assert!(length > text.len() && usage.left < 1000, "{length}, {}", usage.left);
         }
     }
 

@@ -8,7 +8,6 @@ mod status;
 mod windows;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use mixer_attribute::SignedDuration;
 use mixer_base::budget::{MemoryBudget, Purpose, Share};
 use mixer_base::metrics::{Counter, Family};
+use mixer_config::message::Entries;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
@@ -35,7 +35,7 @@ mixer_config::message! {
     /// A limit for certain dimension values.
     pub struct Override: "adapter.memquota.config.Params.Override" {
         /// Dimension values, as text, to which it applies; all must match. Istio Mixer reads null as an empty text.
-        1 dimensions: BTreeMap<String, Option<String>> = BTreeMap::new();
+        1 dimensions: Entries<Option<String>> = Entries::default();
         /// Amount that may be in use.
         2 max_amount: i64 = 0;
         /// Length of the rolling window; 0 holds amounts until they are released.

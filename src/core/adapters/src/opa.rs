@@ -38,6 +38,8 @@ mixer_config::message! {
         1002 allow_missing_data: bool = false;
         /// Longest input, all its texts together; beyond it a call is refused. Not in Istio Mixer.
         1003 max_input_kilobytes: i64 = 64;
+        /// Most memory that the evaluation of one call may hold; beyond it the call is not decided. Not in Istio Mixer.
+        1004 max_evaluation_kilobytes: i64 = 16 << 10;
     }
 }
 
@@ -46,6 +48,9 @@ const MAX_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
 
 /// Largest bound of the input, in KiB.
 const MAX_INPUT_KILOBYTES: i64 = 1024;
+
+/// Smallest and largest bound of the memory of an evaluation, in KiB.
+const EVALUATION_KILOBYTES: std::ops::RangeInclusive<i64> = 256..=256 << 10;
 
 /// A part of the parameters that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +184,15 @@ impl Adapter for Opa {
             );
             refuse(FieldPath::root().field("maxInputKilobytes"), text);
         }
+        if !EVALUATION_KILOBYTES.contains(&params.max_evaluation_kilobytes) {
+            let text = format!(
+                "maxEvaluationKilobytes: must be from {} to {}, it is {}",
+                EVALUATION_KILOBYTES.start(),
+                EVALUATION_KILOBYTES.end(),
+                params.max_evaluation_kilobytes
+            );
+            refuse(FieldPath::root().field("maxEvaluationKilobytes"), text);
+        }
         match rego::check(params, instances) {
             Ok(checked) => {
                 if !checked.decides && !params.fail_close {
@@ -189,7 +203,10 @@ impl Adapter for Opa {
             Err(found) => problems.extend(found.iter().map(|problem| problem.diagnostic(params))),
         }
         problems.extend(refusing_query(params));
-        problems.extend(rego::failing_calls(params).iter().map(Problem::not_built));
+        problems.extend(rego::wrong_calls(params).iter().map(|problem| match problem.weight {
+            Weight::Warning(_) => problem.diagnostic(params),
+            Weight::Error | Weight::AcceptedByIstio => problem.not_built(),
+        }));
         warn_incomplete(instances, problems);
     }
 

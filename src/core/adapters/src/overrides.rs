@@ -6,7 +6,7 @@ use std::rc::Rc;
 use foldhash::HashMap;
 use mixer_attribute::ValueType;
 use mixer_config::mark::{Mark, is_network};
-use mixer_config::message::suggestion;
+use mixer_config::message::{Entries, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
 
@@ -17,7 +17,7 @@ const MAX_COMPARED: usize = 500;
 const MAX_NAMED: usize = 50;
 
 /// The values of the dimensions of an override. `None`: null.
-type Dimensions = BTreeMap<String, Option<String>>;
+type Dimensions = Entries<Option<String>>;
 
 /// A quota in the parameters of a handler.
 pub(crate) struct Configured<'p> {
@@ -78,7 +78,7 @@ pub(crate) fn flaws<'p>(
             let values = dimensions.iter();
             values.filter_map(move |(name, value)| {
                 let field = override_field(at, over).field("dimensions").key(name);
-                let Some(&position) = known.get(name.as_str()) else {
+                let Some(&position) = known.get(name) else {
                     return Some(Flaw::unknown(field, name, instance, &known));
                 };
                 let value_type =
@@ -136,7 +136,7 @@ pub(crate) fn check(quotas: &[Configured<'_>], instances: &[BoundInstance], prob
     problems.extend(flaws(quotas, instances).map(Flaw::problem));
     for (at, quota) in quotas.iter().enumerate() {
         for (over, dimensions) in quota.overrides.iter().enumerate() {
-            for (name, value) in *dimensions {
+            for (name, value) in dimensions.iter() {
                 if let Some((what, hint)) = value.as_deref().and_then(suspicious_value) {
                     let field = override_field(at, over).field("dimensions").key(name);
                     problems.push(Diagnostic::warning("quota-override-value", field, what).with_hint(hint));

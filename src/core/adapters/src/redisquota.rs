@@ -14,13 +14,12 @@ mod backend;
 #[cfg(not(feature = "adapter-redisquota"))]
 use absent as backend;
 
-use std::collections::BTreeMap;
-
 use foldhash::HashMap;
 
 use crate::AdapterOptions;
 use crate::overrides::{self, Configured};
 use mixer_attribute::SignedDuration;
+use mixer_config::message::Entries;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
 
@@ -52,7 +51,7 @@ mixer_config::message! {
     /// A limit for certain dimension values.
     pub struct Override: "adapter.redisquota.config.Params.Override" {
         /// Dimension values, as text, to which it applies; all must match. Istio Mixer reads null as an empty text.
-        1 dimensions: BTreeMap<String, Option<String>> = BTreeMap::new();
+        1 dimensions: Entries<Option<String>> = Entries::default();
         /// Amount in a window.
         2 max_amount: i64 = 0;
     }

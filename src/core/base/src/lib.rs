@@ -3,6 +3,7 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | [`allocation`] | bytes that a piece of work holds, and a bound for them |
 //! | [`bounded`] | hash table with a budget of bytes |
 //! | [`budget`] | bytes of everything that callers can make a server keep |
 //! | [`build_info`] | version and build stamps |
@@ -33,6 +34,7 @@
 //! | [`time`] | timestamps and durations with Go's text forms |
 //! | [`url`] | URL references as Go's `net/url` divides them |
 
+pub mod allocation;
 pub mod bounded;
 pub mod budget;
 pub mod build_info;
@@ -44,6 +46,7 @@ pub mod file_stamp;
 pub mod file_writer;
 pub mod json;
 pub mod log;
+pub mod looks;
 pub mod memory;
 pub mod metrics;
 pub mod pages;

@@ -48,6 +48,9 @@ const TARGETS: &[(&str, &str)] = &[
 /// records about itself.
 const QUIET: &[&str] = &["notify", "mio"];
 
+/// Libraries whose warnings are dropped as well: `notify` warns of directories that are gone when it is told to forget them.
+const SILENT: &[&str] = &["notify"];
+
 /// The index in [`SCOPES`] of the scope of a record with this target.
 fn scope_of_target(target: &str) -> usize {
     let scope =
@@ -279,7 +282,8 @@ impl Log {
     fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
         let level = level(metadata);
         let target = metadata.target();
-        if level > LogLevel::Info && QUIET.iter().any(|library| target.starts_with(library)) {
+        let is_of = |libraries: &[&str]| libraries.iter().any(|library| target.starts_with(library));
+        if (level > LogLevel::Info && is_of(QUIET)) || (level > LogLevel::Error && is_of(SILENT)) {
             return false;
         }
         let switches = self.0.scopes.get(scope_of_target(target));

@@ -3,6 +3,10 @@
 //! The allocator of glibc keeps what was freed: after a burst of load it holds pages between live objects for good. It returns them
 //! when asked ([`release`]); [`Trimmer`] decides when that is worth its cost.
 
+mod trim;
+
+pub use trim::trim;
+
 /// Resident memory above the last floor that is worth returning, in bytes.
 const WORTHWHILE: u64 = 16 << 20;
 /// CPU seconds per second below which the process is quiet.

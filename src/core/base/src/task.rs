@@ -3,7 +3,7 @@
 //! A panic or an unexpected end is logged with the name of the task, counted and shown ([`list`]). What follows is its [`Policy`]:
 //! a restart after a pause that doubles, or, for a task without which the process is of no use and that keeps failing, an orderly
 //! end of the process ([`failure_of_the_process`]). While a [serving](Policy::Serving) task is down the server is not ready
-//! ([`down`]). The table of tasks is in docs/operations.md.
+//! ([`down`]). The tables of tasks are in docs/operations.md and docs/galley.md.
 //!
 //! The registry is that of the process, as threads are.
 //!
@@ -24,6 +24,7 @@
 mod entry;
 mod fault;
 mod group;
+mod main_loop;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use entry::{RoleStatus, TaskState, TaskStatus, changes, down, failure_of_the_process, list, roles};
-pub use fault::{inject_panic, is_injection_enabled};
+pub use fault::{hang_if_injected, inject_panic, is_injection_enabled};
 pub use group::Group;
+pub use main_loop::main_loop;
 
 use entry::{Entry, Failure};
 

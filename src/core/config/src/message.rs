@@ -18,15 +18,19 @@
 
 mod context;
 mod define;
+mod entries;
 mod enums;
 mod field;
 mod quoted;
+mod shown;
 mod suggestion;
 
 pub use context::{DecodeContext, DecodeError};
 pub use define::{enter_message, find_field, reject_unknown};
+pub use entries::Entries;
 pub use enums::enum_number;
 pub use field::{Field, json_kind};
+pub use shown::{JsonWriter, Shown};
 pub use suggestion::{is_within, misspelling, resembles, suggested, suggestion};
 
 pub use super::field_name::{go_type, lower_camel, upper_camel};

@@ -196,8 +196,9 @@ pub struct RawResource {
     parsed: Mutex<Option<KeptTree>>,
 }
 
-/// Maximum size of the trees that are kept, in bytes: those of some 20 000 rules. A tree takes several times the text.
-const MAX_KEPT_TREES: usize = 32 << 20;
+/// Maximum size of the trees that are kept, in bytes: those of some 5 000 rules. A tree takes several times the text, and more with what the
+/// allocator adds to its many small parts; to read the text again takes 2 us for each rule.
+const MAX_KEPT_TREES: usize = 8 << 20;
 
 /// Size of the trees that are kept, in bytes, of all resources of the process.
 static KEPT_TREES: AtomicUsize = AtomicUsize::new(0);
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn trees_are_kept_up_to_a_bound_and_read_again_beyond_it() {
-        const SIZE: usize = 1 << 20;
+        const SIZE: usize = 1 << 18;
         let resource = |number: usize| {
             let text = format!("number: {number}\ntext: {}\n", "x".repeat(SIZE));
             let root = yaml::parse(&text).unwrap().root;

@@ -13,6 +13,7 @@ mod feed;
 mod fs;
 mod memory;
 mod parallel;
+pub mod refill;
 mod sources;
 mod url;
 
@@ -24,7 +25,8 @@ use std::time::Instant;
 pub use contents::{Broken, StoreContents, Unread};
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
 pub use document::{
-    ReadObject, SourceObject, is_field_of_spec, read_document, read_object, unreadable_object,
+    ReadObject, SourceObject, is_field_of_spec, read_document, read_document_as, read_object,
+    unreadable_object,
 };
 pub use feed::{Feed, FeedDraft, FeedStore, MAX_OBJECT_BYTES, object_size};
 use fs::FsStore;
@@ -49,6 +51,13 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Waits until the contents were read once. Cancel safe.
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Waits until the first read has taken too long, as on a file system that hangs: [`contents`](Self::contents) and
+    /// [`availability`](Self::availability) say so from then on, and [`changed`](Self::changed) tells when it ends. Never completes after a
+    /// read, nor of a store of which a start is to wait for the contents. Cancel safe.
+    fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
     }
 
     /// Tells the files of which an earlier process had its configuration, before the contents are read: what stands in the place of their

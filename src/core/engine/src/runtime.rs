@@ -21,7 +21,6 @@ mod last_good;
 mod loosened;
 mod made_attributes;
 mod problem_log;
-mod refill;
 mod removals;
 mod requests;
 mod resolution;
@@ -30,7 +29,8 @@ mod together;
 mod withheld;
 
 pub use config_cache::{
-    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CachedConfiguration, MAX_CACHE_BYTES, read_cache,
+    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CachedConfiguration, ConfigCache,
+    MAX_CACHE_BYTES, Served, read_cache,
 };
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
 pub use differences::ResourceChange;

@@ -35,8 +35,9 @@ use mixer_mcp::Snapshot;
 use mixer_net::http::answer;
 
 use checks::{Checks, Endpoint};
+use deep::Effort;
 use review::{Review, Verdict};
-use room::Room;
+use room::{Room, Unanswered};
 pub use settings::{Depth, ValidationOptions};
 pub use tally::Tally;
 
@@ -126,23 +127,22 @@ impl Admission {
             return Err((status, text.to_owned()));
         }
         let taken = self.room.tree(&body).await?;
-        let (this, places) = (Arc::clone(self), taken.places.clone());
+        let effort = if taken.is_small() { Effort::Small } else { Effort::Large };
+        let this = Arc::clone(self);
         // Off the thread that serves every endpoint: a resource may be large. The room is kept until that ends.
         let decide = move || {
-            let _taken = (taken, in_memory);
-            this.decide(endpoint, body)
+            let _in_memory = in_memory;
+            this.decide(endpoint, effort, body)
         };
-        Ok(match places.run(decide).await {
+        Ok(match taken.run(decide).await {
             Ok(text) => answer(StatusCode::OK, JSON, text),
-            Err(error) => match error.try_into_panic() {
-                // Counted and answered by the endpoint.
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            },
+            // Counted and answered by the endpoint.
+            Err(Unanswered::Panic(panic)) => std::panic::resume_unwind(panic),
+            Err(Unanswered::Ended) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         })
     }
 
-    fn decide(&self, endpoint: Endpoint, body: bytes::Bytes) -> String {
+    fn decide(&self, endpoint: Endpoint, effort: Effort, body: bytes::Bytes) -> String {
         let read = Review::read(&body);
         drop(body);
         let mut review = match read {
@@ -159,7 +159,7 @@ impl Admission {
         let Some(request) = &review.request else {
             return review.answer(&Verdict::undecodable("no request"));
         };
-        let verdict = self.checks.verdict(endpoint, request, object);
+        let verdict = self.checks.verdict(endpoint, effort, request, object);
         self.tally.count(request, &verdict);
         if !verdict.allowed {
             tracing::info!(

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::RawQuery;
+use axum::response::{IntoResponse as _, Response};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +49,8 @@ const FAILED_START_LIMIT: Duration = Duration::from_secs(10);
 const THREADS_LIMIT: Duration = Duration::from_secs(1);
 /// How often the certificate of the webhook is looked at.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_millis(500);
+/// Arenas of the allocator: each reserves 64 MiB of address space, and keeps what is freed in it.
+const ARENAS: usize = 4;
 /// Bytes of large answers of monitoring and ControlZ, each.
 const PAGES: usize = 64 << 20;
 
@@ -106,6 +110,7 @@ impl Host {
         options.check().map_err(StartError::Settings)?;
         let log = Log::install(&options.log).map_err(|error| StartError::Component(error.0))?;
         install_crypto_provider();
+        mixer_base::memory::set_up_allocator(ARENAS);
         let background = tokio::runtime::Builder::new_multi_thread()
             .thread_name("galley")
             .enable_all()
@@ -214,12 +219,14 @@ impl<'o> Start<'o> {
             flushed.await.unwrap_or(false)
         });
         self.components.collects((), "counts of tasks", &self.metrics, TaskCollector::default());
+        self.components.collects((), "degradations", &self.metrics, self.degradations.clone());
         let started = self.liveness.emitter("server", "uninitialized");
         // Until all emitters are there.
         let begun = self.readiness.emitter("start", "not every component was started yet");
         self.keep_probe("liveness probe", true);
         self.keep_probe("readiness probe", false);
         self.watch_tasks();
+        self.trim_memory();
         let admission = match self.options.validation.is_enabled {
             true => Some(self.start_webhook(policy.clone())?),
             false => None,
@@ -248,17 +255,23 @@ impl<'o> Start<'o> {
         Ok(plane)
     }
 
-    /// Not ready while a task is down without which sinks are not served.
+    /// Not ready while a task is down without which sinks are not served; degraded while another one is.
     fn watch_tasks(&mut self) {
         let stop = CancellationToken::new();
         let (until, emitter) = (stop.clone(), self.readiness.emitter("tasks", "not looked at yet"));
+        let degradations = self.degradations.clone();
         let follow = move || {
-            let (until, emitter) = (until.clone(), emitter.clone());
+            let (until, emitter, degradations) = (until.clone(), emitter.clone(), degradations.clone());
             async move {
                 let mut changes = mixer_base::task::changes();
                 loop {
-                    let (needed, _) = mixer_base::task::down();
-                    emitter.set(if needed.is_empty() { Ok(()) } else { Err(needed.join("; ")) });
+                    let (needed, others) = mixer_base::task::down();
+                    let none_of = |down: Vec<String>| match down.is_empty() {
+                        true => Ok(()),
+                        false => Err(down.join("; ")),
+                    };
+                    degradations.set("tasks", none_of(others));
+                    emitter.set(none_of(needed));
                     tokio::select! {
                         () = until.cancelled() => return,
                         // The sender is never dropped.
@@ -269,6 +282,18 @@ impl<'o> Start<'o> {
         };
         let task = Task::restarted("conditions").spawn(stop.clone(), follow);
         self.components.started((), "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Returns memory to the system when load has ended.
+    fn trim_memory(&mut self) {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let trim = move || mixer_base::memory::trim(stopped.clone());
+        let task = Task::restarted("memory trimmer").spawn(stop.clone(), trim);
+        self.components.started((), "memory trimmer", async move |_| {
             stop.cancel();
             task.await.is_ok()
         });
@@ -374,16 +399,21 @@ impl<'o> Start<'o> {
             .map_err(|error| format!("unable to setup monitoring: {error}"))
     }
 
-    /// `/healthz` and `/readyz`, as a server of Mixer has them.
+    /// `/healthz` and `/readyz`: 200 or 503, and the reason. `/readyz?verbose` has the status of every emitter and the degradations, as
+    /// that of a policy server.
     fn health_routes(&self) -> Router {
-        let page = |of: &Availability| {
-            let of = of.clone();
-            axum::routing::get(async move || match of.status() {
-                Ok(()) => (http::StatusCode::OK, "ok\n".to_owned()),
-                Err(why) => (http::StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-            })
+        let (readiness, degradations) = (self.readiness.clone(), self.degradations.clone());
+        let ready = async move |RawQuery(query): RawQuery| match monitor::is_verbose(query.as_deref()) {
+            true => {
+                let degraded = monitor::degraded(&degradations);
+                monitor::health_report("readiness", &readiness, std::iter::once(("degraded", degraded)))
+            }
+            false => brief(&readiness),
         };
-        Router::new().route("/healthz", page(&self.liveness)).route("/readyz", page(&self.readiness))
+        let liveness = self.liveness.clone();
+        Router::new()
+            .route("/healthz", axum::routing::get(async move || brief(&liveness)))
+            .route("/readyz", axum::routing::get(ready))
     }
 
     fn start_profiles(&mut self) -> Result<(), String> {
@@ -480,6 +510,15 @@ impl<'o> Start<'o> {
             task.await.is_ok()
         });
     }
+}
+
+/// `ok`, or the reason.
+fn brief(of: &Availability) -> Response {
+    let (status, text) = match of.status() {
+        Ok(()) => (http::StatusCode::OK, "ok".to_owned()),
+        Err(why) => (http::StatusCode::SERVICE_UNAVAILABLE, why),
+    };
+    (status, text + "\n").into_response()
 }
 
 /// What the parts of the process share of the plane.

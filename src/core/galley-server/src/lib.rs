@@ -18,6 +18,7 @@ pub mod admission;
 pub mod host;
 pub mod introspect;
 mod judge;
+mod kept_files;
 pub mod options;
 mod publications;
 

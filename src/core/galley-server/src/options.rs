@@ -22,6 +22,8 @@ pub struct HostOptions {
     pub processing: mixer_galley::Options,
     /// A directory or file of resources; empty: a cluster, or with a registry outside a cluster, nothing.
     pub config_path: PathBuf,
+    /// The directory that keeps the files that are published for the next start; empty: none.
+    pub config_cache: PathBuf,
     /// Whether changes of files are noticed.
     pub watches_files: bool,
     /// The mesh configuration; empty: the defaults.
@@ -155,6 +157,7 @@ impl Default for HostOptions {
             serves: true,
             processing: mixer_galley::Options::default(),
             config_path: PathBuf::new(),
+            config_cache: PathBuf::new(),
             watches_files: true,
             mesh_file: "/etc/mesh-config/mesh".into(),
             zookeeper: None,
@@ -182,6 +185,9 @@ impl HostOptions {
         if !self.serves && !self.validation.is_enabled {
             return Err("Galley must be running under at least one mode: server or validation".to_owned());
         }
+        if !self.config_cache.as_os_str().is_empty() && self.config_path.as_os_str().is_empty() {
+            return Err("--config-cache keeps files: it needs --config-path".to_owned());
+        }
         self.validation.check().map_err(|errors| format!("Invalid validationArgs: {errors}"))
     }
 }
@@ -205,6 +211,8 @@ impl HostOptions {
             let debounce = processing.debounce;
             all.extend([
                 ("config-path", path(&self.config_path)),
+                ("config-cache", path(&self.config_cache)),
+                ("allow-empty-config", processing.allows_empty.to_string()),
                 ("watch-config-files", self.watches_files.to_string()),
                 (
                     "config-on-error",

@@ -6,6 +6,7 @@
 //! | [`convert`] | from a document to a resource of the wire, decoded once |
 //! | [`pipeline`] | what becomes of events: merged sources, transformers, collections, groups, strategies. No I/O, no clock |
 //! | [`transform`] | what makes collections of collections: direct, service entries, ingresses |
+//! | [`keeper`] | what keeps the files that were published last for the next start |
 //! | [`options`] | the two faces of Istio Galley's processors, and all settings |
 //! | [`state`] | what operators see: sources, groups, collections, events |
 //! | [`Galley`] | runs sources and pipeline, and publishes into a [`Distributor`], such as the snapshot cache of MCP |
@@ -30,6 +31,7 @@ mod error;
 pub mod event;
 mod galley;
 mod judge;
+pub mod keeper;
 pub mod metrics;
 pub mod object;
 pub mod options;
@@ -42,6 +44,7 @@ pub use error::StartError;
 pub use event::{Batch, Change, Entry, Event};
 pub use galley::Galley;
 pub use judge::Judge;
+pub use keeper::Keeper;
 pub use options::{Face, Options};
 pub use pipeline::Distributor;
 pub use source::{Emitter, Ended, Source};

@@ -56,6 +56,10 @@ impl<const N: usize> Doubling<N> {
 pub struct Counters {
     /// `galley_runtime_processor_events_processed_total`
     pub events: Count,
+    /// `galley_runtime_processor_event_span_duration_milliseconds`, from one event to the next, bounds 0 to 8388608
+    pub event_spans: Doubling<26>,
+    /// `galley_runtime_strategy_timer_resets_total`: changes that came while others waited, as Istio's second processor counts them
+    pub timer_resets: Count,
     /// `galley_runtime_strategy_on_change_total`
     pub on_change: Count,
     /// `galley_runtime_strategy_timer_max_time_reached_total`
@@ -73,6 +77,15 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Events arrived together, so long after those before them.
+    pub(crate) fn received(&self, events: usize, since: Duration) {
+        for at in 0..events {
+            let since = if at == 0 { since } else { Duration::ZERO };
+            self.event_spans.observe(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        }
+        self.events.add(u64::try_from(events).unwrap_or(u64::MAX));
+    }
+
     /// A snapshot was published: because changes had gone on for long, with so many events, after the one before lived so long.
     pub(crate) fn published(&self, max_wait_reached: bool, events: u64, lived: Option<Duration>) {
         match max_wait_reached {
@@ -99,5 +112,14 @@ mod tests {
         }
         let expected = ([1, 1, 1, 2, 1, 0, 0, 0, 0, 1, 2], 5528);
         assert_eq!(histogram.read(), expected, "0, 1, 2, 4, 8 … 256, more");
+    }
+
+    #[test]
+    fn the_first_of_events_that_arrive_together_has_the_time_since_the_last() {
+        let counters = Counters::default();
+        counters.received(3, Duration::from_millis(2));
+        counters.received(1, Duration::ZERO);
+        let (counts, sum) = counters.event_spans.read();
+        assert_eq!((counts[..3].to_vec(), sum, counters.events.get()), (vec![3, 0, 1], 2, 4));
     }
 }

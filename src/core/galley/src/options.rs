@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::judge::Judge;
+use crate::keeper::Keeper;
 use mixer_schema::{
     DEFAULT_GROUP, Kind, MESH_CONFIG, Origin, SYNTHETIC_GROUP, SYNTHETIC_SERVICE_ENTRIES, Strategy, groups,
     kinds,
@@ -93,11 +94,13 @@ pub struct Options {
     /// Whether a configuration of which a part cannot be read, or has an error in what decides about requests, changes nothing: sinks keep
     /// what they have until it is mended. Otherwise that part is gone, as with Istio Galley.
     pub keeps_last: bool,
-    /// Whether a start on a directory without resources, or with one below it that is empty, publishes that with
-    /// [`keeps_last`](Self::keeps_last). Otherwise it waits for them.
+    /// Whether a directory without resources, and at a start one below it that is empty, is published with
+    /// [`keeps_last`](Self::keeps_last). Otherwise what was published stays, and a start waits for resources.
     pub allows_empty: bool,
     /// Whom [`keeps_last`](Self::keeps_last) asks for errors that sinks do not see.
     pub judge: Option<Arc<dyn Judge>>,
+    /// What keeps the files that are published with [`keeps_last`](Self::keeps_last) for the next start, if anything does.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Default for Options {
@@ -111,6 +114,7 @@ impl Default for Options {
             keeps_last: false,
             allows_empty: false,
             judge: None,
+            keeper: None,
         }
     }
 }

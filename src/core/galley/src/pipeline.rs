@@ -59,6 +59,8 @@ pub struct Pipeline {
     /// Reused between batches.
     changes: Vec<InputChange>,
     products: Products,
+    /// When events arrived last.
+    last_event: Option<Instant>,
 }
 
 /// A transformer in the pipeline.
@@ -126,6 +128,7 @@ impl Pipeline {
             counters,
             changes: Vec::new(),
             products: Products::default(),
+            last_event: None,
         }
     }
 
@@ -153,8 +156,11 @@ impl Pipeline {
         if generation == 0 || generation != self.inputs.generation(source) {
             return;
         }
+        if !batch.is_empty() {
+            let before = self.last_event.replace(now).unwrap_or(now);
+            self.counters.received(batch.len(), now.saturating_duration_since(before));
+        }
         for event in batch {
-            self.counters.events.add(1);
             if let crate::event::Change::FullSync = event.change {
                 record(EventRecord::new(source, EventKind::FullSync, event.collection, ""));
             }
@@ -212,6 +218,9 @@ impl Pipeline {
                     group.events += 1;
                     if group.events == 1 || group.pending.is_pending() {
                         self.counters.on_change.add(1);
+                    }
+                    if group.is_published && group.pending.delays() {
+                        self.counters.timer_resets.add(1);
                     }
                     group.pending.note(now);
                 }

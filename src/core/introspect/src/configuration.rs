@@ -309,7 +309,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         .handlers
         .iter()
         .find(|h| h.key == found.key)
-        .map(|h| serde_json::to_string_pretty(h.params.json()).unwrap_or_default());
+        .map(|h| serde_json::to_string_pretty(&h.params.to_json()).unwrap_or_default());
     page::Page {
         path: "/configz/",
         title: "Configuration",

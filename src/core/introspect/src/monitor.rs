@@ -1,4 +1,4 @@
-//! The monitoring endpoint: `/metrics`, `/version` and optionally `/debug/pprof/`.
+//! The monitoring endpoint: `/metrics`, `/version` and optionally `/debug/pprof/`, and what `/healthz` and `/readyz` are answered with.
 
 use std::sync::Arc;
 
@@ -8,8 +8,11 @@ use axum::routing::any;
 use http::{HeaderMap, StatusCode};
 
 use crate::pprof;
+use mixer_base::degradation::{Degradation, Degradations};
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::Metrics;
+use mixer_base::probe::Availability;
+use mixer_base::time::Timestamp;
 use mixer_net::http::{LargeAnswers, Places, answer, compressible};
 
 /// Content type of `/version`.
@@ -63,6 +66,40 @@ async fn metrics_page(
         Ok(text) => compressible(&request, CONTENT_TYPE, text),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, "cannot write the metrics\n"),
     }
+}
+
+/// Whether a query has the parameter `verbose`, with any value.
+pub fn is_verbose(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|pair| pair.split('=').next() == Some("verbose")))
+}
+
+/// The JSON of an availability: 200 or 503, with the status of every emitter, and `more` members.
+pub fn health_report(
+    probe: &str,
+    availability: &Availability,
+    more: impl Iterator<Item = (&'static str, serde_json::Value)>,
+) -> Response {
+    let emitters: serde_json::Map<String, serde_json::Value> = availability
+        .emitters()
+        .into_iter()
+        .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
+        .collect();
+    let available = availability.status().is_ok();
+    let mut body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
+    if let Some(members) = body.as_object_mut() {
+        members.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    }
+    let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
+}
+
+/// The degraded components, by name: `{"why", "since"}`.
+pub fn degraded(degradations: &Degradations) -> serde_json::Value {
+    let one = |(name, degradation): (&str, Degradation)| {
+        let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
+        (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
+    };
+    serde_json::Value::Object(degradations.list().into_iter().map(one).collect())
 }
 
 #[cfg(test)]

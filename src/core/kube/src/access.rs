@@ -118,6 +118,11 @@ impl Loaded {
         (&self.server, &self.proxy, &self.tls) == (&other.server, &other.proxy, &other.tls)
     }
 
+    /// Whether it is from files.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.files.0.is_empty()
+    }
+
     /// Whether a file was replaced or changed since. Cost: looks at their metadata.
     pub(crate) fn is_outdated(&self) -> bool {
         self.files.0.iter().any(|(path, known)| stamp(path) != *known)

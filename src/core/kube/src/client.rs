@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, header};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use mixer_base::looks::Looks;
 use mixer_base::secrets::mask_text;
 use mixer_net::tls::install_crypto_provider;
 
@@ -22,6 +23,8 @@ use crate::error::{ApiStatus, Error};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// [`Inner::limit`], by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a look at the files of credentials is waited for.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
 /// How often a connection is looked at, so that a server that is gone is noticed while nothing changes.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Most bytes of an answer.
@@ -40,6 +43,8 @@ struct Inner {
     /// The limit of a request, but for the body of a watch.
     limit: Duration,
     current: Mutex<Current>,
+    /// At the files of the credentials.
+    looks: Looks,
 }
 
 /// What requests are made with.
@@ -70,7 +75,7 @@ impl Client {
         let loaded = access.load()?;
         let http = connections(&loaded)?;
         let current = Mutex::new(Current { loaded: Arc::new(loaded), http, is_stale: false });
-        Ok(Self(Arc::new(Inner { access, limit, current })))
+        Ok(Self(Arc::new(Inner { access, limit, current, looks: Looks::default() })))
     }
 
     /// Host and port of the API server.
@@ -127,7 +132,7 @@ impl Client {
 
     /// The connections, and the URL and headers of a request.
     fn prepare(&self, path: &str) -> Result<(reqwest::Client, reqwest::Url, HeaderMap), Error> {
-        let (http, loaded) = self.refreshed();
+        let (http, loaded) = self.current();
         let prefix = loaded.server.path().trim_end_matches('/');
         let url = loaded.server.join(&format!("{prefix}{path}")).map_err(|error| Error::Malformed {
             server: loaded.name(),
@@ -139,15 +144,37 @@ impl Client {
         Ok((http, url, headers))
     }
 
-    /// What requests are made with, after the credentials were read again if their files have changed. If that fails, the last ones are used
-    /// on, and the log says so once. No lock is held while files are read.
-    fn refreshed(&self) -> (reqwest::Client, Arc<Loaded>) {
-        let (http, loaded) = {
-            let current = self.0.current.lock();
-            (current.http.clone(), Arc::clone(&current.loaded))
-        };
+    /// What requests are made with. Looks at no file.
+    fn current(&self) -> (reqwest::Client, Arc<Loaded>) {
+        let current = self.0.current.lock();
+        (current.http.clone(), Arc::clone(&current.loaded))
+    }
+
+    /// Reads the credentials again if their files have changed, on a thread; waits for it at most a second. If that fails, the last ones are
+    /// used on, and the log says so once.
+    async fn refresh(&self) {
+        if !self.current().1.has_files() {
+            return;
+        }
+        self.refresh_by(Self::look).await;
+    }
+
+    async fn refresh_by(&self, look: impl FnOnce(&Self) + Send + 'static) {
+        let client = self.clone();
+        if !self.0.looks.within(LOOK_LIMIT, move || look(&client)).await {
+            let server = self.server();
+            tracing::warn!(
+                server,
+                "credentials are used as they were: no answer within {LOOK_LIMIT:?}, their file system may hang"
+            );
+        }
+    }
+
+    /// No lock is held while files are read.
+    fn look(&self) {
+        let (http, loaded) = self.current();
         if !loaded.is_outdated() {
-            return (http, loaded);
+            return;
         }
         let renewed = self.0.access.load().and_then(|new| {
             let http = match new.has_connections_of(&loaded) {
@@ -157,11 +184,7 @@ impl Client {
             Ok(Current { loaded: Arc::new(new), http, is_stale: false })
         });
         match renewed {
-            Ok(new) => {
-                let made = (new.http.clone(), Arc::clone(&new.loaded));
-                *self.0.current.lock() = new;
-                made
-            }
+            Ok(new) => *self.0.current.lock() = new,
             Err(error) => {
                 let was_stale = std::mem::replace(&mut self.0.current.lock().is_stale, true);
                 if !was_stale {
@@ -171,13 +194,13 @@ impl Client {
                         "credentials cannot be read again, and are used as they were: {error}"
                     );
                 }
-                (http, loaded)
             }
         }
     }
 
     /// Sends a request and reads the head of the answer, or the refusal.
     async fn open(&self, request: Request<'_>) -> Result<reqwest::Response, Error> {
+        self.refresh().await;
         let (http, url, headers) = self.prepare(request.path)?;
         let mut built =
             http.request(request.method, url).headers(headers).header(header::ACCEPT, request.accept);

@@ -24,6 +24,9 @@ pub struct AwsOptions {
     pub container_endpoint: String,
     /// The URL of the instance metadata service; empty: `AWS_EC2_METADATA_SERVICE_ENDPOINT`, or `http://169.254.169.254`.
     pub instance_endpoint: String,
+    /// The URL of the Security Token Service, which gives keys of roles; empty: `AWS_ENDPOINT_URL_STS`, `AWS_ENDPOINT_URL`, or the public one
+    /// of the region.
+    pub sts_endpoint: String,
 }
 
 /// Looks up a variable of the environment; an empty one is none.

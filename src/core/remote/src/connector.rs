@@ -3,12 +3,10 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -26,7 +24,7 @@ pub struct Connector {
     scheme: Scheme,
     authority: Authority,
     target: Target,
-    tls: Option<Arc<Mutex<ReloadedTls>>>,
+    tls: Option<ReloadedTls>,
     connect_timeout: Duration,
 }
 
@@ -97,9 +95,7 @@ impl Connector {
         let (authority, target) = parse(address, tls.is_some())?;
         let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         let tls = match (tls, &target) {
-            (Some(tls), Target::Tcp { host, .. }) => {
-                Some(Arc::new(Mutex::new(ReloadedTls::load(tls, host, &[b"h2"])?)))
-            }
+            (Some(tls), Target::Tcp { host, .. }) => Some(ReloadedTls::load(tls, host, &[b"h2"])?),
             _ => None,
         };
         Ok(Self { scheme, authority, target, tls, connect_timeout })
@@ -132,11 +128,8 @@ impl Connector {
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 4))?;
         socket.set_tcp_user_timeout(Some(SILENCE))?;
         let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
-        let current = {
-            let mut tls = tls.lock();
-            tls.refresh();
-            tls.current().clone()
-        };
+        tls.refresh().await;
+        let current = tls.current();
         let stream = tokio_rustls::TlsConnector::from(current.config).connect(current.name, stream).await?;
         Ok(Box::new(stream))
     }

@@ -10,6 +10,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::looks::Looks;
 use mixer_base::regular_file;
 use mixer_base::secrets::MASKED;
 
@@ -65,8 +66,8 @@ struct Shared {
     known: Mutex<Known>,
     /// Why the value may be an old one.
     trouble: ArcSwapOption<String>,
-    /// Has the threads that look at the file; a thread of its own without one.
-    runtime: Option<tokio::runtime::Handle>,
+    /// At the file.
+    looks: Looks,
 }
 
 #[derive(Clone)]
@@ -80,13 +81,11 @@ struct Known {
     secret: Secret,
     /// Of the file.
     attempts: Attempts<Option<FileStamp>>,
-    /// Whether a look at the file goes on.
-    is_looking: bool,
 }
 
 impl Known {
     fn new(secret: Secret, stamp: Option<FileStamp>) -> Self {
-        Self { secret, attempts: Attempts::succeeded(stamp), is_looking: false }
+        Self { secret, attempts: Attempts::succeeded(stamp) }
     }
 }
 
@@ -138,9 +137,8 @@ impl Credential {
     }
 
     fn with(source: Source, known: Known) -> Self {
-        let runtime = tokio::runtime::Handle::try_current().ok();
-        let trouble = ArcSwapOption::empty();
-        Self { shared: Arc::new(Shared { source, known: Mutex::new(known), trouble, runtime }) }
+        let (trouble, looks) = (ArcSwapOption::empty(), Looks::default());
+        Self { shared: Arc::new(Shared { source, known: Mutex::new(known), trouble, looks }) }
     }
 
     /// The secret as it was read last. Looks at no file.
@@ -186,22 +184,9 @@ type Read = fn(&Source) -> Result<Secret, CredentialError>;
 impl Shared {
     /// Looks at the file on a thread, and calls `ended`. False without a file, and while an earlier look goes on.
     fn begin_look(self: &Arc<Self>, read: Read, ended: impl FnOnce() + Send + 'static) -> bool {
-        if !matches!(self.source, Source::File(_))
-            || std::mem::replace(&mut self.known.lock().is_looking, true)
-        {
-            return false;
-        }
-        let look = Look(Arc::clone(self));
-        let run = move || {
-            look.0.look(Instant::now(), read);
-            drop(look);
-            ended();
-        };
-        match &self.runtime {
-            Some(runtime) => drop(runtime.spawn_blocking(run)),
-            None => drop(std::thread::Builder::new().name("credential".to_owned()).spawn(run)),
-        }
-        true
+        let shared = Arc::clone(self);
+        matches!(self.source, Source::File(_))
+            && self.looks.begin(move || shared.look(Instant::now(), read), ended)
     }
 
     fn look(&self, now: Instant, read: Read) {
@@ -234,21 +219,11 @@ impl Shared {
     fn is_late(&self, limit: Duration) {
         let why =
             format!("cannot read {}: no answer within {limit:?}, its file system may hang", self.source);
-        // Under the lock, so that a look that ended just now counts.
-        let known = self.known.lock();
-        if known.is_looking {
+        // A look that ended just now counts.
+        self.looks.if_looking(|| {
             tracing::warn!("a credential is used as it was: {why}");
             self.trouble.store(Some(Arc::new(why)));
-        }
-    }
-}
-
-/// A look that goes on.
-struct Look(Arc<Shared>);
-
-impl Drop for Look {
-    fn drop(&mut self) {
-        self.0.known.lock().is_looking = false;
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use http_body::Body as _;
 use reqwest::Url;
 
 use mixer_base::secrets::mask_text;
-use mixer_net::tls::{ClientTlsOptions, install_crypto_provider};
+use mixer_net::tls::{ClientTls, ClientTlsOptions, install_crypto_provider};
 use parking_lot::Mutex;
 
 use crate::RemoteError;
@@ -193,6 +194,8 @@ impl Reply {
 /// A backend that takes requests. Connections are kept between requests, until their certificates are replaced.
 pub struct HttpTarget {
     client: Mutex<Client>,
+    /// That of the client.
+    tls: Option<ReloadedTls>,
     url: Url,
     authentication: Authentication,
     timeout: Duration,
@@ -204,7 +207,7 @@ pub struct HttpTarget {
 struct Client {
     current: reqwest::Client,
     /// For `https`.
-    tls: Option<ReloadedTls>,
+    tls: Option<ClientTls>,
     recipe: Recipe,
 }
 
@@ -219,7 +222,7 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn build(&self, tls: Option<&ReloadedTls>) -> Result<reqwest::Client, RemoteError> {
+    fn build(&self, tls: Option<&ClientTls>) -> Result<reqwest::Client, RemoteError> {
         let mut builder = reqwest::Client::builder()
             .timeout(self.timeout)
             .connect_timeout(self.connect_timeout)
@@ -240,19 +243,21 @@ impl Recipe {
             builder = builder.proxy(proxy.clone());
         }
         if let Some(tls) = tls {
-            builder = builder.tls_backend_preconfigured((*tls.current().config).clone());
+            builder = builder.tls_backend_preconfigured((*tls.config).clone());
         }
         builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))
     }
 }
 
 impl Client {
-    /// The client, with the certificates that are there now. Clients that are replaced end once their requests do.
-    fn current(&mut self) -> reqwest::Client {
-        if self.tls.as_mut().is_some_and(ReloadedTls::refresh)
-            && let Ok(new) = self.recipe.build(self.tls.as_ref())
-        {
-            self.current = new;
+    /// The client, with these certificates. Clients that are replaced end once their requests do.
+    fn with(&mut self, tls: Option<ClientTls>) -> reqwest::Client {
+        let is_new = tls.as_ref().is_some_and(|tls| {
+            self.tls.as_ref().is_none_or(|known| !Arc::ptr_eq(&known.config, &tls.config))
+        });
+        if is_new {
+            self.tls = tls;
+            self.reconnect();
         }
         self.current.clone()
     }
@@ -305,10 +310,11 @@ impl HttpTarget {
             http2_only: options.http2_only,
             unix_socket: options.unix_socket,
         };
-        let current = recipe.build(tls.as_ref())?;
-        let client = Mutex::new(Client { current, tls, recipe });
+        let known = tls.as_ref().map(ReloadedTls::current);
+        let current = recipe.build(known.as_ref())?;
+        let client = Mutex::new(Client { current, tls: known, recipe });
         let HttpOptions { authentication, timeout, gzip, max_reply, .. } = options;
-        let target = Self { client, url, authentication, timeout, gzip, max_reply };
+        let target = Self { client, tls, url, authentication, timeout, gzip, max_reply };
         if let Some(credential) = target.authentication.credential() {
             target.authentication.header_with(&credential.last())?;
         }
@@ -345,7 +351,10 @@ impl HttpTarget {
     }
 
     async fn request(&self, method: Method, url: Url, headers: &HeaderMap, body: Bytes) -> Reply {
-        let client = self.client.lock().current();
+        if let Some(tls) = &self.tls {
+            tls.refresh().await;
+        }
+        let client = self.client.lock().with(self.tls.as_ref().map(ReloadedTls::current));
         let mut request = client.request(method, url).headers(headers.clone());
         request = match self.gzip {
             true => request.header(header::CONTENT_ENCODING, "gzip").body(gzip(&body)),

@@ -171,17 +171,17 @@ impl StreamTarget {
     }
 
     async fn connect(&mut self) -> Result<Box<dyn Connection>, String> {
-        let tls = self.tls.as_mut().map(|tls| {
-            tls.refresh();
-            tls.current()
-        });
+        if let Some(tls) = &self.tls {
+            tls.refresh().await;
+        }
+        let tls = self.tls.as_ref().map(ReloadedTls::current);
         let address = &self.options.address;
         let connecting = async {
             let stream = TcpStream::connect(address).await.map_err(text)?;
             stream.set_nodelay(true).map_err(text)?;
             let Some(tls) = tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
-            let connector = TlsConnector::from(tls.config.clone());
-            let stream = connector.connect(tls.name.clone(), stream).await.map_err(text)?;
+            let connector = TlsConnector::from(tls.config);
+            let stream = connector.connect(tls.name, stream).await.map_err(text)?;
             Ok(Box::new(stream) as Box<dyn Connection>)
         };
         let limit = self.options.connect_timeout;

@@ -1,18 +1,36 @@
 //! TLS whose files are read again when they change: certificates are replaced while a server runs.
 
 use std::path::Path;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::looks::Looks;
 use mixer_net::tls::{ClientTls, ClientTlsOptions, TlsError};
 
 use crate::attempts::Attempts;
 
-/// TLS of connections to one host.
-pub(crate) struct ReloadedTls {
+/// How long a look at the files is waited for.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// TLS of connections to one host. Clones are the same.
+///
+/// Nobody waits long for a file system that hangs, and no thread that serves calls reads files: they are looked at on a thread, one look at a
+/// time, and the last certificates are used meanwhile.
+#[derive(Clone)]
+pub(crate) struct ReloadedTls(Arc<Shared>);
+
+struct Shared {
     options: ClientTlsOptions,
     host: String,
     protocols: Protocols,
+    looks: Looks,
+    known: Mutex<Known>,
+}
+
+struct Known {
     current: ClientTls,
     attempts: Attempts<Stamps>,
 }
@@ -45,35 +63,55 @@ impl ReloadedTls {
         // Before the files are read, so that a change meanwhile is noticed.
         let stamps = stamps(options);
         let current = load(options, host, protocols)?;
-        let (options, host) = (options.clone(), host.to_owned());
-        Ok(Self { options, host, protocols, current, attempts: Attempts::succeeded(stamps) })
+        let (options, host, looks) = (options.clone(), host.to_owned(), Looks::default());
+        let known = Mutex::new(Known { current, attempts: Attempts::succeeded(stamps) });
+        Ok(Self(Arc::new(Shared { options, host, protocols, looks, known })))
     }
 
-    /// What connections use now.
-    pub(crate) fn current(&self) -> &ClientTls {
-        &self.current
+    /// What connections use now. Looks at no file.
+    pub(crate) fn current(&self) -> ClientTls {
+        self.0.known.lock().current.clone()
     }
 
-    /// Loads the files again if they have changed. Returns whether there is something new. If they cannot be used, the last ones are used
+    /// Loads the files again if they have changed, on a thread; waits for it at most a second. If they cannot be used, the last ones are used
     /// on, the log says so once, and they are not loaded for each request. Cost: looks at the metadata of the files.
-    pub(crate) fn refresh(&mut self) -> bool {
-        self.refresh_with(Instant::now(), load)
+    pub(crate) async fn refresh(&self) {
+        self.refresh_by(load).await;
     }
 
+    async fn refresh_by(
+        &self,
+        load: impl FnOnce(&ClientTlsOptions, &str, Protocols) -> Loaded + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.0);
+        if !self.0.looks.within(LIMIT, move || _ = shared.refresh_with(Instant::now(), load)).await {
+            let host = &*self.0.host;
+            tracing::warn!(
+                host,
+                "certificates are used as they were: no answer within {LIMIT:?}, their file system may hang"
+            );
+        }
+    }
+}
+
+impl Shared {
+    /// Whether there is something new.
     fn refresh_with(
-        &mut self,
+        &self,
         now: Instant,
         load: impl FnOnce(&ClientTlsOptions, &str, Protocols) -> Loaded,
     ) -> bool {
         let stamps = stamps(&self.options);
-        if !self.attempts.are_due(&stamps, now) {
+        if !self.known.lock().attempts.are_due(&stamps, now) {
             return false;
         }
+        // Without the lock.
         let loaded = load(&self.options, &self.host, self.protocols);
-        let is_news = self.attempts.note(stamps, loaded.is_err(), now);
+        let mut known = self.known.lock();
+        let is_news = known.attempts.note(stamps, loaded.is_err(), now);
         match loaded {
             Ok(new) => {
-                self.current = new;
+                known.current = new;
                 true
             }
             Err(error) => {
@@ -101,7 +139,6 @@ fn load(options: &ClientTlsOptions, host: &str, protocols: Protocols) -> Loaded 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn broken_files_are_loaded_once_and_the_last_ones_are_used_on() {
@@ -110,8 +147,8 @@ mod tests {
         let root = rcgen::generate_simple_self_signed(["ca".to_owned()]).unwrap().cert.pem();
         std::fs::write(&ca_file, &root).unwrap();
         let options = ClientTlsOptions { ca_file: ca_file.clone(), ..ClientTlsOptions::default() };
-        let mut tls = ReloadedTls::load(&options, "localhost", &[b"h2"]).unwrap();
-        let first = std::sync::Arc::clone(&tls.current().config);
+        let tls = ReloadedTls::load(&options, "localhost", &[b"h2"]).unwrap();
+        let first = Arc::clone(&tls.current().config);
         let loads = std::cell::Cell::new(0);
         let counted = |options: &ClientTlsOptions, host: &str, protocols: Protocols| {
             loads.set(loads.get() + 1);
@@ -120,16 +157,50 @@ mod tests {
         let start = Instant::now();
         std::fs::write(&ca_file, "no certificate").unwrap();
         for _ in 0..100 {
-            assert!(!tls.refresh_with(start, counted));
+            assert!(!tls.0.refresh_with(start, counted));
         }
         assert_eq!(loads.get(), 1, "once a change");
-        assert!(!tls.refresh_with(start + Duration::from_secs(60), counted));
+        assert!(!tls.0.refresh_with(start + Duration::from_secs(60), counted));
         assert_eq!(loads.get(), 2, "once an interval");
-        assert!(std::sync::Arc::ptr_eq(&first, &tls.current().config));
+        assert!(Arc::ptr_eq(&first, &tls.current().config));
         std::fs::write(&ca_file, &root).unwrap();
-        assert!(tls.refresh_with(start + Duration::from_secs(60), counted), "mended");
-        assert!(!tls.refresh_with(start + Duration::from_secs(600), counted), "unchanged");
+        assert!(tls.0.refresh_with(start + Duration::from_secs(60), counted), "mended");
+        assert!(!tls.0.refresh_with(start + Duration::from_secs(600), counted), "unchanged");
         assert_eq!(loads.get(), 3);
-        assert!(!std::sync::Arc::ptr_eq(&first, &tls.current().config));
+        assert!(!Arc::ptr_eq(&first, &tls.current().config));
+    }
+
+    /// On a runtime of one thread, which a file system that hangs would stop.
+    #[tokio::test]
+    async fn files_that_hang_stop_nobody_and_the_last_certificates_are_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let ca_file = directory.path().join("ca.pem");
+        let root = rcgen::generate_simple_self_signed(["ca".to_owned()]).unwrap().cert.pem();
+        std::fs::write(&ca_file, &root).unwrap();
+        let options = ClientTlsOptions { ca_file: ca_file.clone(), ..ClientTlsOptions::default() };
+        let tls = ReloadedTls::load(&options, "localhost", &[b"h2"]).unwrap();
+        let first = Arc::clone(&tls.current().config);
+        std::fs::write(&ca_file, root.repeat(2)).unwrap();
+        let (wake, asleep) = std::sync::mpsc::channel::<()>();
+        let (began, begun) = tokio::sync::oneshot::channel();
+        let hangs = move |options: &ClientTlsOptions, host: &str, protocols: Protocols| {
+            began.send(()).unwrap();
+            let _ = asleep.recv();
+            load(options, host, protocols)
+        };
+        let of_look = tls.clone();
+        let refreshed = tokio::spawn(async move { of_look.refresh_by(hangs).await });
+        // What else the thread does goes on.
+        begun.await.unwrap();
+        let waited = tokio::time::timeout(LIMIT * 60, refreshed).await;
+        waited.expect("it is waited for at most a second").unwrap();
+        for _ in 0..100 {
+            tls.refresh_by(|_, _, _| unreachable!("one look at a time")).await;
+            assert!(Arc::ptr_eq(&first, &tls.current().config));
+        }
+        wake.send(()).unwrap();
+        while Arc::ptr_eq(&first, &tls.current().config) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }

@@ -134,7 +134,8 @@ impl Controls {
         let snapshot = published.routes.snapshot();
         tracing::info!("dump: {}", self.status_line());
         let json = |value: Result<String, serde_json::Error>| value.unwrap_or_else(|e| e.to_string());
-        let dump = mixer_engine::snapshot::dump(snapshot);
+        let mut dump = mixer_engine::snapshot::dump(snapshot);
+        dump.mask_secrets();
         tracing::info!("dump: snapshot {}", json(serde_json::to_string(&dump)));
         let handlers = published.routes.handlers();
         let outline = mixer_engine::routing::outline(snapshot, &|h| handlers.get(&h.key).is_some());

@@ -28,22 +28,19 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::RawQuery;
-use axum::response::Response;
 use axum::routing::get;
-use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::{self, FaultSender};
-use mixer_base::degradation::{Degradation, Degradations};
+use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_base::secrets::mask_text;
-use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, is_consequence};
-use mixer_net::http::answer;
+use mixer_introspect::monitor;
 use mixer_net::workers::WorkerGroup;
 
 /// Interval of checks.
@@ -78,13 +75,16 @@ impl Health {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
         let degradations = self.degradations.clone();
         let ready = async move |RawQuery(query): RawQuery| {
-            let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
-            let verbose = query.as_deref().is_some_and(is_verbose);
-            let more = || [("degraded", degraded(&degradations)), ("configuration", configuration(&store))];
-            report("readiness", &readiness, verbose.then(more).into_iter().flatten())
+            let verbose = monitor::is_verbose(query.as_deref());
+            let more =
+                || [("degraded", monitor::degraded(&degradations)), ("configuration", configuration(&store))];
+            monitor::health_report("readiness", &readiness, verbose.then(more).into_iter().flatten())
         };
         Router::new()
-            .route("/healthz", get(async move || report("liveness", &liveness, std::iter::empty())))
+            .route(
+                "/healthz",
+                get(async move || monitor::health_report("liveness", &liveness, std::iter::empty())),
+            )
             .route("/readyz", get(ready))
     }
 }
@@ -139,35 +139,6 @@ fn first_error(published: &Published) -> Option<serde_json::Value> {
         "message": shown(&first.one_line()),
         "hint": first.hint.as_deref().map(shown),
     }))
-}
-
-/// The degraded components, by name.
-fn degraded(degradations: &Degradations) -> serde_json::Value {
-    let one = |(name, degradation): (&str, Degradation)| {
-        let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
-        (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
-    };
-    serde_json::Value::Object(degradations.list().into_iter().map(one).collect())
-}
-
-/// The JSON of an availability, with `more` members.
-fn report(
-    probe: &str,
-    availability: &Availability,
-    more: impl Iterator<Item = (&'static str, serde_json::Value)>,
-) -> Response {
-    let emitters: serde_json::Map<String, serde_json::Value> = availability
-        .emitters()
-        .into_iter()
-        .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
-        .collect();
-    let available = availability.status().is_ok();
-    let mut body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
-    if let Some(members) = body.as_object_mut() {
-        members.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    }
-    let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
 }
 
 /// The conditions that are checked every second and after each publication of a configuration, and those of tasks as soon as one

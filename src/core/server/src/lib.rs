@@ -18,7 +18,6 @@ mod effects;
 mod error;
 mod faults;
 mod health;
-mod memory;
 mod observers;
 mod options;
 mod pid_file;

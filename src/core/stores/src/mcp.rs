@@ -154,7 +154,7 @@ pub fn open(
     });
     let sink = Sink::new(asked, metrics);
     let follower = Follower {
-        updater: Applier::new(feed.clone(), &kinds, options.max_mcp_message)
+        updater: Applier::new(feed.clone(), &kinds)
             .asking_for(needed, Arc::clone(&sink))
             .ignoring_unknown_fields(options.ignores_unknown_fields),
         feed,

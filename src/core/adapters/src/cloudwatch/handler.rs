@@ -103,6 +103,7 @@ impl<'s> Sending<'s> {
             credentials_file: (&params.credentials_file).into(),
             container_endpoint: params.container_endpoint.clone(),
             instance_endpoint: params.instance_endpoint.clone(),
+            sts_endpoint: params.sts_endpoint.clone(),
         };
         let region = Some(params.region.clone()).filter(|region| !region.is_empty());
         let region = region.or_else(|| aws_region(&options)).ok_or_else(|| {

@@ -117,5 +117,7 @@ mixer_config::message! {
         1010 wait: SignedDuration = SignedDuration::from_secs(1);
         /// Whether messages are escaped as HTML, as Istio Mixer does.
         1011 html_escape: bool = false;
+        /// `http://…` or `https://…` of the Security Token Service; empty: that of the environment, or the public one of the region.
+        1012 sts_endpoint: String = String::new();
     }
 }

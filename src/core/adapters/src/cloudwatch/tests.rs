@@ -166,6 +166,7 @@ fn parameters_are_checked() {
     for (field, params) in [
         ("a", Params { metrics_endpoint: "monitoring".into(), ..params(Unit::Count, "") }),
         ("b", Params { instance_endpoint: "ftp://x".into(), ..params(Unit::Count, "") }),
+        ("c", Params { sts_endpoint: "sts".into(), ..params(Unit::Count, "") }),
     ] {
         let problems = found(&params, &both);
         assert!(problems[0].starts_with("the handler will not be built: `"), "{field}: {problems:?}");

@@ -98,6 +98,7 @@ fn endpoints(params: &Params, problems: &mut Diagnostics) {
         ("logsEndpoint", &params.logs_endpoint),
         ("containerEndpoint", &params.container_endpoint),
         ("instanceEndpoint", &params.instance_endpoint),
+        ("stsEndpoint", &params.sts_endpoint),
     ] {
         if !url.is_empty() && !has_host(url) {
             let url = mixer_base::secrets::mask_text(url);

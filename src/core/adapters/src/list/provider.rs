@@ -14,7 +14,7 @@ use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
 use super::openness;
-use crate::files::{FileWatch, SETTLE_TIME, watch};
+use crate::files::{FileWatches, SETTLE_TIME};
 use crate::version::next_version;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
@@ -22,9 +22,6 @@ use mixer_engine::check_cache::AnswerEpoch;
 
 /// A file that is being changed for this long is an error, although its last list serves.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Interval of looks for a directory that was removed.
-const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The current list. Replaced as a whole.
 #[derive(Debug, Default, Clone)]
@@ -219,7 +216,7 @@ pub(super) struct Refresher {
     patience: Duration,
     /// Notified of changes of the file.
     changed: Arc<tokio::sync::Notify>,
-    watch: Option<FileWatch>,
+    watches: FileWatches,
     /// Whether the first fetch has ended.
     is_loaded: bool,
     /// Whether the text of the list is kept for a handler that takes the place of this one.
@@ -231,6 +228,7 @@ impl Refresher {
     pub(super) fn new(provider: Arc<Provider>, interval: SignedDuration, ttl: SignedDuration) -> Self {
         let entry_type = provider.entry_type;
         let positive = |d: SignedDuration| Duration::from_nanos(d.nanos.max(1).cast_unsigned());
+        let changed = Arc::<tokio::sync::Notify>::default();
         Self {
             provider,
             interval: positive(interval),
@@ -240,8 +238,8 @@ impl Refresher {
             latest: None,
             unsettled: None,
             patience: PATIENCE,
-            changed: Arc::default(),
-            watch: None,
+            watches: FileWatches::new(Arc::clone(&changed)),
+            changed,
             is_loaded: false,
             keeps_text: true,
         }
@@ -296,17 +294,15 @@ impl Refresher {
     /// The first fetch. It waits once for a file that may be in the middle of a change.
     pub(super) async fn load(&mut self) {
         // Before the file is read, so that no change is missed.
-        self.watch = match self.start_watch().await {
-            Ok(watch) => watch,
-            Err(problem) => {
-                tracing::warn!(
-                    target: "adapters",
-                    adapter = &*self.provider.handler_name,
-                    "{problem}; the list is reloaded on the refresh interval only"
-                );
-                None
-            }
-        };
+        if let ListSource::File(_, path) = &self.provider.source
+            && let Err(problem) = self.watches.add(path, self.interval.min(MAX_FETCH_TIME)).await
+        {
+            tracing::warn!(
+                target: "adapters",
+                adapter = &*self.provider.handler_name,
+                "{problem}; the list is reloaded on the refresh interval only"
+            );
+        }
         self.fetch().await;
         if let Some(at) = self.looks_again_at() {
             sleep_until(at).await;
@@ -333,20 +329,17 @@ impl Refresher {
         let changed = Arc::clone(&self.changed);
         loop {
             let look_again = self.looks_again_at();
-            let is_found = self.watch_again().await;
-            let watch_again = self.lacks_directory().then(|| Instant::now() + LOST_INTERVAL);
             tokio::select! {
                 biased;
-                () = std::future::ready(()), if is_found => {}
                 _ = ticks.tick() => {}
-                () = changed.notified(), if self.watch.is_some() => tokio::time::sleep(SETTLE_TIME).await,
+                () = changed.notified(), if !self.watches.is_empty() => tokio::time::sleep(SETTLE_TIME).await,
+                () = self.watches.exchanged(), if !self.watches.is_empty() => {}
                 () = until(look_again) => {}
                 () = until(purge_at) => {
                     self.purge();
                     purge_at = None;
                     continue;
                 }
-                () = until(watch_again) => continue,
             }
             if self.fetch().await {
                 purge_at = Some(Instant::now() + self.ttl);
@@ -356,26 +349,6 @@ impl Refresher {
                 purge_at = None;
             }
         }
-    }
-
-    /// Watches the file of the list, if it has one. Errors: one line.
-    async fn start_watch(&self) -> Result<Option<FileWatch>, String> {
-        let ListSource::File(_, path) = &self.provider.source else { return Ok(None) };
-        let limit = self.interval.min(MAX_FETCH_TIME);
-        watch(path, limit, Arc::clone(&self.changed)).await.map(Some)
-    }
-
-    /// Whether the directory of the file was removed, so that its watch tells nothing any more.
-    fn lacks_directory(&self) -> bool {
-        self.watch.as_ref().is_some_and(FileWatch::is_lost)
-    }
-
-    /// Watches a directory that took the place of one that was removed. Returns whether there is one.
-    async fn watch_again(&mut self) -> bool {
-        let found = if self.lacks_directory() { self.start_watch().await.ok().flatten() } else { None };
-        let is_found = found.is_some();
-        self.watch = found.or(self.watch.take());
-        is_found
     }
 
     fn purge(&mut self) {

@@ -16,7 +16,7 @@ fn quota(max_amount: i64, seconds: i64) -> Quota {
 }
 
 fn over(dimension: &str, text: &str, max_amount: i64) -> Override {
-    let dimensions = BTreeMap::from([(dimension.to_owned(), Some(text.to_owned()))]);
+    let dimensions = Entries::from([(dimension.to_owned(), Some(text.to_owned()))]);
     Override { dimensions, max_amount, valid_duration: SignedDuration::ZERO }
 }
 
@@ -313,7 +313,7 @@ async fn overrides_that_do_not_apply_as_written_are_told() {
         let found = told(&with(vec![over("plan", value, 1)]));
         assert!(matches!(&*found, [one] if one.starts_with("quota-override-value ")), "{found:?}");
     }
-    let everybody = Override { dimensions: BTreeMap::new(), ..over("plan", "", 1) };
+    let everybody = Override { dimensions: Entries::default(), ..over("plan", "", 1) };
     let shadowed = told(&with(vec![everybody, over("plan", "free", 1)]));
     assert!(
         matches!(&*shadowed, [one] if one.contains("overrides[1] never applies: overrides[0]")),

@@ -10,7 +10,7 @@ pub(super) fn check(_: &Params, _: &[BoundInstance]) -> Result<Checked, Vec<Prob
     Err(vec![Problem::new(Subject::Policy, MISSING)])
 }
 
-pub(super) fn failing_calls(_: &Params) -> Vec<Problem> {
+pub(super) fn wrong_calls(_: &Params) -> Vec<Problem> {
     Vec::new()
 }
 
@@ -34,7 +34,7 @@ mod tests {
         assert_eq!(errors[0].hint.as_deref(), Some("did you mean `failClose`?"));
         let found: Vec<String> = check(&params, &[]).unwrap_err().iter().map(Problem::message).collect();
         assert_eq!(found, [format!("Policy: {MISSING}")]);
-        assert!(failing_calls(&params).is_empty());
+        assert!(wrong_calls(&params).is_empty());
         let refused = build(params, &[], &test_env("h.ns")).await.err().unwrap();
         assert_eq!(refused.to_string(), MISSING);
     }

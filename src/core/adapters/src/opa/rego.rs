@@ -27,7 +27,7 @@ use data::DataFiles;
 use evaluate::Prepared;
 use handler::{OpaHandler, Settings, Shared, Undecided, Unusable};
 use lanes::SlowThreads;
-pub(super) use literals::failing_calls;
+pub(super) use literals::wrong_calls;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::task::Task;
 use mixer_engine::adapter::{BoundInstance, BuildError, Env, Handler};
@@ -49,7 +49,8 @@ pub(super) async fn build(
 ) -> Result<Box<dyn Handler>, BuildError> {
     let layouts = Layout::of_all(instances);
     let options = env.commons.get::<AdapterOptions>();
-    let failing = if options.as_istio_mixer { Vec::new() } else { failing_calls(&params) };
+    let mut failing = if options.as_istio_mixer { Vec::new() } else { wrong_calls(&params) };
+    failing.retain(|problem| problem.weight == Weight::Error);
     if !failing.is_empty() {
         return Err(BuildError::Invalid(failing.iter().map(Problem::message).collect()));
     }
@@ -95,6 +96,7 @@ pub(super) async fn build(
             true => usize::MAX,
             false => usize::try_from(params.max_input_kilobytes).unwrap_or_default() << 10,
         },
+        max_evaluation: usize::try_from(params.max_evaluation_kilobytes).unwrap_or_default() << 10,
     };
     let threads = env.commons.get::<SlowThreads>();
     let name = Arc::clone(&env.handler_name);

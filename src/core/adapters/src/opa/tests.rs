@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rego::failing_calls;
+use super::rego::wrong_calls;
 use super::*;
 use crate::AdapterOptions;
 use crate::testing::{instance, problems, test_env};
@@ -14,6 +14,7 @@ use mixer_engine::template;
 
 mod data;
 mod load;
+mod memory;
 mod names;
 mod policies;
 
@@ -640,7 +641,7 @@ async fn literals_that_a_function_does_not_take_are_errors() {
             "package gate\nimport {import}\ndefault open = false\nopen {{ contains(input.action.path, 7) }}\n"
         );
         let texts = "package texts\ncontains(a, b) { a == b }\nhas(a, b) { a == b }\n".to_owned();
-        let found = failing_calls(&Params { policy: vec![gate, texts], ..params("") });
+        let found = wrong_calls(&Params { policy: vec![gate, texts], ..params("") });
         assert_eq!(found.is_empty(), is_own, "{import}: {found:?}");
     }
 }

@@ -74,7 +74,7 @@ fn problems_table() {
     let rolling = Quota { rate_limit_algorithm: Algorithm::RollingWindow, ..quota() };
     const ADDRESS: &[&str] =
         &["redis_server_url: an address is neither host:port nor a URL redis:// or rediss://"];
-    let of_web = Override { dimensions: BTreeMap::from([("svc".into(), Some("web".into()))]), max_amount: 0 };
+    let of_web = Override { dimensions: Entries::from([("svc", Some("web".into()))]), max_amount: 0 };
     let rows: Vec<(&str, Params, &[&str])> = vec![
         ("nothing wrong", url("localhost:6379"), &[]),
         ("a URL", url("rediss://user:secret@redis.example:6380/2"), &[]),
@@ -183,7 +183,7 @@ fn problems_table() {
 
 #[tokio::test]
 async fn an_override_for_a_dimension_that_there_is_not_is_an_error() {
-    let dimensions = BTreeMap::from([("scv".to_owned(), Some("web".to_owned()))]);
+    let dimensions = Entries::from([("scv".to_owned(), Some("web".to_owned()))]);
     let over = Override { dimensions, max_amount: 1 };
     let params = Params { quotas: vec![Quota { overrides: vec![over], ..quota() }], ..params("127.0.0.1:1") };
     let instance = bound(NAME, "quota", "dimensions", &[("svc", ValueType::String)]);

@@ -158,6 +158,8 @@ families! {
         "Changes that are not published yet, by snapshot group." [&["group"]];
     GalleyResource: Gauge "galley_resource"
         "1 for every published resource, with --metric-per-resource." [&["collection", "name", "namespace"]];
+    GalleyEventSpan: Histogram "galley_runtime_processor_event_span_duration_milliseconds"
+        "Time from one event of a source to the next, in milliseconds." [&[]] (DOUBLING_TO_2_23, per 1.0);
     GalleyEventsProcessed: Counter "galley_runtime_processor_events_processed_total"
         "The number of events of sources that were processed." [&[]];
     GalleySnapshotEvents: Histogram "galley_runtime_processor_snapshot_events_total"
@@ -174,6 +176,8 @@ families! {
         "Publications because changes went on for the maximum time." [&[]];
     GalleyStrategyQuiesce: Counter "galley_runtime_strategy_timer_quiesce_reached_total"
         "Publications because no more changes came." [&[]];
+    GalleyStrategyResets: Counter "galley_runtime_strategy_timer_resets_total"
+        "Changes that came while others waited for their publication." [&[]];
     GalleySnapshotAge: Gauge "galley_snapshot_age_seconds" "Time since a snapshot group was published." [&["group"]];
     GalleySourceConnected: Gauge "galley_source_connected" "1 while a source reaches what it reads." [&["source"]];
     GalleySourceOutages: Counter "galley_source_outages_total" "How often a source lost what it reads." [&["source"]];
@@ -338,7 +342,7 @@ families! {
     OpaOffloaded: Counter "mixer_opa_evaluations_offloaded_total"
         "Evaluations of an opa policy on another thread than that of the call, because evaluations took long." [&["handler"]];
     OpaUndecided: Counter "mixer_opa_undecided_total"
-        "Checks that an opa policy did not decide, by handler and reason: undefined, error, timeout, input, memory." [&["handler", "reason"]];
+        "Checks that an opa policy did not decide, by handler and reason: undefined, error, bound, timeout, input, size, memory." [&["handler", "reason"]];
     OtlpOverflow: Counter "mixer_otlp_overflow_total"
         "Values that the otlp adapter added to the overflow series of their metric, because there was no room for a series of their own."
         [&["handler", "metric"]];

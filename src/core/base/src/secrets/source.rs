@@ -11,12 +11,16 @@ use super::{MASKED, is_secret, mask_text};
 enum Open {
     /// Nothing secret.
     Nothing,
-    /// A scalar of all lines that are indented deeper than its key: a block scalar, or the continuation of a plain one.
-    Indented(usize),
+    /// A scalar that a line began whose key has this column: a block scalar, or the continuation of a plain one.
+    Begun(usize),
     /// A value that starts on the next line: a scalar, a list or a mapping.
     Pending(usize),
+    /// The line after `? KEY`, which has the value.
+    Explicit,
     /// A quoted scalar, up to its closing quote.
     Quoted(char),
+    /// A list in brackets, up to its end: how many are open, and the quote of the scalar that goes on.
+    List(usize, Option<char>),
 }
 
 /// Masks the values of keys with the names of secrets, block scalars and scalars of several lines among them, and secrets in all other
@@ -48,34 +52,134 @@ fn mask_line(line: &str, open: Open, out: &mut String) -> Open {
     };
     match open {
         Open::Nothing => {}
-        Open::Quoted(quote) => {
-            hide(out);
-            return if closing(content, quote).is_some() { Open::Nothing } else { open };
+        Open::Quoted(quote) => return hide_until(closing(content, quote), open, line, indent, out),
+        Open::List(depth, quote) => {
+            return match list_end(content, depth, quote) {
+                Ok(end) => hide_until(Some(end), open, line, indent, out),
+                Err((depth, quote)) => hide_until(None, Open::List(depth, quote), line, indent, out),
+            };
         }
-        Open::Indented(key) | Open::Pending(key) if content.is_empty() => {
+        Open::Begun(_) | Open::Pending(_) | Open::Explicit if content.trim_end().is_empty() => {
             out.push_str(line);
-            return open_again(open, key);
+            return open;
         }
-        Open::Indented(key) if indent > key => {
+        Open::Explicit => {
+            if content.starts_with(':') {
+                return mask_explicit_value(line, indent, out);
+            }
+        }
+        Open::Begun(key) if indent > key => {
             hide(out);
             return open;
         }
-        Open::Pending(key) if indent > key || (indent == key && content.starts_with("- ")) => {
-            if keys(line).next().is_none() {
-                hide(out);
-                return open;
+        Open::Begun(key) | Open::Pending(key) => {
+            let is_list = indent == key && content.starts_with("- ");
+            let is_pending = matches!(open, Open::Pending(_));
+            // In a flow collection a value may be less indented than its key.
+            let may_go_on =
+                indent > key || !content.starts_with(['-', '#', '?', ':', '}', ']', ',', '.', '%']);
+            if (is_list && is_pending) || may_go_on {
+                match value_end(content) {
+                    Some(0) => {}
+                    Some(end) => return hide_until(Some(end - 1), Open::Nothing, line, indent, out),
+                    None => {
+                        hide(out);
+                        return match content.chars().next() {
+                            Some(quote @ ('"' | '\''))
+                                if closing(content.get(1..).unwrap_or_default(), quote).is_none() =>
+                            {
+                                Open::Quoted(quote)
+                            }
+                            Some('[') => match list_end(content, 0, None) {
+                                Ok(_) => open,
+                                Err((depth, quote)) => Open::List(depth, quote),
+                            },
+                            _ => open,
+                        };
+                    }
+                }
             }
         }
-        Open::Indented(_) | Open::Pending(_) => {}
+    }
+    if let Some(key) = content.trim_start_matches("- ").trim_start().strip_prefix("? ")
+        && is_secret(key.trim().trim_matches(['"', '\'']))
+    {
+        out.push_str(line);
+        return Open::Explicit;
     }
     mask_keys(line, out)
 }
 
-fn open_again(open: Open, key: usize) -> Open {
-    match open {
-        Open::Indented(_) => Open::Indented(key),
-        _ => Open::Pending(key),
+/// Hides the text of a line up to and with the byte at `end`, counted after its indentation, and masks what follows; without an end all of it.
+fn hide_until(end: Option<usize>, open: Open, line: &str, indent: usize, out: &mut String) -> Open {
+    out.push_str(line.get(..indent).unwrap_or_default());
+    let content = line.get(indent..).unwrap_or_default();
+    out.push_str(if content.is_empty() { "" } else { MASKED });
+    match end {
+        None => open,
+        Some(end) => {
+            let rest = content.get(end + 1..).unwrap_or_default();
+            let is_shown =
+                keys(rest).next().is_some() || rest.chars().all(|c| matches!(c, ' ' | ',' | ']' | '}'));
+            mask_keys(if is_shown { rest } else { "" }, out)
+        }
     }
+}
+
+/// Masks `: VALUE` as the value of a secret key.
+fn mask_explicit_value(line: &str, indent: usize, out: &mut String) -> Open {
+    const KEY: &str = "token";
+    let (spaces, value) = line.split_at(indent);
+    let mut masked = String::new();
+    let open = mask_keys(&format!("{spaces}{KEY}{value}"), &mut masked);
+    out.push_str(spaces);
+    out.push_str(masked.get(indent + KEY.len()..).unwrap_or_default());
+    open
+}
+
+/// How much of a line belongs to a value that an earlier line began or announced, in bytes: 0 if the line begins with another key, and
+/// [`None`] if it is all of it.
+fn value_end(content: &str) -> Option<usize> {
+    let text = content.trim_start_matches("- ");
+    let before = content.len() - text.len();
+    if let Some(quote @ ('"' | '\'')) = text.chars().next() {
+        let end = before + 1 + closing(text.get(1..)?, quote)? + 1;
+        let rest = content.get(end..)?;
+        return match rest.trim_start().chars().next() {
+            Some(':') => Some(0),
+            _ if keys(rest).next().is_none() => None,
+            _ => Some(end),
+        };
+    }
+    let (_, start, _) = keys(content).next()?;
+    Some(content.get(..start)?.find([',', '}', ']']).unwrap_or(0))
+}
+
+/// Where the bracket is that closes a list. `depth`: how many are open before `text`; `quote`: that of the scalar which it continues.
+/// Errors: it goes on after `text`, with these.
+fn list_end(text: &str, mut depth: usize, mut quote: Option<char>) -> Result<usize, (usize, Option<char>)> {
+    let mut at = 0;
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if let Some(open) = quote {
+            match closing(text.get(at..).unwrap_or_default(), open) {
+                Some(length) => at += length + 1,
+                None => return Err((depth, quote)),
+            }
+            quote = None;
+            continue;
+        }
+        match c {
+            '"' | '\'' if !text.get(..at).unwrap_or_default().ends_with(char::is_alphanumeric) => {
+                quote = Some(c)
+            }
+            '[' => depth += 1,
+            ']' if depth <= 1 => return Ok(at),
+            ']' => depth -= 1,
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    Err((depth, quote))
 }
 
 /// Every key of a line: its name, where the name starts, and where the text after the colon starts.
@@ -124,13 +228,25 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
                     return Open::Quoted(quote);
                 }
             },
-            Some('[') => at + value.find(']').map_or(value.len(), |end| end + 1),
-            Some(_) if in_flow => at + value.find([',', '}', ']']).unwrap_or(value.len()),
+            Some('[') => match list_end(value, 0, None) {
+                Ok(end) => at + end + 1,
+                Err((depth, quote)) => {
+                    out.push_str(MASKED);
+                    return Open::List(depth, quote);
+                }
+            },
+            Some(_) if in_flow => match value.find([',', '}', ']']) {
+                Some(end) => at + end,
+                None => {
+                    out.push_str(MASKED);
+                    return Open::Begun(column());
+                }
+            },
             Some(_) => {
                 out.push_str(MASKED);
                 let comment = value.find(" #").and_then(|at| value.get(at..)).unwrap_or_default();
                 out.push_str(comment);
-                return Open::Indented(column());
+                return Open::Begun(column());
             }
         };
         out.push_str(MASKED);
@@ -190,6 +306,20 @@ mod tests {
             ("password: one\n  two\nb: 2", "password: ***\n  ***\nb: 2"),
             ("password: \"one\n  two: x\" # c\nb: 2", "password: ***\n  ***\nb: 2"),
             ("url: redis://u:p@h/0", "url: redis://***@h/0"),
+            ("spec: {token:\n  'a, b: c', d: 1}\ne: f", "spec: {token:\n  ***, d: 1}\ne: f"),
+            ("params:\n  {a: 1, token:\n  hunter2, b: 1}", "params:\n  {a: 1, token:\n  ***, b: 1}"),
+            ("{a: b, token: one\n two, b: 1}\nc: d", "{a: b, token: ***\n ***, b: 1}\nc: d"),
+            ("{\n  token:\n'x'\n}\nc: d", "{\n  token:\n***\n}\nc: d"),
+            ("{\n  token:\n'x\ny', b: 1\n}", "{\n  token:\n***\n***, b: 1\n}"),
+            ("tokens: [a,\n  b]\nc: d", "tokens: ***\n  ***\nc: d"),
+            ("tokens: [\n'a]', [b], \"c\nd]\", e\n], f: 1", "tokens: ***\n***\n***\n***, f: 1"),
+            ("tokens: ['a]b', c] # d", "tokens: *** # d"),
+            ("tokens:\n  [a,\n  b]\nc: d", "tokens:\n  ***\n  ***\nc: d"),
+            ("- ? token\n  : hunter2\n- b", "- ? token\n  : ***\n- b"),
+            ("? \"token\"\n: |\n  hunter2\nb: 2", "? \"token\"\n: ***\n  ***\nb: 2"),
+            ("token:\n  'nested': 1\n", "token:\n  'nested': 1\n"),
+            ("token:\n---\na: b", "token:\n---\na: b"),
+            ("- token:\n- b", "- token:\n- b"),
         ] {
             assert_eq!(mask_source(text), shown, "{text}");
         }

@@ -1,4 +1,5 @@
-//! Injected panics, for tests of the supervision: in debug builds only, and only with `MIXER_FAULTS=1` in the environment.
+//! Injected panics and hangs, for tests of the supervision and of file systems that hang: in debug builds only, and only with
+//! `MIXER_FAULTS=1` in the environment.
 
 #[cfg(debug_assertions)]
 mod enabled {
@@ -57,7 +58,20 @@ mod enabled {
 
 pub(super) use enabled::Fault;
 
-/// Whether [`inject_panic`] has an effect.
+/// Blocks this thread while the file that `MIXER_FAULT_HANG` names exists, as a read does on a file system that hangs. Nothing unless faults
+/// are [enabled](is_injection_enabled).
+#[inline]
+pub fn hang_if_injected() {
+    if !is_injection_enabled() {
+        return;
+    }
+    let Some(file) = std::env::var_os("MIXER_FAULT_HANG") else { return };
+    while std::path::Path::new(&file).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Whether [`inject_panic`] and [`hang_if_injected`] have an effect: never in a release build.
 pub fn is_injection_enabled() -> bool {
     cfg!(debug_assertions) && std::env::var_os("MIXER_FAULTS").is_some_and(|value| value == "1")
 }
@@ -65,4 +79,19 @@ pub fn is_injection_enabled() -> bool {
 /// Makes every live task with this name panic. Returns how many there are; 0 unless faults are [enabled](is_injection_enabled).
 pub fn inject_panic(name: &str) -> usize {
     if is_injection_enabled() { super::entry::inject(name) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_injection_enabled;
+
+    /// In a release build (`cargo test --release -p mixer-base`) it has no effect, whatever the environment says.
+    #[test]
+    fn a_release_build_injects_no_faults() {
+        let is_asked_for = std::env::var_os("MIXER_FAULTS").is_some_and(|value| value == "1");
+        assert_eq!(is_injection_enabled(), is_asked_for && cfg!(debug_assertions));
+        if !cfg!(debug_assertions) {
+            assert_eq!(std::mem::size_of::<super::Fault>(), 0, "there is nothing to inject into");
+        }
+    }
 }

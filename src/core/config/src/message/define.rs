@@ -69,6 +69,28 @@ macro_rules! message {
                 )*
                 serde_json::Value::Object(object)
             }
+
+            fn write_json(&self, out: &mut dyn FnMut(&str)) {
+                #[allow(unused_mut, clippy::allow_attributes, reason = "a message may have no fields")]
+                let mut object = $crate::message::JsonWriter::object(out);
+                $(
+                    object.member(
+                        &$crate::message::lower_camel($crate::message_field_name!($field $($alias)?)),
+                        &self.$field,
+                    );
+                )*
+                object.end();
+            }
+
+            fn member(&self, name: &str) -> Option<&dyn $crate::message::Shown> {
+                $(
+                    if name == $crate::message_field_name!($field $($alias)?) {
+                        return Some(&self.$field);
+                    }
+                )*
+                let _ = name;
+                None
+            }
         }
 
         impl $crate::message::Message for $name {

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::FieldInfo;
 use super::context::{DecodeContext, Step};
 use super::quoted::{self, Quoted};
+use super::shown::{JsonWriter, Shown, write_text};
 use crate::{Node, NodeKind};
 use mixer_base::decimal;
 use mixer_base::time::SignedDuration;
@@ -17,6 +18,20 @@ pub trait Field: Clone {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext);
     /// The JSON form, with defaults filled in; decodes to the same value.
     fn to_json(&self) -> serde_json::Value;
+    /// Writes the text of the JSON form in parts, which takes no more memory than the largest scalar.
+    fn write_json(&self, out: &mut dyn FnMut(&str)) {
+        out(&self.to_json().to_string());
+    }
+    /// The field of a message with this proto name.
+    fn member(&self, name: &str) -> Option<&dyn Shown> {
+        let _ = name;
+        None
+    }
+    /// The item of a list, from 0.
+    fn item(&self, index: usize) -> Option<&dyn Shown> {
+        let _ = index;
+        None
+    }
     /// Adds the messages that the type has, itself among them, with their fields; for tests of tables of fields.
     fn messages(known: &mut BTreeMap<&'static str, &'static [FieldInfo]>) {
         let _ = known;
@@ -72,6 +87,10 @@ impl Field for String {
 
     fn to_json(&self) -> serde_json::Value {
         json!(self)
+    }
+
+    fn write_json(&self, out: &mut dyn FnMut(&str)) {
+        write_text(self, out);
     }
 }
 
@@ -206,7 +225,8 @@ impl<T: Field + Default> Field for Vec<T> {
         match &node.kind {
             NodeKind::Null => {}
             NodeKind::Sequence(items) => {
-                self.clear();
+                // As many as there are: a document may have very many lists, and long ones.
+                *self = Vec::with_capacity(items.len());
                 for (index, item) in items.iter().enumerate() {
                     let mut value = T::default();
                     context.at_step(Step::Index(index), |c| value.merge(item, c));
@@ -219,6 +239,16 @@ impl<T: Field + Default> Field for Vec<T> {
 
     fn to_json(&self) -> serde_json::Value {
         self.iter().map(Field::to_json).collect()
+    }
+
+    fn write_json(&self, out: &mut dyn FnMut(&str)) {
+        let mut list = JsonWriter::list(out);
+        self.iter().for_each(|item| list.item(item));
+        list.end();
+    }
+
+    fn item(&self, index: usize) -> Option<&dyn Shown> {
+        self.get(index).map(|item| item as &dyn Shown)
     }
 }
 
@@ -246,6 +276,12 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
     fn to_json(&self) -> serde_json::Value {
         serde_json::Value::Object(self.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
     }
+
+    fn write_json(&self, out: &mut dyn FnMut(&str)) {
+        let mut object = JsonWriter::object(out);
+        self.iter().for_each(|(key, value)| object.member(key, value));
+        object.end();
+    }
 }
 
 impl<T: Field + Default> Field for Option<T> {
@@ -262,6 +298,21 @@ impl<T: Field + Default> Field for Option<T> {
 
     fn to_json(&self) -> serde_json::Value {
         self.as_ref().map_or(serde_json::Value::Null, Field::to_json)
+    }
+
+    fn write_json(&self, out: &mut dyn FnMut(&str)) {
+        match self {
+            Some(value) => value.write_json(out),
+            None => out("null"),
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&dyn Shown> {
+        Field::member(self.as_ref()?, name)
+    }
+
+    fn item(&self, index: usize) -> Option<&dyn Shown> {
+        Field::item(self.as_ref()?, index)
     }
 }
 

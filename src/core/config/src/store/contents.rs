@@ -29,7 +29,7 @@ pub struct StoreContents {
     /// to define is unknown: a resource that is missing elsewhere may be moving there.
     pub changing: Vec<Arc<str>>,
     /// The directories that are empty, and were at each look since the store was opened: a volume may not be mounted there yet. What is
-    /// known of them from a time before was not deleted.
+    /// known of them from a time before was not deleted. Of a server, the collections that have been empty since it was connected.
     pub always_empty: Vec<Arc<str>>,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,

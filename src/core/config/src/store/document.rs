@@ -90,7 +90,12 @@ pub(super) fn read_file_as(
 /// The resource of one document that a store has read before, for example from a cache. `None` if the text is anything else than
 /// one valid document with an identity.
 pub fn read_document(origin: Origin) -> Option<Arc<RawResource>> {
-    let mut read = read_file(&origin.file, origin.text.as_bytes(), None);
+    read_document_as(Reading::default(), origin)
+}
+
+/// [`read_document`] in another way than that of Istio Mixer.
+pub fn read_document_as(reading: Reading, origin: Origin) -> Option<Arc<RawResource>> {
+    let mut read = read_file_as(reading, &origin.file, origin.text.as_bytes(), None);
     let resource = read.resources.pop().filter(|_| read.resources.is_empty())?;
     // What is wrong beside the document, such as one that is ignored, was reported when it was read.
     let is_whole = resource.origin.text == origin.text;

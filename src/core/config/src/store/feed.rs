@@ -29,8 +29,8 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// other, and only all of them together tell what has happened.
 const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
-/// Maximum [size](object_size) of all objects, in bytes.
-pub const MAX_OBJECT_BYTES: usize = 256 << 20;
+/// Maximum [size](object_size) of all objects, in bytes: more than that of 100 000 rules.
+pub const MAX_OBJECT_BYTES: usize = 352 << 20;
 /// Objects of a collection for which there is no room that are listed one by one. With more, all of the collection is unknown.
 const MAX_LISTED: usize = 100;
 /// Whether a collection may come later.
@@ -125,10 +125,19 @@ struct Collection {
     trouble: Option<Arc<str>>,
     /// Whether the contents say that it is unknown.
     is_told: bool,
+    /// Whether it had no object since its server was connected, of which that may be a loss.
+    awaits_objects: bool,
+    /// Whether the contents say so.
+    is_told_to_await: bool,
     last_message: Option<std::time::Instant>,
 }
 
 impl Collection {
+    /// Whether it is known to be empty, and was since its server was connected.
+    fn is_always_empty(&self) -> bool {
+        self.awaits_objects && self.is_synced && self.trouble.is_none() && self.objects.is_empty()
+    }
+
     /// What is unknown of it. `origin`: its name.
     fn unknown(&self, origin: impl FnOnce() -> Arc<str>, max_bytes: usize) -> Option<Broken> {
         let full = || format!("more than {MAX_LISTED} of its objects are not read: {}", too_much(max_bytes));
@@ -229,12 +238,16 @@ impl Feed {
         self.0.draft.lock().is_closed
     }
 
-    /// What objects take, in bytes: all of them, and those of a collection with these names.
-    pub fn sizes(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> (usize, usize) {
+    /// What all objects take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.draft.lock().bytes
+    }
+
+    /// What the objects of a collection with these names take, in bytes. It looks at each of the collection.
+    pub fn bytes_of(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> usize {
         let draft = self.0.draft.lock();
         let objects = draft.collections.get(collection).into_iter().flat_map(|known| &known.objects);
-        let meant = objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum();
-        (draft.bytes, meant)
+        objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum()
     }
 
     /// Whether objects of a collection were left out for which there may be room by now.
@@ -313,10 +326,20 @@ impl FeedDraft {
         known.last_message = Some(now);
         let was_unknown = known.is_told && (known.trouble.is_some() || !known.is_synced);
         (known.is_synced, known.trouble) = (true, None);
-        self.has_changed |= was_unknown;
+        known.awaits_objects &= known.objects.is_empty();
+        let is_news = known.is_always_empty() != known.is_told_to_await;
+        self.has_changed |= was_unknown || is_news;
         let known = self.collection(collection);
         if *known.version != *version {
             known.version = version.into();
+        }
+    }
+
+    /// The server was connected, again or for the first time: as long as it had no object of a collection since then, that may be a loss
+    /// instead of deletions.
+    pub fn connected(&mut self, collection: &str) {
+        if let Some(known) = self.collections.get_mut(collection) {
+            known.awaits_objects = true;
         }
     }
 
@@ -437,10 +460,14 @@ impl FeedDraft {
     /// The contents from now on.
     fn next_contents(&mut self) -> StoreContents {
         (self.has_changed, self.is_begun) = (false, true);
-        let mut broken: Vec<Broken> = Vec::new();
+        let (mut broken, mut always_empty): (Vec<Broken>, Vec<Arc<str>>) = (Vec::new(), Vec::new());
         for (name, known) in &mut self.collections {
             let unknown = known.unknown(|| origin_of(&self.root, name), self.max_bytes);
             known.is_told = unknown.is_some();
+            known.is_told_to_await = known.is_always_empty();
+            if known.is_told_to_await {
+                always_empty.push(origin_of(&self.root, name));
+            }
             broken.extend(unknown);
             if known.broken > 0 {
                 let objects = known.objects.values();
@@ -455,6 +482,7 @@ impl FeedDraft {
             resources: self.resources.clone(),
             diagnostics: broken.iter().map(|broken| broken.problem.clone()).collect(),
             broken,
+            always_empty,
             is_of_server: true,
             documents: self.resources.len(),
             ..StoreContents::default()

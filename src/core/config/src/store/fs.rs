@@ -42,10 +42,15 @@ const FIRST_WRITERS_POLL: Duration = Duration::from_millis(20);
 /// A scan that takes longer is reported: the file system may hang.
 const SCAN_LIMIT: Duration = Duration::from_secs(10);
 
+/// Interval of looks at the root alone.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Interval of scans after one that panicked.
 const RETRY: Duration = Duration::from_secs(1);
 /// What follows a failure of the program itself.
 const UNREAD_HINT: &str = "it is tried again; the log has more";
+/// What follows a first read that is overdue.
+const HANGS_HINT: &str = "look at the mount; what is there serves once the file system answers";
 
 /// What happens when the directory becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -218,6 +223,19 @@ impl FsStore {
     }
 }
 
+impl Published {
+    /// How long the first read may still take; `None` once there was one.
+    fn first_read_left(&self) -> Option<Duration> {
+        let taken = self.scanning_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (self.version == 0).then(|| SCAN_LIMIT.saturating_sub(taken))
+    }
+}
+
+/// Why a read is overdue.
+fn hangs() -> String {
+    format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs())
+}
+
 /// The contents of a store of which nothing could be read.
 fn unread(root: &Path, why: String, hint: &str) -> StoreContents {
     let path = root.display().to_string();
@@ -266,6 +284,23 @@ impl ConfigStore for FsStore {
         })
     }
 
+    fn overdue(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            loop {
+                let left = self.shared.published.lock().first_read_left();
+                let Some(left) = left else { return std::future::pending().await };
+                if left.is_zero() {
+                    break;
+                }
+                tokio::time::sleep(left).await;
+            }
+            let mut published = self.shared.published.lock();
+            if published.version == 0 {
+                published.contents = Arc::new(unread(&self.root, hangs(), HANGS_HINT));
+            }
+        })
+    }
+
     fn expect(&self, files: &[&Path]) {
         let within = files.iter().filter(|file| file.starts_with(&self.root));
         self.shared.expected.lock().extend(within.map(|file| file.to_path_buf()));
@@ -302,7 +337,7 @@ impl ConfigStore for FsStore {
         let why = if let Some(failure) = &published.failure {
             Some(failure.clone())
         } else if overdue.is_some() {
-            Some(format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs()))
+            Some(hangs())
         } else {
             published.contents.unavailable.clone()
         };
@@ -352,7 +387,7 @@ impl Shared {
             let next =
                 next.and_then(|(interval, scope)| Some((Instant::now().checked_add(interval)?, scope)));
             let deadline = next.map(|(deadline, _)| deadline);
-            scope = match self.wake.wait(deadline) {
+            scope = match self.wait(scanner, deadline) {
                 Woken::Stopped => return,
                 Woken::TimedOut => next.map_or(Scope::Noted, |(_, scope)| scope),
                 Woken::Signalled => {
@@ -368,6 +403,23 @@ impl Shared {
         }
     }
 
+    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read.
+    fn wait(&self, scanner: &Scanner, deadline: Option<Instant>) -> Woken {
+        loop {
+            let look = Instant::now() + LOOK_INTERVAL;
+            let is_due = deadline.is_some_and(|deadline| deadline <= look);
+            match self.wake.wait(Some(deadline.filter(|_| is_due).unwrap_or(look))) {
+                Woken::TimedOut if !is_due => {}
+                woken => return woken,
+            }
+            self.published.lock().scanning_since = Some(Instant::now());
+            if scanner.is_followed() && scanner.is_moved() {
+                self.wake.rescan();
+            }
+            self.published.lock().scanning_since = None;
+        }
+    }
+
     /// Scans and publishes what changed; false if the scan panicked.
     fn scan(&self, scanner: &mut Scanner, scope: Scope) -> bool {
         let started = Instant::now();
@@ -379,6 +431,7 @@ impl Shared {
             if let Some(gate) = &*self.gate.lock() {
                 gate();
             }
+            task::hang_if_injected();
             scanner.expect(std::mem::take(&mut *self.expected.lock()));
             changed = scanner.scan(scope, self.wake.take(), Instant::now());
             while first && scanner.awaits_writer() && started.elapsed() < FIRST_WRITERS {

@@ -151,6 +151,8 @@ impl<'t> PlainReader<'t> {
                 _ => break,
             }
         }
+        // Most have fewer entries than there is room for.
+        entries.shrink_to_fit();
         Some(Node { kind: NodeKind::Mapping(entries), span: Span { start, end } })
     }
 
@@ -333,6 +335,9 @@ impl<'t> PlainReader<'t> {
         if self.byte() == Some(b' ') {
             return None;
         }
+        // Most have fewer entries than a vector that grows has places.
+        entries.shrink_to_fit();
+        items.shrink_to_fit();
         let kind = if is_mapping { NodeKind::Mapping(entries) } else { NodeKind::Sequence(items) };
         Some(Node { kind, span: Span { start, end: self.here() } })
     }

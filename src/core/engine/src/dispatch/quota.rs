@@ -181,7 +181,7 @@ pub async fn quota<'t: 'a, 'a>(
                 let error = format!("no rule for the request configures the quota `{}`", request.name);
                 return Err(DispatchError { errors: vec![error], ..DispatchError::default() });
             }
-            tracing::warn!("Requested quota '{}' is not configured", request.name);
+            mixer_base::warn_limited!(1, "Requested quota '{}' is not configured", request.name);
         } else if request.protocol == Protocol::Envoy {
             // A condition that is false says that the request is not charged; one that the caller makes fail says nothing.
             failures.sort_unstable_by_key(|(route, _)| &route.rule.key);

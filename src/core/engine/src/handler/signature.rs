@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::adapter::{AdapterResources, BoundInstance};
 use crate::snapshot::{HandlerConfig, InstanceConfig, OnError};
 
+/// Bytes of parameters that are digested at once, at least.
+const PART: usize = 4 << 10;
+
 /// A digest of the configuration of a handler: adapter, parameters, the resources of its adapter, failure policy, and for each bound
 /// instance its name, template, expressions, dialect and inferred types. Canonical: maps are hashed in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +23,7 @@ impl Signature {
     ) -> Self {
         let mut state = Digest::new();
         state.text(handler.adapter_name());
-        state.text(&handler.params.json().to_string());
+        state.parameters(handler);
         if let Some(external) = &handler.external {
             state.number((external.digest >> 64) as u64);
             state.number(external.digest as u64);
@@ -65,6 +68,19 @@ impl Digest {
             half.write_usize(text.len());
             half.write(text.as_bytes());
         }
+    }
+
+    /// In parts: the text of large parameters takes many megabytes.
+    fn parameters(&mut self, handler: &HandlerConfig) {
+        let mut part = String::new();
+        handler.params.write_json(&mut |text| {
+            part.push_str(text);
+            if part.len() >= PART {
+                self.text(&part);
+                part.clear();
+            }
+        });
+        self.text(&part);
     }
 
     fn number(&mut self, number: u64) {

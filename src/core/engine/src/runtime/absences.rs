@@ -7,8 +7,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::kept::{CommonCause, Reason};
-use super::refill::{Cause, LIMIT, QUIET};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
+use mixer_config::store::refill::{Cause, LIMIT, QUIET};
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{RawResource, ResourceKey};
 

@@ -23,10 +23,11 @@ use super::kept::SinceByKey;
 use crate::snapshot::SnapshotOptions;
 use mixer_attribute::Timestamp;
 use mixer_base::regular_file;
-use mixer_config::store::read_document;
+use mixer_base::shared_map::SharedMap;
+use mixer_config::store::{Reading, read_document_as};
 use mixer_config::{Origin, RawResource};
 use mixer_expr::Language;
-pub(super) use writer::ConfigCache;
+pub use writer::ConfigCache;
 
 /// The name of the file in its directory.
 const FILE: &str = "last-good.cache";
@@ -176,6 +177,8 @@ pub struct CacheIdentity {
     pub adapter_kinds: bool,
     /// Whether the legacy kinds named like templates are known.
     pub template_kinds: bool,
+    /// How documents are read.
+    pub reading: Reading,
 }
 
 impl CacheIdentity {
@@ -190,6 +193,21 @@ impl CacheIdentity {
             language: options.language,
             adapter_kinds: options.adapter_kinds,
             template_kinds: options.template_kinds,
+            reading: Reading::default(),
+        }
+    }
+
+    /// That of a configuration plane which distributes the files at `path`, and reads them in this way.
+    pub fn of_files(path: &str, reading: Reading) -> Self {
+        let without = path.trim_end_matches('/');
+        let path = if without.is_empty() { path } else { without };
+        Self {
+            store: format!("fs://{path}"),
+            default_namespace: String::new(),
+            language: None,
+            adapter_kinds: true,
+            template_kinds: true,
+            reading,
         }
     }
 }
@@ -211,6 +229,11 @@ impl CachedConfiguration {
     pub fn files(&self) -> Vec<&Path> {
         let files: BTreeSet<&str> = self.resources.iter().map(|resource| &*resource.origin.file).collect();
         files.into_iter().map(Path::new).collect()
+    }
+
+    /// Its resources.
+    pub fn resources(&self) -> &SharedMap<Arc<RawResource>> {
+        &self.resources
     }
 
     /// The number of its resources.
@@ -243,8 +266,8 @@ impl CacheError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::OfAnother { what: STORE, .. } => {
-                "correct --config-store-url; or, if this server has another store now, choose another --config-cache, or delete the file, \
-                 and start it again"
+                "correct --config-store-url, or --config-path of galley; or, if this server has another store now, choose another \
+                 --config-cache, or delete the file, and start it again"
             }
             Self::OfAnother { .. } => {
                 "correct --config-default-namespace; or, if this server has another one now, choose another --config-cache, or delete the \
@@ -303,13 +326,18 @@ struct Entry {
 
 /// What a cache keeps.
 #[derive(Default, Clone)]
-pub(super) struct Served {
+pub struct Served {
     pub(super) resources: Resources,
     /// Since when resources serve in their previous version.
     pub(super) since: SinceByKey,
 }
 
 impl Served {
+    /// Resources that serve as the store has them.
+    pub fn of(resources: SharedMap<Arc<RawResource>>) -> Self {
+        Self { resources, since: SinceByKey::new() }
+    }
+
     /// Whether a restart with the one serves what it would with the other.
     fn serves_as(&self, other: &Self) -> bool {
         self.resources.len() == other.resources.len()
@@ -326,7 +354,7 @@ pub(super) fn encode(served: &Served, identity: &CacheIdentity, written: Timesta
         text: resource.origin.text.to_string(),
         since: served.since.get(&resource.key).map(|since| (since.seconds, since.nanos)),
     };
-    let CacheIdentity { store, default_namespace, language, adapter_kinds, template_kinds } =
+    let CacheIdentity { store, default_namespace, language, adapter_kinds, template_kinds, .. } =
         identity.clone();
     let document = Document {
         store,
@@ -404,7 +432,9 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
     let (mut resources, mut since) = (Vec::with_capacity(document.resources.len()), SinceByKey::new());
     for entry in document.resources {
         let origin = Origin { file: entry.file.into(), text: entry.text.into(), first_line: entry.line };
-        match read_document(origin).filter(|resource| resource.key.to_string() == entry.key) {
+        match read_document_as(identity.reading, origin)
+            .filter(|resource| resource.key.to_string() == entry.key)
+        {
             Some(resource) => {
                 let key = || resource.key.clone();
                 since.extend(entry.since.map(|(seconds, nanos)| (key(), Timestamp { seconds, nanos })));

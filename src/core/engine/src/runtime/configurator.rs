@@ -14,7 +14,6 @@ use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
-use super::refill::{Cause, Refill};
 use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
@@ -27,6 +26,7 @@ use crate::template::Variety;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
+use mixer_config::store::refill::{Cause, Refill};
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, ResourceKey, Severity};
 
@@ -366,13 +366,17 @@ impl Configurator {
         }
     }
 
-    /// The contents of the store. If they take long to read, a last good configuration serves until they are read.
+    /// The contents of the store. If they take long to read, a last good configuration serves until they are read; without one, what hangs
+    /// counts as unreadable, except with serve-valid, which would answer without it.
     async fn read_store(&self) -> Arc<StoreContents> {
         let store = &self.options.store;
-        let has_substitute =
-            self.last_good.resources().is_some() && self.last_good.policy != OnConfigError::ServeValid;
+        let waits = self.last_good.policy == OnConfigError::ServeValid;
+        let has_substitute = self.last_good.resources().is_some() && !waits;
         if !has_substitute {
-            store.loaded().await;
+            tokio::select! {
+                () = store.loaded() => {}
+                () = store.overdue(), if !waits => {}
+            }
         } else if tokio::time::timeout(PATIENCE, store.loaded()).await.is_err() {
             let seconds = PATIENCE.as_secs();
             tracing::warn!(

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::config_cache::CachedConfiguration;
 use super::last_good::{LastGood, OnConfigError};
-use super::refill::Cause;
 use super::resolution::Resolution;
 use super::withheld::WITHHELD;
 use crate::handler::FailedHandler;
 use crate::snapshot::{SnapshotBuilder, check_params};
 use mixer_config::store::StoreContents;
+use mixer_config::store::refill::Cause;
 use mixer_config::{Diagnostic, ResourceKey, Severity};
 
 /// What would serve after a start.

@@ -19,13 +19,13 @@ use super::faults::{Fault, ambiguity, faults, its_own};
 use super::found::Found;
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
-use super::refill::Cause;
 use super::together::{OutOfSight, changed_together};
 use super::withheld::Withheld;
 use crate::handler::FailedHandler;
 use crate::snapshot::{
     BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
 };
+use mixer_config::store::refill::Cause;
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 

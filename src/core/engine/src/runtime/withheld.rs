@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use mixer_config::store::refill::no_configuration;
 use mixer_config::{Diagnostic, FieldPath};
 
 /// The diagnostic of a configuration that is not served.
 pub(super) const WITHHELD: &str = "config-withheld";
 
 /// That a store has nothing. What is probably meant comes first: the flag opens everything.
-pub(super) const EMPTY: &str = "the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml \
-                                or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, \
-                                --allow-empty-config serves it";
+pub(super) fn empty() -> String {
+    no_configuration("--config-store-url", "if every call is to be allowed, --allow-empty-config serves it")
+}
 
 /// The same of a store of the objects that a server has.
 pub(super) const EMPTY_SERVER: &str = "the store has no configuration: what --config-store-url names has no resource of a kind of this server in the \

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mixer_attribute::{SignedDuration, ValueType};
-use mixer_config::message::{DecodeContext, Field, json_kind};
+use mixer_config::message::{DecodeContext, Field, find_field, json_kind};
 use mixer_config::{Node, NodeKind};
 
 mixer_config::message! {
@@ -221,8 +221,8 @@ mixer_config::message! {
         1 name: String = String::new();
         /// Name of an out-of-process adapter.
         2 adapter: String = String::new();
-        /// Parameters.
-        3 params: Option<Struct> = None;
+        /// Whether it has parameters. They may be large, and are decoded where they are.
+        3 params: Option<Present> = None;
         /// Connection to the out-of-process adapter.
         4 connection: Option<Connection> = None;
         /// Name of a built-in adapter.
@@ -276,18 +276,47 @@ pub struct Struct(pub Node);
 
 impl Field for Struct {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
-        if matches!(node.kind, NodeKind::Mapping(_)) {
+        if is_struct(node, context) {
             self.0.clone_from(node);
-        } else {
-            let text = format!(
-                "bad StructValue: json: cannot unmarshal {} into Go value of type map[string]json.RawMessage",
-                json_kind(node)
-            );
-            context.error_with_hint(node, text, Some("a mapping is expected here".to_owned()));
         }
     }
 
     fn to_json(&self) -> serde_json::Value {
         self.0.to_json()
+    }
+}
+
+/// Whether a node is a mapping; adds an error unless it is.
+fn is_struct(node: &Node, context: &mut DecodeContext) -> bool {
+    let is_mapping = matches!(node.kind, NodeKind::Mapping(_));
+    if !is_mapping {
+        let text = format!(
+            "bad StructValue: json: cannot unmarshal {} into Go value of type map[string]json.RawMessage",
+            json_kind(node)
+        );
+        context.error_with_hint(node, text, Some("a mapping is expected here".to_owned()));
+    }
+    is_mapping
+}
+
+/// A `google.protobuf.Struct` that stays in its document.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Present;
+
+impl Field for Present {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        is_struct(node, context);
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+}
+
+impl Handler {
+    /// The parameters, in the `spec` from which the handler was decoded.
+    pub fn params_in<'n>(&self, spec: Option<&'n Node>) -> Option<&'n Node> {
+        self.params.as_ref()?;
+        find_field(spec?, "params")
     }
 }

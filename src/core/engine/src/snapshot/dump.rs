@@ -368,7 +368,7 @@ fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
         name: config.name.to_string(),
         adapter: config.adapter_name().to_owned(),
         dynamic: config.external.is_some(),
-        params: config.params.json().clone(),
+        params: config.params.to_json(),
         references: uses.handlers.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
     }

@@ -47,6 +47,8 @@ pub(super) struct Programs {
 
 /// Fewest programs worth sweeping.
 const MIN_SWEEP: usize = 256;
+/// Most refusals that are known. A build of very many different texts that do not compile forgets them, and checks again what it meets again.
+const MAX_REFUSED: usize = 4_096;
 
 impl Programs {
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
@@ -107,6 +109,9 @@ impl Programs {
                 if over_budget {
                     self.shares.refuse();
                 } else {
+                    if self.refused.len() >= MAX_REFUSED {
+                        self.refused.clear();
+                    }
                     self.refused.insert((language, text.into()), refusal.clone());
                 }
                 Err(refusal)

@@ -8,7 +8,7 @@ use mixer_engine::snapshot::{SnapshotOptions, structure};
 use mixer_schema::check::{Subject, check};
 use mixer_schema::{Body, Kind, Origin};
 
-use super::deep::Deep;
+use super::deep::{Deep, Effort};
 use super::review::{Reason, Request, Verdict};
 use super::{Depth, PublishedPolicy};
 
@@ -84,12 +84,18 @@ impl Checks {
     }
 
     /// The verdict about a request with this object.
-    pub(super) fn verdict(&self, endpoint: Endpoint, request: &Request, object: Option<Value>) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        endpoint: Endpoint,
+        effort: Effort,
+        request: &Request,
+        object: Option<Value>,
+    ) -> Verdict {
         let verdict = match endpoint {
             Endpoint::Pilot => self.pilot(request, object),
-            Endpoint::Mixer => self.mixer(request, object),
+            Endpoint::Mixer => self.mixer(effort, request, object),
             Endpoint::Any if self.is_of_pilot(&request.kind.kind) => self.pilot(request, object),
-            Endpoint::Any => self.mixer(request, object),
+            Endpoint::Any => self.mixer(effort, request, object),
         };
         verdict.unwrap_or_else(|refused| refused)
     }
@@ -133,7 +139,7 @@ impl Checks {
     }
 
     /// Spec: galley.md, 19.4.
-    fn mixer(&self, request: &Request, object: Option<Value>) -> Result<Verdict, Verdict> {
+    fn mixer(&self, effort: Effort, request: &Request, object: Option<Value>) -> Result<Verdict, Verdict> {
         match &*request.operation {
             "CREATE" | "UPDATE" => {}
             "DELETE" if request.name.is_empty() => {
@@ -151,10 +157,13 @@ impl Checks {
         if let Some(error) = errors.first() {
             return Err(Verdict::refused(Reason::Invalid, &error.message));
         }
+        // It is read again with its namespace.
+        let text = document.text;
+        drop(document.root);
         match &self.deep {
             Some((deep, published)) => {
                 let namespace = Some(&*request.namespace).filter(|namespace| !namespace.is_empty());
-                of_diagnostics(&deep.check(published(), &document.text, namespace))
+                of_diagnostics(&deep.check(effort, published(), text, namespace))
             }
             None => Ok(Verdict::passed()),
         }

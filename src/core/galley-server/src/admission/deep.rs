@@ -17,12 +17,29 @@ const OF_REFERENCES: [&str; 2] = ["handler-unknown", "instance-unknown"];
 /// What follows from them.
 const CONSEQUENCES: [&str; 2] = ["rule-empty", "action-empty"];
 
+/// The kind of rules, to which nothing refers.
+const RULE: &str = "rule";
+/// Most published resources with all of which a large one is compared.
+const MAX_COMPARED: usize = 10_000;
+
 /// Checks resources in the light of those that are published.
-pub(super) struct Deep(Mutex<State>);
+pub(super) struct Deep {
+    options: SnapshotOptions,
+    state: Mutex<State>,
+}
+
+/// What a check of a resource costs, which decides who waits for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Milliseconds: it is built beside what was built before, and others wait for that.
+    Small,
+    /// Perhaps seconds, and much memory: nobody waits for it, and nothing of it is kept. It costs a build of all that is published; beyond
+    /// [`MAX_COMPARED`] resources, of those that are no rules, and then it has errors alone.
+    Large,
+}
 
 /// The resources that were published, and a builder that has built them: one more costs one more.
 struct State {
-    options: SnapshotOptions,
     builder: SnapshotBuilder,
     /// By collection: its version, and its resources by full name.
     collections: HashMap<Arc<str>, Known>,
@@ -38,35 +55,53 @@ struct Known {
 impl Deep {
     pub(super) fn new(options: SnapshotOptions) -> Self {
         let builder = SnapshotBuilder::new(options.clone());
-        let state = State { options, builder, collections: HashMap::new(), resources: SharedMap::default() };
-        Self(Mutex::new(state))
+        let state = State { builder, collections: HashMap::new(), resources: SharedMap::default() };
+        Self { options, state: Mutex::new(state) }
     }
 
     /// The problems of a resource, given as the text of its object. `namespace` is that of the request.
     pub(super) fn check(
         &self,
+        effort: Effort,
         published: Option<Arc<Snapshot>>,
-        text: &str,
+        text: String,
         namespace: Option<&str>,
     ) -> Vec<Diagnostic> {
-        let mut state = self.0.lock();
-        if let Some(snapshot) = published {
-            state.follow(&snapshot);
-        }
         let Some(resource) = document(text, namespace) else {
             let text = "the object has no name, or a part of it is not what it has to be";
             return vec![Diagnostic::error("document-identity", FieldPath::root(), text)];
         };
-        state.problems(resource)
+        let mut state = self.state.lock();
+        if let Some(snapshot) = published {
+            state.follow(&snapshot, &self.options);
+        }
+        let resources = state.resources.clone();
+        match effort {
+            Effort::Small => problems(&mut state.builder, resources, resource),
+            Effort::Large => {
+                drop(state);
+                let is_compared = resources.len() <= MAX_COMPARED;
+                let others: SharedMap<Arc<RawResource>> = match is_compared {
+                    true => resources,
+                    false => resources.iter().filter(|other| &*other.key.kind != RULE).cloned().collect(),
+                };
+                // The builder of the others keeps what it built last, and is locked meanwhile.
+                let mut builder = SnapshotBuilder::new(self.options.clone());
+                let mut problems = problems(&mut builder, others, resource);
+                // Without the rules a warning may say that none of them uses it.
+                problems.retain(|problem| is_compared || problem.severity == Severity::Error);
+                problems
+            }
+        }
     }
 }
 
 impl State {
     /// Takes over what was published since. Cost: a step for every resource of the collections that changed.
-    fn follow(&mut self, snapshot: &Snapshot) {
+    fn follow(&mut self, snapshot: &Snapshot, options: &SnapshotOptions) {
         for collection in snapshot.collections() {
             let Some(kind) = mixer_schema::by_collection(collection.name()) else { continue };
-            if structure(kind.kind, None, &self.options).is_none() {
+            if structure(kind.kind, None, options).is_none() {
                 continue;
             }
             let known = self.collections.entry(Arc::clone(collection.name())).or_default();
@@ -95,25 +130,29 @@ impl State {
             }
         }
     }
+}
 
-    fn problems(&mut self, resource: Arc<RawResource>) -> Vec<Diagnostic> {
-        let name = resource.key.to_string();
-        let mut resources = self.resources.clone();
-        resources.put(resource);
-        let contents = StoreContents { resources, ..StoreContents::default() };
-        let snapshot = self.builder.build(&contents);
-        let mut problems = snapshot.diagnostics.clone();
-        problems.extend(check_params(&snapshot));
-        problems.extend(pitfalls(&snapshot));
-        problems.retain(|problem| problem.resource == name);
-        let lacks = problems.iter().any(|problem| OF_REFERENCES.contains(&problem.code));
-        for problem in &mut problems {
-            if OF_REFERENCES.contains(&problem.code) || lacks && CONSEQUENCES.contains(&problem.code) {
-                problem.severity = Severity::Warning;
-            }
+/// The problems of a resource beside others.
+fn problems(
+    builder: &mut SnapshotBuilder,
+    mut resources: SharedMap<Arc<RawResource>>,
+    resource: Arc<RawResource>,
+) -> Vec<Diagnostic> {
+    let name = resource.key.to_string();
+    resources.put(resource);
+    let contents = StoreContents { resources, ..StoreContents::default() };
+    let snapshot = builder.build(&contents);
+    let mut problems = snapshot.diagnostics.clone();
+    problems.extend(check_params(&snapshot));
+    problems.extend(pitfalls(&snapshot));
+    problems.retain(|problem| problem.resource == name);
+    let lacks = problems.iter().any(|problem| OF_REFERENCES.contains(&problem.code));
+    for problem in &mut problems {
+        if OF_REFERENCES.contains(&problem.code) || lacks && CONSEQUENCES.contains(&problem.code) {
+            problem.severity = Severity::Warning;
         }
-        problems
     }
+    problems
 }
 
 /// A published resource as a document.
@@ -126,12 +165,13 @@ fn raw(kind: &mixer_schema::Kind, resource: &Resource) -> Option<Arc<RawResource
         "metadata": { "name": name, "namespace": namespace, "annotations": resource.annotations },
         "spec": spec,
     });
-    document(&text.to_string(), None)
+    document(text.to_string(), None)
 }
 
 /// The resource of an object.
-fn document(text: &str, namespace: Option<&str>) -> Option<Arc<RawResource>> {
-    let mut object: serde_json::Value = serde_json::from_str(text).ok()?;
+fn document(text: String, namespace: Option<&str>) -> Option<Arc<RawResource>> {
+    let mut object: serde_json::Value = serde_json::from_str(&text).ok()?;
+    drop(text);
     if let (Some(namespace), Some(metadata)) =
         (namespace, object.get_mut("metadata").and_then(serde_json::Value::as_object_mut))
     {
@@ -144,5 +184,6 @@ fn document(text: &str, namespace: Option<&str>) -> Option<Arc<RawResource>> {
         object.remove("spec");
     }
     let text: Arc<str> = object.to_string().into();
+    drop(object);
     read_document(Origin { file: "admission".into(), text, first_line: 1 })
 }

@@ -1,73 +1,87 @@
 //! How much memory reviews may take at a time.
 //!
-//! A review is a body, then the tree of its values, which takes up to 60 times as much. The memory of both is estimated before it is taken.
-//! Reviews of usual objects have a way of their own, on which they never wait for large ones.
+//! A review is a body, then the tree of its values, then the resource that is built of it, which takes up to 250 times as much as the body. The memory is
+//! estimated before it is taken. Reviews of usual objects have a way of their own, on which they never wait for large ones; those are looked
+//! at one at a time, on a thread that gives way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use mixer_base::{memory, scheduling};
 use mixer_net::http::Places;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Unit of the budgets.
 const UNIT: usize = 1 << 10;
 /// Bytes of bodies longer than [`SMALL_BODY`] at a time.
 const BODIES: usize = 32 << 20;
 /// A body up to this length has no budget but the bound on connections.
-const SMALL_BODY: usize = 256 << 10;
-/// Bytes of the trees of large reviews at a time, and of one of them.
-const TREES: usize = 64 << 20;
-const LARGEST_TREE: usize = 48 << 20;
-/// A review whose tree takes less is a small one.
+const SMALL_BODY: usize = 64 << 10;
+/// Bytes that a large review may take.
+const LARGEST_TREE: usize = 192 << 20;
+/// A review that takes less is a small one.
 const SMALL_TREE: usize = 2 << 20;
-/// Bytes of a value, of JSON and then of a document. Measured: eight reviews of 5.2 million values took 330 MB each.
-const VALUE: usize = 96;
-/// Reviews of either size that are looked at at the same time; others wait.
+/// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: handlers of `memquota` take 350 to 410 bytes for each
+/// value, their texts included; 50 000 limits are 350 000 values.
+const VALUE: usize = 400;
+/// How often a text is held at the same time.
+const TEXTS: usize = 4;
+/// Small reviews that are looked at at the same time; others wait. Of large ones it is one.
 const SMALL_REVIEWS: usize = 4;
-const LARGE_REVIEWS: usize = 2;
 /// How long a large review waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory of reviews.
 pub(super) struct Room {
     bodies: Arc<Semaphore>,
-    trees: Arc<Semaphore>,
     small: Places,
-    large: Places,
+    large: Arc<Semaphore>,
 }
 
 /// Why there is no room: the status and the text of the answer.
 pub(super) type Full = (StatusCode, String);
 
 /// The room of a review, until it is dropped.
-pub(super) struct Taken {
-    /// Where it is looked at.
-    pub(super) places: Places,
-    _tree: Option<OwnedSemaphorePermit>,
+pub(super) enum Taken {
+    /// One of the places for small reviews, once one is free.
+    Small(Places),
+    /// The place for large reviews.
+    Large(OwnedSemaphorePermit),
+}
+
+/// Why a review has no answer.
+pub(super) enum Unanswered {
+    /// It panicked.
+    Panic(Box<dyn std::any::Any + Send>),
+    /// The process ends, or has no thread for it.
+    Ended,
 }
 
 impl Room {
     pub(super) fn new() -> Self {
         Self {
             bodies: Arc::new(Semaphore::new(BODIES / UNIT)),
-            trees: Arc::new(Semaphore::new(TREES / UNIT)),
             small: Places::new(SMALL_REVIEWS),
-            large: Places::new(LARGE_REVIEWS),
+            large: Arc::new(Semaphore::new(1)),
         }
     }
 
     /// Room for a body of up to this length. Errors: others have it for too long.
     pub(super) async fn body(&self, length: usize) -> Result<Option<OwnedSemaphorePermit>, Full> {
-        if length <= SMALL_BODY { Ok(None) } else { take(&self.bodies, length).await.map(Some) }
+        if length <= SMALL_BODY {
+            return Ok(None);
+        }
+        let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        take(&self.bodies, units).await.map(Some)
     }
 
-    /// Room for the tree of a body. Errors: it is too large, or others have the room for too long.
+    /// Room for what is made of a body. Errors: it is too large, or others have the room for too long.
     pub(super) async fn tree(&self, body: &[u8]) -> Result<Taken, Full> {
         let values = values(body);
-        let size = values.saturating_mul(VALUE).saturating_add(body.len().saturating_mul(3));
+        let size = values.saturating_mul(VALUE).saturating_add(body.len().saturating_mul(TEXTS));
         if size < SMALL_TREE {
-            return Ok(Taken { places: self.small.clone(), _tree: None });
+            return Ok(Taken::Small(self.small.clone()));
         }
         if size > LARGEST_TREE {
             let most = LARGEST_TREE >> 20;
@@ -77,13 +91,49 @@ impl Room {
             );
             return Err((StatusCode::PAYLOAD_TOO_LARGE, text));
         }
-        let tree = Some(take(&self.trees, size).await?);
-        Ok(Taken { places: self.large.clone(), _tree: tree })
+        take(&self.large, 1).await.map(Taken::Large)
     }
 }
 
-async fn take(room: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Full> {
-    let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+impl Taken {
+    /// Whether it is that of a small review.
+    pub(super) fn is_small(&self) -> bool {
+        matches!(self, Taken::Small(_))
+    }
+
+    /// Runs `work` on another thread: a small review once there is a place, a large one on a thread of its own that gives way to others. The
+    /// room is kept until it ends, also when nobody waits for it any more.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let place = match self {
+            Taken::Small(places) => {
+                let done = places.run(work).await;
+                return done
+                    .map_err(|error| error.try_into_panic().map_or(Unanswered::Ended, Unanswered::Panic));
+            }
+            Taken::Large(place) => place,
+        };
+        let (done, answer) = oneshot::channel();
+        let run = move || {
+            scheduling::give_way();
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // What it freed lies between what others have.
+            memory::release();
+            drop(place);
+            // The client may have left.
+            let _ = done.send(result);
+        };
+        std::thread::Builder::new()
+            .name("large review".to_owned())
+            .spawn(run)
+            .map_err(|_| Unanswered::Ended)?;
+        answer.await.map_err(|_| Unanswered::Ended)?.map_err(Unanswered::Panic)
+    }
+}
+
+async fn take(room: &Arc<Semaphore>, units: u32) -> Result<OwnedSemaphorePermit, Full> {
     match tokio::time::timeout(PATIENCE, Arc::clone(room).acquire_many_owned(units)).await {
         Ok(Ok(taken)) => Ok(taken),
         // The semaphore is never closed.
@@ -134,21 +184,42 @@ mod tests {
     async fn large_reviews_wait_for_each_other_and_small_ones_for_nobody() {
         let room = Room::new();
         let large = [&b"["[..], &b"[],".repeat(150_000), b"1]"].concat();
-        let (first, second) = (room.tree(&large).await.unwrap(), room.tree(&large).await.unwrap());
+        let first = room.tree(&large).await.unwrap();
+        assert!(!first.is_small());
         let (status, text) = room.tree(&large).await.err().unwrap();
         assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(text, "other large reviews took longer than 5s; try again\n");
-        room.tree(&[b' '; 1000]).await.unwrap();
+        assert!(room.tree(&[b' '; 1000]).await.unwrap().is_small());
         drop(first);
-        let third = room.tree(&large).await.unwrap();
-        drop((second, third));
+        drop(room.tree(&large).await.unwrap());
         let huge = [&b"["[..], &b"[],".repeat(2_600_000), b"1]"].concat();
         let (status, text) = room.tree(&huge).await.err().unwrap();
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
         assert!(
-            text.starts_with("the review has 5200002 values and 7800003 bytes, which take more than 48 MiB"),
+            text.starts_with("the review has 5200002 values and 7800003 bytes, which take more than 192 MiB"),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn small_reviews_run_beside_a_large_one_that_keeps_its_place_to_its_end() {
+        let room = Room::new();
+        let large = [b"[" as &[u8], &b"[],".repeat(10_000), b"1]"].concat();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let runs = room.tree(&large).await.unwrap().run(move || ended.recv().is_ok());
+        let runs = tokio::spawn(runs);
+        for _ in 0..10 {
+            let small = room.tree(b"{}").await.unwrap().run(|| 7);
+            assert!(matches!(small.await, Ok(7)));
+        }
+        assert_eq!(room.large.available_permits(), 0);
+        runs.abort();
+        tokio::task::yield_now().await;
+        assert_eq!(room.large.available_permits(), 0, "nobody waits for it, and it goes on");
+        end.send(()).unwrap();
+        let panics = room.tree(&large).await.unwrap().run(|| panic!("on purpose"));
+        assert!(matches!(panics.await, Err::<(), _>(Unanswered::Panic(_))));
+        assert!(room.tree(&large).await.is_ok(), "its place is free");
     }
 
     #[tokio::test(start_paused = true)]

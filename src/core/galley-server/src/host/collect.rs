@@ -38,6 +38,7 @@ impl Collect for PipelineCollector {
             (Family::GalleyStrategyChanges, &counters.on_change),
             (Family::GalleyStrategyMaxTime, &counters.max_wait_reached),
             (Family::GalleyStrategyQuiesce, &counters.quiet_reached),
+            (Family::GalleyStrategyResets, &counters.timer_resets),
             (Family::GalleySourceRestarts, &counters.restarts),
         ] {
             out.add(family, &[], count.get() as f64);
@@ -46,6 +47,8 @@ impl Collect for PipelineCollector {
         out.histogram(Family::GalleySnapshotEvents, &[], counts.to_vec(), sum as f64);
         let (counts, sum) = counters.snapshot_lifetime.read();
         out.histogram(Family::GalleySnapshotLifetime, &[], counts.to_vec(), sum as f64);
+        let (counts, sum) = counters.event_spans.read();
+        out.histogram(Family::GalleyEventSpan, &[], counts.to_vec(), sum as f64);
         let state = self.galley.state();
         for collection in &state.collections {
             out.add(Family::GalleyTypeInstances, &[collection.name], collection.resources as f64);

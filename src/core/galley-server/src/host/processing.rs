@@ -14,6 +14,7 @@ use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 
 use super::{Start, collect, sources};
 use crate::judge::EngineJudge;
+use crate::kept_files::KeptFiles;
 use crate::options::{HostOptions, ServingOptions, SinkAuth};
 
 /// How often the state of sources is looked at.
@@ -24,6 +25,13 @@ impl Start<'_> {
     pub(super) async fn start_processing(&mut self, policy: SnapshotOptions) -> Result<Arc<Galley>, String> {
         let mut options = self.options.clone();
         options.processing.judge = Some(EngineJudge::new(policy));
+        let kept_files = KeptFiles::of(&options, &self.metrics);
+        options.processing.keeper = kept_files.clone().map(|kept| kept as Arc<dyn mixer_galley::Keeper>);
+        if let Some(kept) = kept_files.clone() {
+            self.components.started((), "configuration cache", async move |limit: Duration| {
+                tokio::time::timeout(limit, kept.close()).await.is_ok()
+            });
+        }
         let options = &options;
         let served = self.emitters("server", "uninitialized");
         let synced = self.readiness.emitter("sync", "not everything was published yet");
@@ -56,7 +64,7 @@ impl Start<'_> {
             self.call_out(CallOut::new(Arc::clone(&source), sink));
         }
         served.iter().for_each(|emitter| emitter.set(Ok(())));
-        self.watch_sources(&galley, synced);
+        self.watch_sources(&galley, synced, kept_files);
         Ok(galley)
     }
 
@@ -87,13 +95,17 @@ impl Start<'_> {
 
     /// Becomes ready with the first complete publication, and until then tells for which sources it waits. Later on a source that is lost
     /// or has an error that holds everything back is a degradation: what it delivered before is served.
-    fn watch_sources(&mut self, galley: &Arc<Galley>, synced: mixer_base::probe::ProbeEmitter) {
+    fn watch_sources(
+        &mut self,
+        galley: &Arc<Galley>,
+        synced: mixer_base::probe::ProbeEmitter,
+        kept_files: Option<Arc<KeptFiles>>,
+    ) {
         let (stop, galley) = (CancellationToken::new(), Arc::clone(galley));
         let (until, degradations) = (stop.clone(), self.degradations.clone());
-        self.components.collects((), "degradations", &self.metrics, self.degradations.clone());
         let watch = move || {
             let (galley, until, synced) = (Arc::clone(&galley), until.clone(), synced.clone());
-            let degradations = degradations.clone();
+            let (degradations, kept_files) = (degradations.clone(), kept_files.clone());
             async move {
                 let follow = async {
                     while !galley.is_synced() {
@@ -115,6 +127,11 @@ impl Start<'_> {
                             false => Err(format!("what was read before is served{}", told(lost.into_iter()))),
                         };
                         degradations.set("sources", status);
+                        if let Some(kept) = &kept_files {
+                            let trouble = kept.trouble();
+                            degradations
+                                .set("config-cache", trouble.map_or(Ok(()), |why| Err(why.to_string())));
+                        }
                         tokio::time::sleep(SOURCES_INTERVAL).await;
                     }
                 };

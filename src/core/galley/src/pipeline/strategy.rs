@@ -36,6 +36,11 @@ impl Pending {
         self.changes.is_some()
     }
 
+    /// Whether another change makes those that wait, wait longer.
+    pub(super) fn delays(&self) -> bool {
+        self.strategy == Strategy::Debounce && self.is_pending()
+    }
+
     /// When the first of the changes that wait arrived.
     pub(super) fn first(&self) -> Option<Instant> {
         self.changes.map(|(first, _)| first)
@@ -70,8 +75,9 @@ mod tests {
         let (quiet, max_wait) = (Duration::from_millis(10), Duration::from_millis(25));
         let mut pending = Pending::new(Strategy::Debounce, Debounce { quiet, max_wait });
         let start = Instant::now();
-        assert_eq!(pending.due(), None);
+        assert_eq!((pending.due(), pending.delays()), (None, false));
         pending.note(start);
+        assert!(pending.delays());
         assert_eq!(pending.due(), Some(start + quiet));
         pending.note(start + Duration::from_millis(8));
         assert_eq!(pending.due(), Some(start + Duration::from_millis(18)));
@@ -83,6 +89,6 @@ mod tests {
         assert_eq!((pending.due(), pending.is_pending()), (None, false));
         let mut at_once = Pending::new(Strategy::Immediate, Debounce::FAST);
         at_once.note(start);
-        assert_eq!(at_once.due(), Some(start));
+        assert_eq!((at_once.due(), at_once.delays()), (Some(start), false));
     }
 }

@@ -9,7 +9,7 @@ mod document;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use mixer_remote::{
     ProxySetting, Reply,
 };
 
-use super::registered::{PROBLEM, Registered};
+use super::registered::{PROBLEM, Problems, Registered};
 use super::{Emitter, Ended, Health, Source, Stopped};
 use crate::error::StartError;
 use crate::event::Batch;
 use crate::options::{Options, collection::SERVICE_ENTRIES};
-use applications::{Applications, Mismatch};
-use document::Answer;
+use applications::Applications;
+use document::{Mismatch, Unread};
 
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 64 << 20;
@@ -50,9 +50,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const MAX_MISMATCHES: u32 = 3;
 /// Limits of the interval.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-/// Most problems that are kept of an application.
-const MAX_PROBLEMS: usize = 4;
-
 /// Where the registry is, and how it is read.
 #[derive(Debug, Clone)]
 pub struct EurekaOptions {
@@ -112,8 +109,8 @@ pub struct Eureka {
 struct Known {
     applications: Applications,
     registered: Registered,
-    /// What is wrong with an application: the number of all problems, and the first ones.
-    problems: BTreeMap<String, (usize, Vec<Diagnostic>)>,
+    /// What is wrong with applications.
+    problems: Problems,
 }
 
 /// What a start of the source knows.
@@ -172,7 +169,7 @@ impl Eureka {
         let known = Known {
             applications: Applications::default(),
             registered: Registered::new("eureka", &settings.namespace, options)?,
-            problems: BTreeMap::new(),
+            problems: Problems::default(),
         };
         let (refresh, service_port) = (settings.refresh, settings.service_port);
         Ok(Arc::new(Self { servers, refresh, service_port, state: Mutex::new(known), reread: Notify::new() }))
@@ -257,14 +254,18 @@ impl Eureka {
     async fn take(self: &Arc<Self>, body: Bytes, are_changes: bool) -> Result<Result<Batch, String>, Ended> {
         let this = Arc::clone(self);
         let take = move || -> Result<Batch, String> {
-            let answer: Answer = serde_json::from_slice(&body)
-                .map_err(|error| format!("the answer is no list of applications in JSON: {error}"))?;
             let mut known = this.state.lock();
             let taken = match are_changes {
-                true => known.applications.change(answer.applications),
-                false => known.applications.replace(answer.applications),
+                true => known.applications.change(&body),
+                false => known.applications.replace(&body),
             };
-            let changed = taken.map_err(|mismatch: Mismatch| mismatch.to_string())?;
+            let changed = taken.map_err(|unread| match unread {
+                Unread::Refused(Mismatch::TooLarge(_)) => {
+                    format!("an answer of {} bytes: {unread}", body.len())
+                }
+                unread => unread.to_string(),
+            })?;
+            drop(body);
             Ok(known.update(&changed, this.service_port))
         };
         let taken = tokio::task::spawn_blocking(take).await;
@@ -365,30 +366,24 @@ impl Server {
 
 impl Known {
     /// Applications have changed. Returns what that changes.
-    fn update(&mut self, changed: &BTreeSet<String>, service_port: Option<u16>) -> Batch {
+    fn update(&mut self, changed: &BTreeSet<Arc<str>>, service_port: Option<u16>) -> Batch {
         let mut batch = Batch::new();
         for name in changed {
             let mut texts = Vec::new();
             let service = self.applications.service(name, service_port, &mut texts);
             self.registered.set(name, service.as_ref(), &mut batch);
-            if texts.is_empty() {
-                self.problems.remove(name);
-                continue;
+            self.problems.remove(name);
+            for text in texts {
+                self.problems
+                    .add(name, || Diagnostic::error(PROBLEM, FieldPath::root(), text).with_resource(&**name));
             }
-            let problem = |text: &String| {
-                Diagnostic::error(PROBLEM, FieldPath::root(), text.clone()).with_resource(name)
-            };
-            let first = texts.iter().take(MAX_PROBLEMS).map(problem).collect();
-            self.problems.insert(name.clone(), (texts.len(), first));
         }
         batch
     }
 
     fn tell(&self, health: &Health) {
-        let of_instances = self.problems.values();
-        let mut problems: Vec<Diagnostic> =
-            of_instances.clone().flat_map(|(_, first)| first.clone()).collect();
-        let skipped: usize = of_instances.map(|(count, _)| count).sum();
+        let mut problems = Vec::new();
+        let skipped = self.problems.tell(&mut problems);
         let hidden = self.registered.problems(&mut problems);
         health.problems(skipped + hidden, problems);
     }

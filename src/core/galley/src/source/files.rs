@@ -3,15 +3,19 @@
 //! The store of `mixer-config` walks, splits, parses and watches, and reads a file once its writer has closed it. This source
 //! compares its versions and converts what changed.
 
+mod losses;
+
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use mixer_config::message::resembles;
+use mixer_config::store::refill::{LIMIT, QUIET, Refill, no_configuration};
 use mixer_config::store::{
     ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path, read_document,
 };
@@ -22,7 +26,10 @@ use super::{Emitter, Ended, Source, Stopped};
 use crate::convert::{Converter, ENGINE, decides};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
+use losses::sort_by_place;
 
+/// How long a start waits for its directory before what an earlier process published is published.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum size of all files, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 /// Kinds of the policy engine that MCP has no collection for.
@@ -31,8 +38,10 @@ const KINDS_OF_SERVER: [&str; 3] = ["attributemapping", "envoybridge", "ratelimi
 const KIND_UNKNOWN: &str = "kind-unknown";
 /// The code of a directory or file that cannot be read.
 const STORE: &str = "store-unreadable";
-/// What to do about a directory without resources at a start.
+/// What to do about a directory that is empty at a start.
 const MAY_BE_EMPTY: &str = "it may not be mounted yet: fill it, or set --allow-empty-config if that is meant";
+/// When a directory without resources is meant.
+const ONLY: &str = "if sinks are to have nothing of it, --allow-empty-config publishes that";
 /// The code of a field, or a name, that has no effect.
 const POLICY: &str = "document-field";
 /// Kinds of which a resource without a spec means nothing, unlike those of some adapters and templates.
@@ -70,6 +79,16 @@ struct Kept {
     number: u64,
     /// Whether everything was read once.
     has_read: bool,
+    /// The contents that were looked at last.
+    seen: Option<Arc<StoreContents>>,
+    /// Whether what they lack may still come.
+    refill: Refill,
+    /// Whether what an earlier process published was asked for.
+    has_asked: bool,
+    /// When that was written which an earlier process published, until contents are taken over.
+    restored: Option<String>,
+    /// Why nothing is published whatever the directory has.
+    mismatch: Option<String>,
     /// Why newer contents are not taken over.
     held: Option<Held>,
     /// Whether contents are taken over again, which is not told yet.
@@ -193,11 +212,12 @@ impl Files {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
         }
-        let held = self.flaw(next, &changed, state.has_read);
+        self.note_losses(state, next, &gone);
+        let held = self.flaw(next, &changed, state);
         if let Some(flaw) = held {
             let why = flaw.brief();
             if state.held.as_ref().is_none_or(|held| held.why != why) {
-                tracing::warn!(source = self.name(), "{}: {why}", self.consequence(state));
+                tracing::warn!(source = self.name(), "{}: {why}", Self::consequence(state));
             }
             let mut problems: Vec<Diagnostic> = next.diagnostics.to_vec();
             if !problems.contains(&flaw) {
@@ -207,48 +227,68 @@ impl Files {
             return Batch::new();
         }
         state.is_mended |= state.held.take().is_some();
-        changed.sort_by(|a, b| {
-            let place = |resource: &RawResource| resource.origin.first_line;
-            Path::new(&*a.origin.file).cmp(Path::new(&*b.origin.file)).then_with(|| place(a).cmp(&place(b)))
-        });
+        sort_by_place(&mut changed);
         let mut batch: Batch = gone.iter().filter_map(|resource| forget(state, &resource.key)).collect();
         batch.extend(self.put(state, &changed));
         state.contents = Arc::clone(next);
         state.has_read = true;
+        state.restored = None;
         batch
     }
 
     /// What follows from a flaw.
-    fn consequence(&self, state: &Kept) -> &'static str {
-        match state.has_read {
-            true => "the configuration is not published, and the last one stays",
-            false => "nothing is published until the configuration is mended",
-        }
+    fn consequence(state: &Kept) -> String {
+        let published = match (&state.restored, state.has_read) {
+            (Some(written), _) => {
+                return format!("the configuration in --config-cache of {written} is published");
+            }
+            (None, true) => "the configuration is not published, and the last one stays",
+            (None, false) => "nothing is published until the configuration is mended",
+        };
+        published.to_owned()
     }
 
     /// Why contents are not taken over: what they lack may not have been deleted.
-    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], has_read: bool) -> Option<Diagnostic> {
+    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], state: &Kept) -> Option<Diagnostic> {
         if !self.options.keeps_last {
             return None;
+        }
+        let about_store = |why: String| Diagnostic::error(STORE, FieldPath::root(), why);
+        if let Some(why) = &state.mismatch {
+            return Some(about_store(why.clone()));
         }
         if let Some(unread) = next.unread().into_iter().next() {
             return Some(unread.problem);
         }
-        let about_store = |why: String| Diagnostic::error(STORE, FieldPath::root(), why);
         if let Some(why) = &next.unavailable {
             return Some(about_store(why.clone()));
         }
         if let Some(file) = next.unsettled() {
             return Some(about_store(format!("{file} is being changed")));
         }
-        if !has_read && !self.options.allows_empty {
-            // What they had before this start is unknown.
-            if let Some(directory) = next.always_empty.first() {
-                return Some(about_store(format!("{directory} is empty; {MAY_BE_EMPTY}")));
-            }
-            if next.resources.is_empty() {
-                return Some(about_store(format!("there is no resource; {MAY_BE_EMPTY}")));
-            }
+        if self.is_emptied(next) {
+            return Some(about_store(no_configuration("--config-path", ONLY)));
+        }
+        // What it had before this start is unknown, or is there no more.
+        let may_be_lost = |directory: &&Arc<str>| {
+            let mut known = state.contents.resources.iter();
+            !state.has_read
+                || known.any(|resource| {
+                    Path::new(&*resource.origin.file).starts_with(&***directory)
+                        && !next.resources.contains_key(&resource.key)
+                })
+        };
+        let lost = next.always_empty.iter().find(may_be_lost).filter(|_| !self.options.allows_empty);
+        if let Some(directory) = lost {
+            return Some(about_store(format!("{directory} is empty; {MAY_BE_EMPTY}")));
+        }
+        if let Some(cause) = state.refill.expected() {
+            let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());
+            let why = format!(
+                "{}: it is published when nothing has changed for {quiet} s, or after {limit} s",
+                cause.text()
+            );
+            return Some(about_store(why));
         }
         let mut errors =
             next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
@@ -356,10 +396,10 @@ impl Files {
         if let Err(outage) = unread {
             out.health().failed(outage.why);
         }
-        let why = state.held.as_ref().map(|held| format!("{}: {}", self.consequence(state), held.why));
+        let why = state.held.as_ref().map(|held| format!("{}: {}", Self::consequence(state), held.why));
         out.health().held(why);
         if let Some(held) = &state.held {
-            out.health().failed(format!("{}: {}", self.consequence(state), held.why));
+            out.health().failed(format!("{}: {}", Self::consequence(state), held.why));
             out.health().problems(held.broken.max(1), held.problems.clone());
             return;
         }
@@ -380,23 +420,37 @@ impl Files {
     }
 
     async fn follow(self: &Arc<Self>, out: &Emitter) -> Result<Infallible, Ended> {
+        self.restore().await?;
         // Changes are followed from the first read on: who asks for them later has everything read again.
         drop(self.store.changed());
-        self.store.loaded().await;
+        let has_substitute = self.state.lock().has_read;
+        match has_substitute {
+            false => self.store.loaded().await,
+            true => _ = tokio::time::timeout(PATIENCE, self.store.loaded()).await,
+        }
         let mut is_first = true;
         loop {
             // Converting many documents takes long.
             let (this, of_health) = (Arc::clone(self), out.clone());
             let take = move || {
                 let mut state = this.state.lock();
+                let before = Arc::clone(&state.contents);
                 let batch = this.take(&mut state, &this.store.contents());
                 this.report(&mut state, &of_health);
-                (batch, state.has_read)
+                let news = (state.held.is_none() && !Arc::ptr_eq(&before, &state.contents))
+                    .then(|| state.contents.resources.clone());
+                (batch, state.has_read, state.refill.due(), news)
             };
             let batch = tokio::task::spawn_blocking(take).await;
-            let (batch, has_read) =
+            let (batch, has_read, due, news) =
                 batch.map_err(|error| Ended::Failed(format!("cannot read the configuration: {error}")))?;
             tracing::debug!(events = batch.len(), "configuration was read");
+            // Before it is published: whenever the process ends, a restart publishes no older one.
+            if let (Some(documents), Some(keeper), true) =
+                (news, &self.options.keeper, self.options.keeps_last)
+            {
+                keeper.keep(documents).await;
+            }
             match is_first {
                 true if !has_read => {}
                 true => {
@@ -406,7 +460,16 @@ impl Files {
                 false if batch.is_empty() => {}
                 false => out.send(batch).await.map_err(|Stopped| Ended::Stopped)?,
             }
-            self.store.changed().await;
+            let complete = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.store.changed() => {}
+                () = complete => {}
+            }
         }
     }
 }

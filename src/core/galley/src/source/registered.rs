@@ -20,8 +20,48 @@ use crate::transform::tree::{list, map, number, text, texts};
 const REGISTRY: &str = "registry";
 /// The code of problems with what a registry has.
 pub(super) const PROBLEM: &str = "registry-entry";
-/// Most bytes of the service entries of a registry.
-const MAX_BYTES: usize = 256 << 20;
+/// Most bytes of the service entries of a registry, as [`size`] counts them.
+const MAX_BYTES: usize = 160 << 20;
+/// What a service takes beside its texts and its message, in bytes. Measured: 100 000 services of ZooKeeper.
+const SERVICE_BYTES: usize = 2_560;
+
+/// Most endpoints of a service.
+pub(super) const MAX_ENDPOINTS: usize = 20_000;
+/// Most problems that are kept, and of one name.
+const MAX_PROBLEMS: usize = 1_000;
+const PROBLEMS_OF_NAME: usize = 4;
+
+/// What is wrong with the nodes or applications of a registry, by name: the number of all problems, and the first ones.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    by_name: BTreeMap<Arc<str>, (usize, Vec<Diagnostic>)>,
+    kept: usize,
+}
+
+impl Problems {
+    /// Nothing is wrong with this name.
+    pub(super) fn remove(&mut self, name: &str) {
+        if let Some((_, kept)) = self.by_name.remove(name) {
+            self.kept -= kept.len();
+        }
+    }
+
+    /// One more, which is made only if it is kept.
+    pub(super) fn add(&mut self, name: &Arc<str>, problem: impl FnOnce() -> Diagnostic) {
+        let (count, first) = self.by_name.entry(Arc::clone(name)).or_default();
+        *count += 1;
+        if first.len() < PROBLEMS_OF_NAME && self.kept < MAX_PROBLEMS {
+            first.push(problem());
+            self.kept += 1;
+        }
+    }
+
+    /// Adds those that are kept. Returns the number of all.
+    pub(super) fn tell(&self, out: &mut Vec<Diagnostic>) -> usize {
+        out.extend(self.by_name.values().flat_map(|(_, first)| first.iter().cloned()));
+        self.by_name.values().map(|(count, _)| count).sum()
+    }
+}
 
 /// A service as a registry has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,15 +102,15 @@ pub(super) struct Registered {
     registry: &'static str,
     namespace: String,
     max_bytes: usize,
-    /// By full name, and then by key: of several keys with one name, the first one is seen.
-    entries: BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>,
+    /// By full name and key: of several keys with one name, the first one is seen.
+    entries: BTreeMap<(Arc<str>, Arc<str>), Entry>,
     /// Full names that several keys have.
-    contested: BTreeSet<Box<str>>,
+    contested: BTreeSet<Arc<str>>,
     /// The full names by key.
-    names: BTreeMap<Box<str>, Box<str>>,
+    names: BTreeMap<Arc<str>, Arc<str>>,
     /// What does not fit or cannot be encoded, by key.
-    refused: BTreeMap<Box<str>, Diagnostic>,
-    /// Of all bodies, names and labels of endpoints included.
+    refused: Problems,
+    /// The [size](size) of all.
     bytes: usize,
     /// The number of the last version.
     number: u64,
@@ -106,7 +146,7 @@ impl Registered {
             entries: BTreeMap::new(),
             contested: BTreeSet::new(),
             names: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            refused: Problems::default(),
             bytes: 0,
             number: 0,
         })
@@ -118,12 +158,12 @@ impl Registered {
         let encoded = service.and_then(|service| match self.encode(service) {
             Ok(body) => Some((self.full_name(service), body)),
             Err(problem) => {
-                self.refused.insert(key.into(), problem.with_resource(key));
+                self.refused.add(&key.into(), || problem.with_resource(key));
                 None
             }
         });
-        let old_name = self.names.get(key).cloned();
-        let old = old_name.as_ref().and_then(|name| self.entries.get(name)?.get(key)).cloned();
+        let key_of = self.names.get_key_value(key).map(|(key, name)| (Arc::clone(name), Arc::clone(key)));
+        let old = key_of.as_ref().and_then(|key| self.entries.get(key)).cloned();
         if let (Some(old), Some((name, body))) = (&old, &encoded)
             && *old.resource.name == **name
             && old.resource.body == *body
@@ -134,75 +174,85 @@ impl Registered {
         let new = encoded.map(|(name, body)| self.entry(&name, body));
         let taken = new.as_ref().map_or(0, |new| size(key, &new.resource));
         if self.bytes - freed + taken > self.max_bytes {
-            let text = format!(
-                "the service entry takes {taken} bytes, and those of this registry would have more than {} bytes",
-                self.max_bytes
-            );
-            let hint = "register fewer services or instances; what was known of this one before stays";
-            let problem = Diagnostic::error(PROBLEM, FieldPath::root(), text).with_hint(hint);
-            self.refused.insert(key.into(), problem.with_resource(key));
+            let max_bytes = self.max_bytes;
+            self.refused.add(&key.into(), || {
+                let text = format!(
+                    "the service entry takes {taken} bytes, and those of this registry would have more than {max_bytes} bytes"
+                );
+                let hint = "register fewer services or instances; what was known of this one before stays";
+                Diagnostic::error(PROBLEM, FieldPath::root(), text).with_hint(hint).with_resource(key)
+            });
             return;
         }
         self.bytes = self.bytes - freed + taken;
-        match (old_name, new) {
-            (Some(old_name), Some(new)) if old_name == new.resource.name => {
-                self.change(&old_name, key, Some(new), out);
+        match (key_of, new) {
+            (Some((name, key)), Some(new)) if *name == *new.resource.name => {
+                self.change(name, key, Some(new), out);
             }
-            (old_name, new) => {
-                if let Some(old_name) = old_name {
-                    self.names.remove(key);
-                    self.change(&old_name, key, None, out);
+            (old, new) => {
+                if let Some((name, key)) = old {
+                    self.names.remove(&key);
+                    self.change(name, key, None, out);
                 }
                 if let Some(new) = new {
-                    let name = new.resource.name.clone();
-                    self.names.insert(key.into(), name.clone());
-                    self.change(&name, key, Some(new), out);
+                    let (name, key): (Arc<str>, Arc<str>) = (Arc::from(&*new.resource.name), key.into());
+                    self.names.insert(Arc::clone(&key), Arc::clone(&name));
+                    self.change(name, key, Some(new), out);
                 }
             }
         }
     }
 
+    /// Those with a name, by key.
+    fn below(&self, name: &Arc<str>) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+        let from = (Arc::clone(name), Arc::from(""));
+        let below = self.entries.range(from..).take_while(move |((other, _), _)| other == name);
+        below.map(|((_, key), entry)| (key, entry))
+    }
+
     /// Changes what is below a name.
-    fn change(&mut self, name: &str, key: &str, new: Option<Entry>, out: &mut Batch) {
-        let below = self.entries.entry(name.into()).or_default();
-        let seen = |below: &BTreeMap<Box<str>, Entry>| below.values().next().cloned();
-        let before = seen(below);
+    fn change(&mut self, name: Arc<str>, key: Arc<str>, new: Option<Entry>, out: &mut Batch) {
+        let seen = |of: &Self| of.below(&name).next().map(|(_, entry)| entry.clone());
+        let before = seen(self);
+        let place = (Arc::clone(&name), key);
         match new {
-            Some(new) => drop(below.insert(key.into(), new)),
-            None => drop(below.remove(key)),
+            Some(new) => drop(self.entries.insert(place, new)),
+            None => drop(self.entries.remove(&place)),
         }
-        let after = seen(below);
-        match below.len() > 1 {
-            true => drop(self.contested.insert(name.into())),
-            false => drop(self.contested.remove(name)),
-        }
-        if below.is_empty() {
-            self.entries.remove(name);
+        let after = seen(self);
+        let is_contested = self.below(&name).nth(1).is_some();
+        match is_contested {
+            true => drop(self.contested.insert(Arc::clone(&name))),
+            false => drop(self.contested.remove(&name)),
         }
         match (before, after) {
             (before, Some(after)) if before_differs(before.as_ref(), &after) => {
                 out.push(Event::put(SERVICE_ENTRIES, after));
             }
-            (Some(_), None) => out.push(Event::delete(SERVICE_ENTRIES, name)),
+            (Some(_), None) => out.push(Event::delete(SERVICE_ENTRIES, &*name)),
             _ => {}
         }
     }
 
     /// Everything that is seen.
     pub(super) fn all(&self) -> Batch {
-        let seen = self.entries.values().filter_map(|below| below.values().next());
-        seen.map(|entry| Event::put(SERVICE_ENTRIES, entry.clone())).collect()
+        let mut last: Option<&Arc<str>> = None;
+        let seen = self.entries.iter().filter(|((name, _), _)| last.replace(name) != Some(name));
+        seen.map(|(_, entry)| Event::put(SERVICE_ENTRIES, entry.clone())).collect()
     }
 
     /// Adds what is wrong: names that several services want, and what does not fit. Returns the number of services that are not seen.
     pub(super) fn problems(&self, out: &mut Vec<Diagnostic>) -> usize {
-        out.extend(self.refused.values().cloned());
+        let refused = self.refused.tell(out);
         let mut hidden = 0;
         for name in &self.contested {
-            let mut keys = self.entries.get(name).into_iter().flat_map(BTreeMap::keys);
-            let first = keys.next().cloned().unwrap_or_default();
+            let mut keys = self.below(name).map(|(key, _)| key);
+            let first = keys.next().cloned().unwrap_or_else(|| "".into());
             for key in keys {
                 hidden += 1;
+                if hidden > MAX_PROBLEMS {
+                    continue;
+                }
                 let text = format!("the service entry `{name}` of `{key}` is that of `{first}` already");
                 let hint =
                     "names differ in more than upper case and special characters: rename one of the services";
@@ -210,7 +260,7 @@ impl Registered {
                 out.push(problem.with_resource(&**key));
             }
         }
-        hidden + self.refused.len()
+        hidden + refused
     }
 
     fn full_name(&self, service: &RegisteredService) -> String {
@@ -260,9 +310,9 @@ fn before_differs(before: Option<&Entry>, after: &Entry) -> bool {
     before.is_none_or(|before| before.resource.version != after.resource.version)
 }
 
-/// The bytes that a service takes here.
+/// The bytes that a service takes: here, in the pipeline, and in what is published.
 fn size(key: &str, resource: &Resource) -> usize {
-    2 * key.len() + 2 * resource.name.len() + resource.body.len()
+    SERVICE_BYTES + 2 * key.len() + 2 * resource.name.len() + resource.body.len()
 }
 
 /// A name as resources have it: letters in lower case, and a hyphen for every character but letters, digits, dots and hyphens.

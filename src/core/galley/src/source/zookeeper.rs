@@ -11,7 +11,7 @@ mod tests;
 mod tree;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use tokio::time::Instant;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_remote::{ClientTlsOptions, Connector, Credential};
 
-use super::registered::{PROBLEM, Registered};
+use super::registered::{MAX_ENDPOINTS, PROBLEM, Problems, Registered};
 use super::{Emitter, Ended, Health, Source, Stopped};
 use crate::error::StartError;
 use crate::event::Batch;
 use crate::options::{Options, collection::SERVICE_ENTRIES};
 use session::{Lost, MAX_MESSAGE, Opening, Received, Session};
-use tree::{Answer, FIRST_PAUSE, Failure, LONGEST_PAUSE, MAX_PROVIDERS, Outcome, Read, Tree};
+use tree::{Answer, FIRST_PAUSE, Failure, LONGEST_PAUSE, MAX_CHILDREN, Outcome, Read, Tree};
 use wire::{Code, Message, SessionId};
 
 /// Requests that wait for their replies.
@@ -39,8 +39,6 @@ const WINDOW: usize = 64;
 const STABLE: Duration = Duration::from_secs(10);
 /// Limits of the session timeout. ZooKeeper itself allows 2 to 20 ticks, which are 4 to 40 s by default.
 const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
-/// Most problems that are kept of a service.
-const MAX_PROBLEMS: usize = 4;
 /// The port of a server whose address has none.
 const PORT: u16 = 2181;
 
@@ -98,14 +96,14 @@ pub struct Zookeeper {
 struct Known {
     registered: Registered,
     /// The keys of the services of a node, which are service entries.
-    keys: BTreeMap<Arc<str>, BTreeSet<Box<str>>>,
+    keys: BTreeMap<Arc<str>, Box<[Box<str>]>>,
 }
 
 /// What a start of the source knows.
 struct Progress {
     tree: Tree,
-    /// What is wrong with a node: the number of all problems, and the first ones.
-    problems: BTreeMap<Arc<str>, (usize, Vec<Diagnostic>)>,
+    /// What is wrong with nodes.
+    problems: Problems,
     /// Whether everything was delivered once.
     is_synced: bool,
     /// What is to be delivered.
@@ -334,7 +332,10 @@ impl Zookeeper {
         let answer = match (&read, body) {
             (_, Err(failure)) => Answer::Failed(failure),
             (Read::RootExists, Ok(_)) => Answer::Exists,
-            (_, Ok(body)) => Answer::Children(wire::names(body)?),
+            (_, Ok(body)) => match wire::count(&body) {
+                count if count > MAX_CHILDREN => Answer::Failed(Failure::TooMany(count)),
+                _ => Answer::Children(wire::names(body)?),
+            },
         };
         let path = progress.tree.path(&read);
         match progress.tree.answered(read, answer, Instant::now()) {
@@ -355,7 +356,7 @@ impl Zookeeper {
                 let mut state = self.state.lock();
                 progress.put(&service, &services, &path, &mut state);
                 if beyond > 0 {
-                    let text = format!("{beyond} providers beyond the first {MAX_PROVIDERS} are not used");
+                    let text = format!("{beyond} providers beyond the first {MAX_ENDPOINTS} are not used");
                     let problem = at(&path, text).with_hint("register fewer instances of this service");
                     progress.problem(&service, problem);
                 }
@@ -380,6 +381,10 @@ impl Zookeeper {
                 at(path, format!("the ACL of `{path}` does not let {who} read it (NoAuth)")).with_hint(hint)
             }
             Failure::Refused(code) => at(path, format!("cannot read `{path}`: {code}")),
+            Failure::TooMany(count) => {
+                at(path, format!("`{path}` has {count} children, more than {MAX_CHILDREN}"))
+                    .with_hint("remove nodes, or name a root with fewer of them with --zookeeper-root")
+            }
             Failure::TooLarge(length) => {
                 let text = format!(
                     "the names of the children of `{path}` take {length} bytes, more than {MAX_MESSAGE}"
@@ -424,9 +429,8 @@ impl Zookeeper {
 
     /// Tells what is wrong.
     fn tell(&self, progress: &Progress, health: &Health) {
-        let of_nodes = progress.problems.values();
-        let mut problems: Vec<Diagnostic> = of_nodes.clone().flat_map(|(_, first)| first.clone()).collect();
-        let mut skipped: usize = of_nodes.map(|(count, _)| count).sum();
+        let mut problems = Vec::new();
+        let mut skipped = progress.problems.tell(&mut problems);
         skipped += self.state.lock().registered.problems(&mut problems);
         let beyond = progress.tree.beyond();
         if beyond > 0 {
@@ -443,7 +447,7 @@ impl Progress {
     fn new(root: &str) -> Self {
         Self {
             tree: Tree::new(root),
-            problems: BTreeMap::new(),
+            problems: Problems::default(),
             is_synced: false,
             waiting: Batch::new(),
             is_news: false,
@@ -464,7 +468,7 @@ impl Progress {
         self.problems.remove(service);
         // Also if nothing is delivered: of services with one name, all but the first are not seen, which is told.
         self.is_news = true;
-        let keys: BTreeSet<Box<str>> = found.by_key.keys().map(|key| key.as_str().into()).collect();
+        let keys = found.by_key.keys().map(|key| key.as_str().into()).collect();
         let old = state.keys.insert(Arc::clone(service), keys).unwrap_or_default();
         for gone in old.iter().filter(|key| !found.by_key.contains_key(&***key)) {
             state.registered.set(gone, None, &mut self.waiting);
@@ -472,15 +476,13 @@ impl Progress {
         for (key, of_key) in &found.by_key {
             state.registered.set(key, Some(of_key), &mut self.waiting);
         }
-        found.problems.iter().for_each(|text| self.problem(service, at(path, text.clone())));
+        for text in &found.problems {
+            self.problems.add(service, || at(path, text.clone()));
+        }
     }
 
     fn problem(&mut self, service: &Arc<str>, problem: Diagnostic) {
-        let (count, first) = self.problems.entry(Arc::clone(service)).or_default();
-        *count += 1;
-        if first.len() < MAX_PROBLEMS {
-            first.push(problem);
-        }
+        self.problems.add(service, || problem);
         self.is_news = true;
     }
 }

@@ -66,6 +66,44 @@ async fn requests_carry_the_credential_that_is_in_the_file_now() {
     assert_eq!(sent, json!(["PATCH", "/prefix/x", "Bearer second, longer", "application/merge-patch+json"]));
 }
 
+/// On a runtime of one thread, which a file system that hangs would stop.
+#[tokio::test]
+async fn files_that_hang_stop_nobody_and_the_last_credential_is_used() {
+    let url = serve(|request| asked(&request).to_string()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "first").unwrap();
+    let path = directory.path().join("config");
+    std::fs::write(&path, kubeconfig(&url, "tokenFile: token")).unwrap();
+    let client = Client::new(Access::of_file(&path)).unwrap();
+    let get = async || client.get::<Value>("/x", "application/json").await.unwrap()[2].clone();
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let hangs = move |client: &Client| {
+        began.send(()).unwrap();
+        let _ = asleep.recv();
+        client.look();
+    };
+    let looking = client.clone();
+    let refreshed = tokio::spawn(async move { looking.refresh_by(hangs).await });
+    // What else the thread does goes on: the answers of the server among it.
+    begun.await.unwrap();
+    std::fs::write(&token, "second, longer").unwrap();
+    for _ in 0..10 {
+        assert_eq!(get().await, "Bearer first");
+    }
+    let waited = tokio::time::timeout(LOOK_LIMIT * 60, refreshed).await;
+    waited.expect("it is waited for at most a second").unwrap();
+    wake.send(()).unwrap();
+    while get().await == "Bearer first" {}
+    assert_eq!(get().await, "Bearer second, longer");
+    // A FIFO is no file: nobody waits for its writer.
+    std::fs::remove_file(&token).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&token).status().unwrap();
+    assert!(made.success());
+    assert_eq!(get().await, "Bearer second, longer");
+}
+
 #[tokio::test]
 async fn refusals_say_what_was_refused_and_hold_no_credential() {
     let url = serve(|request| {

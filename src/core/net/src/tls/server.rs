@@ -188,7 +188,20 @@ impl ServerTls {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(interval) => {}
             }
-            match self.reload_if_changed() {
+            // On a thread: nothing ends a look at a file system that hangs.
+            let looking = Arc::clone(&self);
+            let look = tokio::task::spawn_blocking(move || looking.reload_if_changed());
+            let looked = tokio::select! {
+                () = stop.cancelled() => return,
+                looked = look => looked,
+            };
+            let looked = match looked.map_err(tokio::task::JoinError::try_into_panic) {
+                Ok(looked) => looked,
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The process ends.
+                Err(Err(_)) => return,
+            };
+            match looked {
                 Ok(false) => {}
                 Ok(true) => {
                     last_error = None;

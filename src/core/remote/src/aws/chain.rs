@@ -110,7 +110,7 @@ impl Chain {
                 || !options.instance_endpoint.is_empty(),
             web_identity: role::of_environment(environment),
             endpoint,
-            sts: Sts::new(region, tls.clone(), environment),
+            sts: Sts::new(&options.sts_endpoint, region, tls.clone(), environment),
             fetched: None,
         })
     }

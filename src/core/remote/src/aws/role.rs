@@ -98,8 +98,12 @@ pub(super) struct Sts {
 }
 
 impl Sts {
-    pub(super) fn new(region: &str, tls: ClientTlsOptions, environment: Environment<'_>) -> Self {
-        let url = endpoint(&["STS"], "sts", region, environment);
+    /// At a URL; empty: that of the environment, or the public one.
+    pub(super) fn new(url: &str, region: &str, tls: ClientTlsOptions, environment: Environment<'_>) -> Self {
+        let url = match url {
+            "" => endpoint(&["STS"], "sts", region, environment),
+            url => url.to_owned(),
+        };
         Self { url, region: region.to_owned(), tls, target: None }
     }
 

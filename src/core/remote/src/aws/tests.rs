@@ -147,6 +147,25 @@ async fn the_role_of_the_environment_precedes_the_default_profile() {
 }
 
 #[tokio::test]
+async fn a_named_token_service_precedes_that_of_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "jwt").unwrap();
+    let mut server = TestServer::start(&[&assumed("role")], None).await;
+    let path = token.display().to_string();
+    let variables = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", path.as_str()),
+        ("AWS_ROLE_ARN", "arn"),
+        ("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1"),
+    ];
+    let sts_endpoint = format!("http://127.0.0.1:{}/sts", server.port);
+    let options = AwsOptions { sts_endpoint, ..AwsOptions::default() };
+    assert_eq!(chain(&options, &variables).key().await.unwrap().id, "role");
+    let request = server.received.recv().await.unwrap();
+    assert!(request.starts_with("POST /sts"), "{request}");
+}
+
+#[tokio::test]
 async fn a_key_that_is_valid_serves_while_the_next_cannot_be_had_and_no_request_waits_for_an_attempt() {
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
     // Every attempt after the first one takes its time limit.

@@ -15,8 +15,6 @@ use parking_lot::Mutex;
 
 /// Characters of a refusal that are told.
 const MAX_TOLD: usize = 512;
-/// Maximum [size](object_size) of the objects of all collections, in bytes, unless one message may have more.
-pub(super) const MAX_BYTES: usize = 96 << 20;
 
 /// Writes changes into a feed. Clones write the same feed, one after the other.
 #[derive(Clone)]
@@ -56,8 +54,8 @@ struct Different {
 }
 
 impl Applier {
-    /// Objects may take 96 MiB, or `max_message` if that is more, but no more than those of any store.
-    pub(super) fn new(feed: Feed, kinds: &[&'static Kind], max_message: usize) -> Self {
+    /// Objects may take as much as those of any store.
+    pub(super) fn new(feed: Feed, kinds: &[&'static Kind]) -> Self {
         let kinds = kinds.iter().map(|kind| (kind.collection, *kind)).collect();
         Self {
             feed,
@@ -66,7 +64,7 @@ impl Applier {
             sink: None,
             applied: Arc::default(),
             hasher: RandomState::new(),
-            max_bytes: MAX_BYTES.max(max_message).min(MAX_OBJECT_BYTES),
+            max_bytes: MAX_OBJECT_BYTES,
             turn: Arc::default(),
             streams: Arc::default(),
             stream: 0,
@@ -137,7 +135,7 @@ impl Applier {
         let mut applied = self.applied.lock();
         let applied = applied.entry(kind.collection).or_default();
         let (mut different, mut sent) = (Vec::new(), Applied::new());
-        let (held, _) = self.feed.sizes(kind.collection, |_| false);
+        let held = self.feed.bytes();
         let mut added = 0;
         for resource in change.resources {
             let resource = resource?;
@@ -162,7 +160,7 @@ impl Applier {
         if held + added > self.max_bytes {
             let replaced: HashSet<&str> = different.iter().map(|different| &*different.name).collect();
             let removed: HashSet<&str> = change.removed.iter().map(String::as_str).collect();
-            let (_, gone) = self.feed.sizes(kind.collection, |name| {
+            let gone = self.feed.bytes_of(kind.collection, |name| {
                 replaced.contains(name)
                     || if change.incremental { removed.contains(name) } else { !sent.contains_key(name) }
             });
@@ -188,7 +186,12 @@ impl Applier {
                 draft.received(kind.collection, &change.system_version);
             }
             // Nothing serves that needs what is not received yet.
-            needed.iter().for_each(|collection| draft.expect(collection));
+            for collection in &needed {
+                draft.expect(collection);
+                if !draft.is_synced(collection) {
+                    draft.connected(collection);
+                }
+            }
             left_out
         });
         if let Some(sink) = &self.sink {
@@ -206,10 +209,8 @@ impl Applier {
         let limit = self.max_bytes;
         Refusal::from(format!(
             "new and different objects take {added} bytes or more beside {held} bytes of others; all may take {limit}, and half as much more \
-             while objects are replaced: remove objects, of which each takes 512 bytes beside its text, or large labels and annotations; or raise \
-             --mcp-max-message-size above {} MiB, up to {} MiB",
-            limit >> 20,
-            MAX_OBJECT_BYTES >> 20
+             while objects are replaced: remove objects, of which each takes three times its text and 2048 bytes, or large labels and \
+             annotations, or have several servers with a part each"
         ))
     }
 }
@@ -221,6 +222,7 @@ impl Updater for Applier {
             *stream = streams.fetch_add(1, Ordering::Relaxed) + 1;
             let again = Some("it is not received again yet since the source was connected");
             for collection in self.kinds.keys() {
+                draft.connected(collection);
                 if draft.is_synced(collection) {
                     draft.unfollowed(collection, again);
                 }

@@ -5,7 +5,6 @@ use mixer_mcp::{
     Cache, CallOut, Change, Collection, Refusal, Resource, Snapshot, Source, SourceOptions, Updater,
 };
 
-use super::apply::MAX_BYTES;
 use super::*;
 use crate::StoreOptions;
 
@@ -119,7 +118,7 @@ impl Scene {
             kinds.iter().for_each(|kind| draft.expect(kind.collection));
             draft.close();
         });
-        Self { store, applier: Applier::new(feed, &kinds, 0) }
+        Self { store, applier: Applier::new(feed, &kinds) }
     }
 
     fn texts(&self) -> Vec<(String, String)> {
@@ -280,15 +279,16 @@ async fn a_source_can_connect_to_this_server() {
 #[tokio::test]
 async fn a_change_for_which_there_is_no_room_is_refused() {
     let mut scene = Scene::new();
-    scene.applier.max_bytes = 10_000;
+    assert_eq!(scene.applier.max_bytes, 352 << 20);
+    scene.applier.max_bytes = 37_000;
     scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
-    // A rule takes some 700 bytes.
+    // A rule takes some 2 600 bytes.
     let rules = |count: usize, text: &str| -> Vec<Resource> {
         (0..count).map(|number| rule(&format!("shop/r{number}"), text)).collect()
     };
     scene.applier.apply(change(RULES, rules(12, "x"))).unwrap();
     let refusal = scene.applier.apply(change(RULES, rules(20, "x"))).unwrap_err();
-    assert!(refusal.message.contains("bytes of others; all may take 10000, and half as much"), "{refusal:?}");
+    assert!(refusal.message.contains("bytes of others; all may take 37000, and half as much"), "{refusal:?}");
     assert_eq!(scene.texts().len(), 12, "nothing was applied");
     // As many others take their place, but not all at once if that takes too much meanwhile.
     let refusal = scene.applier.apply(change(RULES, rules(12, "y"))).unwrap_err();
@@ -298,9 +298,6 @@ async fn a_change_for_which_there_is_no_room_is_refused() {
     scene.applier.apply(change(RULES, [rules(6, "y"), rules(12, "x").split_off(6)].concat())).unwrap();
     scene.applier.apply(change(RULES, rules(12, "y"))).unwrap();
     assert!(scene.texts().iter().all(|(_, text)| text == "y"));
-    // What one message may have fits, up to what any store may have.
-    let room = |max_message| Applier::new(scene.applier.feed.clone(), &[], max_message).max_bytes;
-    assert_eq!([0, 200 << 20, 1 << 30].map(room), [MAX_BYTES, 200 << 20, 256 << 20]);
 }
 
 #[tokio::test]
@@ -389,4 +386,51 @@ async fn a_resource_with_a_field_that_is_not_known_cannot_be_read() {
     lenient.applier.apply(change(DENIERS, Vec::new())).unwrap();
     lenient.applier.apply(change(RULES, vec![newer()])).unwrap();
     assert_eq!(lenient.texts(), pairs(&[("b.rule.shop", "x")]));
+}
+
+#[tokio::test]
+async fn a_collection_that_was_emptied_while_the_source_was_away_is_told_apart_from_one_that_is_emptied() {
+    let scene = Scene::new();
+    let empty =
+        || scene.store.contents().always_empty.iter().map(|path| path.to_string()).collect::<Vec<_>>();
+    let of = |collection: &str| format!("mcp://h:1/{collection}");
+    let stream = || {
+        let mut applier = scene.applier.clone();
+        applier.begin();
+        applier
+    };
+    let mut first = stream();
+    assert!(empty().is_empty(), "nothing is received yet");
+    first.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    first.apply(change(DENIERS, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)]);
+    first.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "the last rule was deleted");
+    first.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    let mut second = stream();
+    second.apply(change(DENIERS, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "of the rules nothing is known");
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS), of(RULES)]);
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS), of(RULES)], "again");
+    second.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    assert_eq!(empty(), [of(DENIERS)]);
+    second.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(DENIERS)], "it was deleted on a stream that had it");
+    // What comes again in the same form counts as well.
+    second.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    let mut third = stream();
+    third.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    third.apply(change(RULES, Vec::new())).unwrap();
+    assert!(empty().is_empty(), "of the others nothing is known by now");
+    let mut fourth = stream();
+    fourth.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(RULES)], "whoever emptied it");
+    // One of a stream that has ended says nothing of the next one.
+    let mut fifth = stream();
+    fourth.apply(change(RULES, vec![rule("ns/r", "a")])).unwrap();
+    fourth.apply(change(RULES, Vec::new())).unwrap();
+    fifth.apply(change(RULES, Vec::new())).unwrap();
+    assert_eq!(empty(), [of(RULES)]);
 }

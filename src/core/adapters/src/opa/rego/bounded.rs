@@ -12,6 +12,8 @@ use anyhow::{anyhow, bail};
 use regorus::unstable::{BUILTINS, BuiltinFcn, Expr, Ref, Span};
 use regorus::{Engine, Source, Value};
 
+use mixer_base::allocation::may_allocate;
+
 /// Most elements of a range.
 const MAX_RANGE: u64 = 100_000;
 /// Most bits by which a number is shifted.
@@ -46,7 +48,7 @@ pub(super) fn was_exceeded() -> bool {
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
 
 /// The functions, which replace those of the engine.
-const FUNCTIONS: [(&str, Bounded); 28] = [
+const FUNCTIONS: [(&str, Bounded); 30] = [
     ("bits.lsh", |_, arguments| shifted(arguments)),
     ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
     ("graph.reachable_paths", graph::reachable_paths),
@@ -54,6 +56,7 @@ const FUNCTIONS: [(&str, Bounded); 28] = [
     ("indexof_n", texts::indices_of),
     ("json.filter", filtered),
     ("json.is_valid", read),
+    ("json.marshal", written),
     ("json.marshal_with_options", indented),
     ("json.remove", filtered),
     ("json.unmarshal", read),
@@ -65,6 +68,7 @@ const FUNCTIONS: [(&str, Bounded); 28] = [
     ("product", multiplied),
     ("regex.replace", |builtin, arguments| within(builtin, arguments, substituted(arguments))),
     ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
+    ("sprintf", written),
     ("strings.any_prefix_match", texts::compared),
     ("strings.any_suffix_match", texts::compared),
     ("strings.replace_n", |builtin, arguments| replaced_by_all(builtin, arguments)),
@@ -128,7 +132,47 @@ fn within(builtin: &Builtin, arguments: &[Value], length: Option<usize>) -> anyh
     if length.is_some_and(|length| length > MAX_TEXT) {
         return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
     }
+    allocate(length.unwrap_or_default())?;
     builtin.call(arguments)
+}
+
+/// Asks for the memory of a text, which the engine makes and then copies. Errors: the evaluation has to end.
+fn allocate(length: usize) -> anyhow::Result<()> {
+    match may_allocate(length.saturating_mul(2)) {
+        true => Ok(()),
+        false => bail!("a text has no room in the memory of the evaluation"),
+    }
+}
+
+/// A function that writes out its arguments. One value can stand in another many times, and takes memory once.
+fn written(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let mut left = MAX_TEXT;
+    if !arguments.iter().all(|argument| has_room(argument, &mut left)) {
+        return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
+    }
+    allocate(MAX_TEXT - left)?;
+    builtin.call(arguments)
+}
+
+/// Takes about the length of a value that is written out from what is left; whether it suffices.
+fn has_room(value: &Value, left: &mut usize) -> bool {
+    const SEPARATOR: usize = 2;
+    let of_itself = match value {
+        Value::String(text) => text.len(),
+        // A number of this many digits is written out in as many bytes.
+        Value::Number(number) => number.as_big().map_or(SEPARATOR, |big| big.bits() as usize / 3),
+        _ => 0,
+    };
+    let Some(rest) = left.checked_sub(of_itself.saturating_add(SEPARATOR)) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(values) => values.iter().all(|value| has_room(value, left)),
+        Value::Set(values) => values.iter().all(|value| has_room(value, left)),
+        Value::Object(members) => {
+            members.iter_sorted().all(|(key, value)| has_room(key, left) && has_room(value, left))
+        }
+        _ => true,
+    }
 }
 
 fn text(arguments: &[Value], index: usize) -> Option<&str> {
@@ -185,9 +229,11 @@ fn replaced_by_all(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Val
     let mut text = text.to_owned();
     for replacement in replacements.iter_sorted() {
         let (Value::String(old), Value::String(new)) = replacement else { return builtin.call(arguments) };
-        if after(&text, old, new) > MAX_TEXT {
+        let length = after(&text, old, new);
+        if length > MAX_TEXT {
             return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
         }
+        allocate(length)?;
         text = text.replace(&**old, new);
     }
     Ok(Value::from(text))
@@ -243,7 +289,7 @@ fn indented(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
             )));
         }
     }
-    builtin.call(arguments)
+    written(builtin, arguments)
 }
 
 /// `product(numbers)`.

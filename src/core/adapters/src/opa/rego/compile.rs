@@ -9,12 +9,13 @@ use regorus::{Engine, Value};
 
 use super::super::{Params, Problem, Subject, Weight};
 use super::analysis::Analysis;
-use super::evaluate::timer;
+use super::evaluate::{bound_memory, timer};
 use super::names::{self, Needed};
 use super::plan::Plan;
 use super::reads::{Effect, Read};
 use super::text::one_line;
 use super::{bounded, dialect};
+use mixer_base::allocation::{Bounds, metered};
 use mixer_config::message::suggestion;
 use mixer_engine::adapter::BoundInstance;
 
@@ -26,6 +27,8 @@ const ROWS_SOURCE: &str = "checkMethod";
 const ROWS: &str = "data.mixer_check_method.rows";
 /// How long the evaluation that looks for late errors may take.
 const TRIAL: Duration = Duration::from_millis(50);
+/// Most memory of that evaluation, in bytes.
+const TRIAL_MEMORY: usize = 16 << 20;
 
 /// What decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +79,7 @@ impl Policy {
         if query.is_empty() {
             problems.push(Problem::new(Subject::CheckMethod, "check method is not configured"));
         }
+        bound_memory();
         let mut engine = Engine::new();
         for (index, text) in params.policy.iter().enumerate() {
             if let Err(error) = dialect::add(&mut engine, &format!("opa_policy.{index}"), text) {
@@ -180,7 +184,7 @@ impl Policy {
         let mut trial = engine.clone();
         trial.set_input(Value::new_object());
         trial.set_execution_timer_config(timer(TRIAL));
-        if let Err(error) = trial.eval_modules(false) {
+        if let (Err(error), _) = metered(Bounds::of(TRIAL_MEMORY), || trial.eval_modules(false)) {
             let text = error.to_string();
             if ["recursion detected", "unsafe", "undefined variable", "could not find function"]
                 .iter()

@@ -14,7 +14,7 @@ use super::document::document;
 use super::evaluate::Prepared;
 use super::handler::Shared;
 use super::kinds::Kinds;
-use crate::files::{SETTLE_TIME, SettledFile, Unread, watch};
+use crate::files::{FileWatches, SETTLE_TIME, SettledFile, Unread};
 use crate::version::next_version;
 use mixer_base::file_stamp::SETTLED;
 
@@ -78,13 +78,10 @@ impl DataFiles {
     /// Reads the files again when they change, until the task is aborted.
     pub(super) async fn follow(&mut self, shared: &Shared) {
         let changed = Arc::new(Notify::new());
-        let mut watchers = Vec::new();
+        let mut watches = FileWatches::new(Arc::clone(&changed));
         for (_, path, _) in &self.files {
-            match watch(path, READ_TIME, Arc::clone(&changed)).await {
-                Ok(watcher) => watchers.push(watcher),
-                Err(problem) => {
-                    shared.warn(&format!("{problem}; the data is read every {REFRESH:?} only"));
-                }
+            if let Err(problem) = watches.add(path, READ_TIME).await {
+                shared.warn(&format!("{problem}; the data is read every {REFRESH:?} only"));
             }
         }
         loop {
@@ -92,6 +89,7 @@ impl DataFiles {
             let pause = if self.unsettled.is_some() { SETTLED } else { REFRESH };
             tokio::select! {
                 () = changed.notified() => sleep(SETTLE_TIME).await,
+                () = watches.exchanged() => {}
                 () = sleep(pause) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Evaluates prepared engines: one call at a time each, within a budget of time.
+//! Evaluates prepared engines: one call at a time each, within a budget of time and one of memory.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use regorus::utils::limits::ExecutionTimerConfig;
 use regorus::{Engine, LimitError, Value};
 
+use mixer_base::allocation::{Bounds, Exceeded, metered};
+
 use super::bounded;
 use super::compile::Entry;
 use super::input::Names;
@@ -21,6 +23,17 @@ pub(super) const UNDEFINED: &str = "is undefined";
 
 /// Steps of an evaluation between two looks at the clock.
 const STEPS: u32 = 32;
+
+/// Most bytes that an engine may keep of one evaluation for the next one of its thread. A copy of the engine is cheaper than more.
+const KEPT: usize = 256 << 10;
+
+/// What the engine is told about memory is above this while an evaluation has to end (`src/core/engine-memory`).
+const ENGINE_LIMIT: u64 = 0;
+
+/// Has the engine ask whether an evaluation has to end.
+pub(super) fn bound_memory() {
+    regorus::set_global_memory_limit(Some(ENGINE_LIMIT));
+}
 
 /// A budget of time.
 pub(super) fn timer(limit: Duration) -> ExecutionTimerConfig {
@@ -40,6 +53,10 @@ pub(super) enum Outcome {
     Stopped(String),
     /// It takes longer than its budget.
     Late,
+    /// It holds more memory than it may.
+    TooLarge,
+    /// There is no memory for it beside what other calls hold.
+    NoMemory,
 }
 
 /// An engine with what it evaluates.
@@ -93,8 +110,13 @@ impl Evaluator {
         self.prepared.store(Arc::new(prepared));
     }
 
-    /// Evaluates the document that `input` makes, within `limit`.
-    pub(super) fn evaluate(&self, limit: Duration, input: impl FnOnce(&Names) -> Value) -> Outcome {
+    /// Evaluates the document that `input` makes, within `limit` and `memory`.
+    pub(super) fn evaluate(
+        &self,
+        limit: Duration,
+        memory: Bounds,
+        input: impl FnOnce(&Names) -> Value,
+    ) -> Outcome {
         let prepared = self.prepared.load();
         let place = self.places.get(place_of_thread() % self.places.len().max(1));
         let taken = place.and_then(|place| place.try_lock()?.take());
@@ -102,17 +124,28 @@ impl Evaluator {
             let engine = prepared.template.lock().clone();
             Box::new(Copied { engine, names: Names::default(), version: prepared.version })
         });
-        let input = input(&copied.names);
-        let run = AssertUnwindSafe(|| run(&mut copied.engine, &prepared.entry, input, limit));
-        let outcome =
-            catch_unwind(run).unwrap_or_else(|_| Outcome::Stopped("the evaluation panicked".to_owned()));
+        let Copied { engine, names, .. } = &mut *copied;
+        let run = || run(engine, &prepared.entry, input(names), limit);
+        let run = AssertUnwindSafe(|| metered(memory, run));
+        let (outcome, kept) = match catch_unwind(run) {
+            Ok((outcome, usage)) => match usage.exceeded {
+                None => (outcome, usage.left),
+                Some(Exceeded::Bound) => (Outcome::TooLarge, 0),
+                Some(Exceeded::Share) => (Outcome::NoMemory, 0),
+            },
+            Err(_) => (Outcome::Stopped("the evaluation panicked".to_owned()), 0),
+        };
         // INVARIANT: an engine is used again only if it came to an end. One that stops early keeps what `with` had replaced, and the
         // values of loops, and would decide about the next request with them.
         let has_ended = match outcome {
             Outcome::Allowed | Outcome::Denied | Outcome::Undecided(_) => true,
-            Outcome::Failed(_) | Outcome::Stopped(_) | Outcome::Late => false,
+            Outcome::Failed(_) | Outcome::Stopped(_) => false,
+            Outcome::Late | Outcome::TooLarge | Outcome::NoMemory => false,
         };
-        if has_ended && let Some(mut place) = place.and_then(|place| place.try_lock()) {
+        if has_ended
+            && kept <= KEPT
+            && let Some(mut place) = place.and_then(|place| place.try_lock())
+        {
             *place = Some(copied);
         }
         outcome

@@ -12,6 +12,7 @@ use super::input::document;
 use super::lanes::{INLINE, SlowThreads, Trust};
 use super::plan::{self, Plan};
 use crate::authorization::Layout;
+use mixer_base::allocation::Bounds;
 use mixer_base::budget::{Reservation, Share};
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_engine::adapter::{
@@ -28,6 +29,13 @@ const WAITING: usize = 2;
 const WAITING_BESIDES: usize = 2 << 10;
 /// What an evaluation takes for each byte of its input: lists and copies that a policy makes of it.
 const EVALUATED: usize = 32;
+/// What an evaluation on the thread of its call may take besides the share, in bytes.
+const INLINE_MEMORY: usize = 256 << 10;
+/// Why there is no memory for an input.
+const CROWDED: &str = "too much input of other calls waits for its evaluation";
+/// Why there is no memory for an evaluation, and what helps.
+const NO_SHARE: &str = "the evaluation takes more memory than the share waiting-calls has left; make no list or \
+                        text in the policy that grows faster than the input, or raise --memory-limit";
 /// What begins each denial.
 const REJECTED: &str = "opa: request was rejected";
 
@@ -54,6 +62,7 @@ pub(super) struct Shared {
     /// Bounds the memory of inputs that wait, and of their evaluations.
     memory: Arc<Share>,
     max_input: usize,
+    max_evaluation: usize,
     /// Longest input of which there can be memory for another thread, in bytes of text.
     max_waiting: usize,
     runtime: tokio::runtime::Handle,
@@ -69,6 +78,7 @@ struct Counters {
     stopped: Counter,
     late: Counter,
     too_long: Counter,
+    too_large: Counter,
     no_memory: Counter,
     offloaded: Counter,
 }
@@ -82,6 +92,7 @@ impl Counters {
             stopped: undecided("bound"),
             late: undecided("timeout"),
             too_long: undecided("input"),
+            too_large: undecided("size"),
             no_memory: undecided("memory"),
             offloaded: metrics.counter(Family::OpaOffloaded, &[handler]),
         }
@@ -95,6 +106,8 @@ pub(super) struct Settings {
     pub(super) timeout: Duration,
     /// Longest input, in bytes of text.
     pub(super) max_input: usize,
+    /// Most memory of an evaluation, in bytes.
+    pub(super) max_evaluation: usize,
 }
 
 impl Shared {
@@ -118,6 +131,7 @@ impl Shared {
             threads,
             memory,
             max_input: settings.max_input,
+            max_evaluation: settings.max_evaluation,
             max_waiting,
             runtime: tokio::runtime::Handle::current(),
             trouble: ArcSwapOption::empty(),
@@ -188,6 +202,13 @@ impl Shared {
                 self.counters.late.increment();
                 (format!("the evaluation takes longer than {:?}", self.timeout), true)
             }
+            Outcome::TooLarge => {
+                self.counters.too_large.increment();
+                (self.too_large(), true)
+            }
+            Outcome::NoMemory => {
+                return self.without_memory(NO_SHARE);
+            }
         };
         self.failed(&error, is_bounded)
     }
@@ -203,10 +224,26 @@ impl Shared {
         }
     }
 
-    /// The answer to a call for which there is no memory.
-    fn without_memory(&self) -> Result<CheckResult, HandlerError> {
+    /// Why an evaluation that holds too much memory ends, and what helps.
+    fn too_large(&self) -> String {
+        format!(
+            "handler {}: the evaluation of {} takes more than {} KiB of memory; make no list or text in the policy that grows faster \
+             than the input, or raise maxEvaluationKilobytes",
+            self.handler_name,
+            self.query,
+            self.max_evaluation >> 10
+        )
+    }
+
+    /// Bounds of the memory of an evaluation that has `free` bytes: what is beyond comes from the share.
+    fn bounds(&self, free: usize) -> Bounds {
+        Bounds::within(self.max_evaluation, free, Arc::clone(&self.memory))
+    }
+
+    /// The answer to a call for which there is no memory: why.
+    fn without_memory(&self, why: &str) -> Result<CheckResult, HandlerError> {
         self.counters.no_memory.increment();
-        self.failed("too much input of other calls waits for its evaluation", true)
+        self.failed(why, true)
     }
 
     /// The answer to a call whose input is too long. `how`: which evaluations the bound is for, after a blank.
@@ -231,15 +268,16 @@ impl Shared {
         let Ok(Ok(permit)) = timeout_at(due, threads.acquire_owned()).await else {
             return self.answer(Outcome::Late);
         };
-        if !memory.grow(bytes.saturating_mul(EVALUATED)) {
-            return self.without_memory();
+        let free = bytes.saturating_mul(EVALUATED);
+        if !memory.grow(free) {
+            return self.without_memory(CROWDED);
         }
         let shared = Arc::clone(&self);
         let evaluation = self.runtime.spawn_blocking(move || {
             let _held = (permit, memory);
             let begun = std::time::Instant::now();
             let left = due.saturating_duration_since(Instant::now());
-            let outcome = shared.evaluator.evaluate(left, |_| input);
+            let outcome = shared.evaluator.evaluate(left, shared.bounds(free), |_| input);
             shared.trust.note(bytes, begun.elapsed());
             outcome
         });
@@ -302,9 +340,11 @@ impl HandleCheck for OpaHandler {
         }
         let mut input = None;
         if shared.trust.is_given(bytes) {
-            let outcome = shared.evaluator.evaluate(INLINE.min(shared.timeout), |names| {
-                input.insert(document(names, layout, instance)).clone()
-            });
+            let outcome = shared.evaluator.evaluate(
+                INLINE.min(shared.timeout),
+                shared.bounds(INLINE_MEMORY),
+                |names| input.insert(document(names, layout, instance)).clone(),
+            );
             if outcome != Outcome::Late || shared.timeout <= INLINE {
                 return Reply::Ready(shared.answer(outcome));
             }
@@ -316,7 +356,7 @@ impl HandleCheck for OpaHandler {
         }
         let waits = bytes.saturating_mul(WAITING).saturating_add(WAITING_BESIDES);
         let Some(memory) = shared.memory.reserve(waits) else {
-            return Reply::Ready(shared.without_memory());
+            return Reply::Ready(shared.without_memory(CROWDED));
         };
         let input = input.unwrap_or_else(|| document(&Default::default(), layout, instance));
         Reply::Later(Box::pin(Arc::clone(shared).offload(input, bytes, memory)))

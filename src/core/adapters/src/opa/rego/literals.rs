@@ -1,5 +1,5 @@
 //! Calls that fail for every request, because an argument is a literal that the function does not take: an expression that does not
-//! compile, a network that is none, a number where a text is needed.
+//! compile, a network that is none, a number where a text is needed. And calls whose arguments are in the wrong order.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use regorus::unstable::{BUILTINS, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead, Span};
 use regorus::{Engine, Value};
 
-use super::super::{Params, Problem, Subject};
+use super::super::{Params, Problem, Subject, Weight};
 use super::dialect;
 use super::text::one_line;
 
@@ -56,8 +56,8 @@ const SAMPLES: [(&str, &[Sample]); 29] = [
     ("upper", &[Text("")]),
 ];
 
-/// The calls of a policy that fail for every request; none where a module is not read, which is a problem of its own.
-pub(in super::super) fn failing_calls(params: &Params) -> Vec<Problem> {
+/// The calls of a policy that fail for every request, and with a warning those that probably mean something else; none where a module is not read, which is a problem of its own.
+pub(in super::super) fn wrong_calls(params: &Params) -> Vec<Problem> {
     let find = || {
         let mut engine = Engine::new();
         for (index, text) in params.policy.iter().enumerate() {
@@ -189,8 +189,18 @@ impl Calls<'_> {
         if self.problems.len() >= MAX_PROBLEMS || is_own {
             return;
         }
+        let place = || format!("{}:{}:{}", at.source.get_path(), at.line, at.col);
+        if let Some([constant, input]) = swapped(&name, arguments) {
+            let (side, place) = (if name == "startswith" { "begins" } else { "ends" }, place());
+            let text = format!(
+                "{place}: {name} asks whether {constant} {side} with {input}, not the other way round"
+            );
+            let problem = Problem::new(Subject::Module(self.module), text);
+            let problem = problem.with_hint(format!("write `{name}({input}, {constant})`"));
+            self.problems.push(Problem { weight: Weight::Warning("opa-arguments"), ..problem });
+        }
         if let Some(why) = failure(&name, span, arguments) {
-            let place = format!("{}:{}:{}", at.source.get_path(), at.line, at.col);
+            let place = place();
             let text = format!("{place}: this call of {name} fails for every request: {why}");
             self.problems.push(Problem::new(Subject::Module(self.module), text));
         }
@@ -212,6 +222,17 @@ fn start(name: &Expr) -> &Span {
         Expr::RefDot { refr, .. } | Expr::RefBrack { refr, .. } => start(refr),
         name => name.span(),
     }
+}
+
+/// The constant and the text of the request of a comparison of the beginnings or ends of texts that has one in the place of the other.
+fn swapped(name_of_function: &str, arguments: &[Ref<Expr>]) -> Option<[String; 2]> {
+    let [constant, input, ..] = arguments else { return None };
+    if !matches!(name_of_function, "startswith" | "endswith") {
+        return None;
+    }
+    let Value::String(_) = literal(constant)? else { return None };
+    let input = name(input).filter(|name| name.starts_with("input."))?;
+    Some([literal(constant)?.to_string(), input])
 }
 
 /// Why a call of a function of the engine fails whatever the request is, as far as its literals tell; `None`: it need not fail.

@@ -289,3 +289,27 @@ fn what_may_be_left_out_is_a_warning_where_that_opens() {
     let null = codes(&gate("deny if input.subject.user == \"eve\""), &[null]);
     assert_eq!(null, [(Severity::Error, "adapter-build".to_owned())]);
 }
+
+#[test]
+fn a_constant_in_the_place_of_a_text_of_the_request_is_suspicious() {
+    let warnings = |expression: &str| {
+        let policy = format!("package gate\ndefault open := false\nopen if {expression}\n");
+        let mut found = Diagnostics::new();
+        Opa::validate(&params(&policy), &[bound()], &mut found);
+        found.retain(|problem| problem.code == "opa-arguments");
+        found.into_iter().map(|found| (found.message.clone(), found.hint.clone())).collect::<Vec<_>>()
+    };
+    let text = "Policy: opa_policy.0:3:9: startswith asks whether \"/admin\" begins with input.action.path, not the other way round";
+    let hint = "write `startswith(input.action.path, \"/admin\")`";
+    let found = warnings("startswith(\"/admin\", input.action.path)");
+    assert_eq!(found, [(text.to_owned(), Some(hint.to_owned()))]);
+    assert_eq!(warnings("not endswith(\".html\", input.action.path)").len(), 1);
+    for meant in [
+        "startswith(input.action.path, \"/admin\")",
+        "startswith(input.action.path, input.subject.user)",
+        // One of several methods.
+        "contains(\"GET,HEAD\", input.action.method)",
+    ] {
+        assert_eq!(warnings(meant), [], "{meant}");
+    }
+}

@@ -235,3 +235,21 @@ async fn threads_add_up() {
     ];
     assert_eq!(scrape(&env), expected);
 }
+
+/// A number that is halfway between two texts of the same length: as in Go, the text whose last digit is even.
+#[expect(clippy::excessive_precision, reason = "these are the ties")]
+#[tokio::test]
+async fn a_label_that_is_a_tie_is_written_as_in_go() {
+    let env = test_env("h.istio-system");
+    let m = metric("m", &["l"]);
+    let handler =
+        build(&params(vec![info("m", MetricKind::Counter, &["l"])]), std::slice::from_ref(&m), &env).await;
+    let handler = handler.unwrap();
+    for tie in [1_125_899_906_842_624.25, 1_125_899_906_842_624.75, -99_999_999_999_998.125_f64] {
+        report(&*handler, 0, &m.name, &[number(1.0), number(tie)]).unwrap();
+    }
+    let lines = scrape(&env);
+    for text in ["1125899906842624.2", "1125899906842624.8", "-99999999999998.12"] {
+        assert!(lines.contains(&format!("istio_m{{l=\"{text}\"}} 1")), "{text}: {lines:?}");
+    }
+}

@@ -53,7 +53,7 @@ impl Bound {
             dimensions: Dimensions::new(&over.dimensions, instance),
             max_amount: over.max_amount,
             digest: override_digest(
-                over.dimensions.iter().map(|(key, value)| (&**key, value.as_deref().unwrap_or_default())),
+                over.dimensions.iter().map(|(key, value)| (key, value.as_deref().unwrap_or_default())),
             ),
         });
         let length = quota.valid_duration.nanos;

@@ -105,7 +105,7 @@ async fn what_is_released_is_not_more_than_what_is_used() {
 async fn the_first_override_that_matches_has_a_window_of_its_own() {
     let server = RedisServer::start(&[]).await;
     let over = |service: &str, max_amount| Override {
-        dimensions: BTreeMap::from([("svc".to_owned(), Some(service.to_owned()))]),
+        dimensions: Entries::from([("svc".to_owned(), Some(service.to_owned()))]),
         max_amount,
     };
     let quota = Quota { overrides: vec![over("web", 2), over("web", 4), over("db", 1)], ..quota() };

@@ -210,7 +210,7 @@ async fn collections_that_become_empty_one_after_the_other_are_one_change() {
 async fn an_object_for_which_there_is_no_room_cannot_be_read() {
     let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
     feed.change(|draft| {
-        draft.max_bytes = 4 << 20;
+        draft.max_bytes = 12 << 20;
         draft.close();
     });
     let large = "x".repeat(3 << 20);
@@ -218,7 +218,7 @@ async fn an_object_for_which_there_is_no_room_cannot_be_read() {
     put(&feed, "b", &large);
     let contents = store.contents();
     assert_eq!((names(&store), contents.broken.len()), (vec!["a.rule.shop".to_owned()], 1));
-    let text = "mcp://h:1/rules/b: it is not read: all objects have more than 4 MiB";
+    let text = "mcp://h:1/rules/b: it is not read: all objects have more than 12 MiB";
     assert_eq!(contents.broken[0].problem.message, text);
     put(&feed, "b", "small");
     assert_eq!((names(&store).len(), store.contents().broken.len()), (2, 0));
@@ -254,9 +254,10 @@ async fn an_object_that_cannot_be_read_is_unknown_and_not_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn labels_and_annotations_count_with_what_they_take() {
+    const MOST: usize = 2_540_000;
     let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
     feed.change(|draft| {
-        draft.max_bytes = 1 << 20;
+        draft.max_bytes = MOST;
         draft.close();
         draft.received("rules", "1");
     });
@@ -273,7 +274,7 @@ async fn labels_and_annotations_count_with_what_they_take() {
         };
         read_object(&feed.origin("rules", Some(name)), object)
     };
-    // Each has some 53 KB: its text, and its annotations once more.
+    // Each has some 130 KB: three times its text, and its annotations once more.
     let names: Vec<String> = (0..30).map(|number| number.to_string()).collect();
     for name in &names {
         let read = labelled(name);
@@ -283,18 +284,21 @@ async fn labels_and_annotations_count_with_what_they_take() {
     let read = contents.resources.len();
     assert!((18..=20).contains(&read) && contents.broken.len() == names.len() - read, "{read}");
     let hint = contents.broken[0].problem.hint.as_deref();
-    assert!(hint.is_some_and(|hint| hint.contains("each counts 512 bytes more than it has")), "{hint:?}");
+    assert!(
+        hint.is_some_and(|hint| hint.contains("each counts 3 times its text and 2048 bytes")),
+        "{hint:?}"
+    );
     let sizes = contents.resources.iter().map(|resource| object_size(&Ok(Arc::clone(resource))));
     let unread = contents.broken.iter().map(|broken| object_size(&Err(Box::new(broken.clone()))));
     let all = sizes.sum::<usize>();
-    assert!(all <= 1 << 20 && all + unread.sum::<usize>() == feed.sizes("rules", |_| true).0, "{all}");
+    assert!(all <= MOST && all + unread.sum::<usize>() == feed.bytes(), "{all}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn objects_count_with_what_they_take_and_many_without_room_are_one_problem() {
     let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
     feed.change(|draft| {
-        draft.max_bytes = 2 << 20;
+        draft.max_bytes = 8 << 20;
         draft.close();
     });
     let all = |count: usize| -> Vec<bool> {
@@ -311,12 +315,12 @@ async fn objects_count_with_what_they_take_and_many_without_room_are_one_problem
         })
     };
     let had_room = all(10_000).into_iter().filter(|had_room| *had_room).count();
-    // Their texts have 1 MiB.
+    // Their texts have 1 MiB and more.
     assert!((3_000..3_500).contains(&had_room), "{had_room}");
     let contents = store.contents();
     assert_eq!((contents.resources.len(), contents.broken.len()), (had_room, MAX_LISTED + 1));
     let whole = contents.broken.iter().find(|broken| &*broken.file == "mcp://h:1/rules").unwrap();
-    let text = "mcp://h:1/rules: more than 100 of its objects are not read: all objects have more than 2 MiB";
+    let text = "mcp://h:1/rules: more than 100 of its objects are not read: all objects have more than 8 MiB";
     assert_eq!((&*whole.problem.message, whole.keeps_last), (text, true));
     assert!(feed.has_left_out("rules"));
     store.changed().await;

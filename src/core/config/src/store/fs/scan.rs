@@ -13,7 +13,7 @@ use super::file::{
 };
 use super::wake::Wake;
 use super::walk::{self, Found, Walk};
-use super::watch::{LastEvent, Noted, Watch};
+use super::watch::{Aim, LastEvent, Noted, Watch};
 use super::{WhenLost, parallel, replaced};
 use crate::Diagnostic;
 use crate::store::contents::RESOURCE_DUPLICATE;
@@ -98,6 +98,10 @@ pub(super) struct Scanner {
     links: usize,
     /// Whether the last walk found nothing that cannot be read: only a walk tells when that ends.
     is_intact: bool,
+    /// The directories that it read.
+    walked_directories: Vec<PathBuf>,
+    /// The root when it began.
+    walked_root: Option<walk::Identity>,
     coverage: Coverage,
     /// The tree has not been walked since the last event.
     settling: bool,
@@ -131,6 +135,8 @@ impl Scanner {
             events: None,
             links: 0,
             is_intact: false,
+            walked_directories: Vec::new(),
+            walked_root: None,
             coverage: Coverage::None,
             settling: false,
             leases: true,
@@ -333,6 +339,7 @@ impl Scanner {
     /// Walks the tree and reads changed files.
     fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
         let started = Instant::now();
+        self.walked_root = walk::Identity::at(&self.root);
         let mut found = Walk::default();
         // The configuration of a policy server is a directory.
         let takes_file = self.reading.identity != IdentityRule::Complete;
@@ -377,8 +384,17 @@ impl Scanner {
         self.size = self.files.values().map(|file| file.stamp.length()).sum();
         let files = &self.files;
         let read = std::mem::take(&mut found.read);
+        self.walked_directories = read.iter().map(|directory| directory.path.clone()).collect();
         let root = (&*self.root, real);
         self.directories.note(root, read, &problems.lost, |path| is_above(files, path));
+        let aim = self.aim();
+        // A directory may have changed after it was read and before it was watched.
+        if aim.is_new
+            && let Some(events) = &self.events
+        {
+            events.wake.rescan();
+        }
+        problems.diagnostics.extend(aim.failure);
         let mut contents = self.assemble(now);
         let empty = self.directories.always_empty.iter();
         contents.always_empty = empty.map(|path| path.display().to_string().into()).collect();
@@ -391,7 +407,6 @@ impl Scanner {
         contents.unavailable = problems.unavailable;
         let available = contents.unavailable.is_none();
         self.contents = Arc::new(contents);
-        self.aim();
         self.walked = now.checked_add(started.elapsed());
         if !available && self.coverage == Coverage::Full {
             // The error may end outside the tree, for example at the target of a broken link.
@@ -659,17 +674,31 @@ impl Scanner {
         contents.bound_broken(&self.root);
     }
 
-    fn aim(&mut self) {
+    /// Watches what the last walk found.
+    fn aim(&mut self) -> Aim {
         let links: Vec<PathBuf> =
             self.files.iter().filter(|(_, file)| file.link).map(|(path, _)| path.clone()).collect();
         self.links = links.len();
-        self.coverage = match &mut self.watch {
-            None => Coverage::None,
-            Some(watch) => match watch.aim(&self.root, &links) {
-                true if !self.directories.have_mount_points => Coverage::Full,
-                _ => Coverage::Partial,
-            },
+        let aim = match &mut self.watch {
+            None => Aim::default(),
+            Some(watch) => watch.aim(&self.root, &links, &self.walked_directories),
         };
+        self.coverage = match aim.coverage {
+            Coverage::Full if self.directories.have_mount_points => Coverage::Partial,
+            coverage => coverage,
+        };
+        aim
+    }
+
+    /// Whether changes are followed.
+    pub(super) fn is_followed(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Whether another directory is in the place of the root than at the last walk: a link on the way to it may be another one, or a
+    /// directory above it was replaced, of which no event tells.
+    pub(super) fn is_moved(&self) -> bool {
+        walk::Identity::at(&self.root) != self.walked_root
     }
 
     /// When the tree was last walked.
@@ -689,6 +718,12 @@ impl Scanner {
     #[cfg(test)]
     pub(super) fn set_partial(&mut self) {
         self.coverage = Coverage::Partial;
+    }
+
+    /// The watch of file events.
+    #[cfg(test)]
+    pub(super) fn events_of_files(&mut self) -> &mut Watch {
+        self.watch.as_mut().expect("it is watched")
     }
 
     /// Makes the thread of file events panic at its next event.

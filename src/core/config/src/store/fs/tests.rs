@@ -601,3 +601,115 @@ fn a_new_version_of_a_volume_is_complete() {
     fs::write(root.join("..2/a.yaml"), resource("a", "three")).unwrap();
     assert_eq!(read(), ["a=two"], "its writer may write more");
 }
+
+/// Beyond the limit of watches, and without permission to read it.
+#[test]
+fn a_directory_that_cannot_be_watched_is_looked_at_every_second() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "v"));
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), Instant::now());
+    assert_eq!(scanner.coverage().0, Coverage::Full);
+    scanner.events_of_files().unwatchable = Some("deep");
+    write(directory.path(), "sub/deep/b.yaml", &resource("b", "v"));
+    let walk = |scanner: &mut Scanner| {
+        scanner.scan(Scope::Everything, wake.take(), Instant::now());
+        scanner.coverage()
+    };
+    for _ in 0..2 {
+        assert_eq!(walk(&mut scanner), (Coverage::None, false, Some(POLL_UNWATCHED)));
+    }
+    scanner.events_of_files().unwatchable = None;
+    walk(&mut scanner);
+    assert_eq!(walk(&mut scanner), (Coverage::Full, false, None));
+    follow_edit(&mut scanner, &wake, "sub/deep/b.yaml");
+}
+
+/// Replaces a file and waits for its events.
+fn follow_edit(scanner: &mut Scanner, wake: &Arc<Wake>, name: &str) {
+    let path = scanner.root().join(name);
+    while wake.wait(Some(Instant::now() + Duration::from_millis(50))) == Woken::Signalled {
+        scanner.scan(Scope::Noted, wake.take(), Instant::now());
+    }
+    std::fs::write(&path, resource("b", "edited")).unwrap();
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !held(scanner.contents()).contains(&"b=edited".to_owned()) {
+        assert_ne!(wake.wait(Some(limit)), Woken::TimedOut, "{name}: no event arrives");
+        scanner.scan(Scope::Noted, wake.take(), Instant::now());
+    }
+}
+
+#[test]
+fn directories_are_watched_again_after_events_were_lost() {
+    for name in ["b.yaml", "sub/b.yaml", "sub/deep/b.yaml"] {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), name, &resource("b", "v"));
+        let wake = Arc::new(Wake::default());
+        let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+        scanner.watch(&wake);
+        scanner.scan(Scope::Everything, wake.take(), Instant::now());
+        follow_edit(&mut scanner, &wake, name);
+        std::fs::write(directory.path().join(name), resource("b", "v")).unwrap();
+        let path = directory.path().join(name);
+        let overflow = scanner.events_of_files().lose(path.parent().unwrap());
+        wake.note(overflow);
+        scanner.scan(Scope::Noted, wake.take(), Instant::now());
+        follow_edit(&mut scanner, &wake, name);
+    }
+}
+
+/// The library ends the watch of a path that was renamed, and the system has one watch for a directory however it is called.
+#[test]
+fn directories_that_change_places_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let places = ["s/a", "s/b", "t/c"];
+    for (number, place) in places.iter().enumerate() {
+        write(&root.join(place), "deep/x.yaml", &resource(&format!("r{number}"), "first"));
+    }
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(root.into(), WhenLost::Keep);
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), Instant::now());
+    let rename = |from: &str, to: &str| fs::rename(root.join(from), root.join(to)).unwrap();
+    for round in 0..16 {
+        let mut renames = match round % 4 {
+            0 => vec![("s/a", "s/.aside"), ("s/b", "s/a"), ("s/.aside", "s/b")],
+            1 => vec![("s/a", "aside"), ("t/c", "s/a"), ("aside", "t/c")],
+            2 => vec![
+                ("s/a", "a"),
+                ("a", "s/a"),
+                ("s", "x"),
+                ("t", "s"),
+                ("x", "t"),
+                ("s", "x"),
+                ("t", "s"),
+                ("x", "t"),
+            ],
+            _ => vec![("s", ".s"), ("t", "s"), (".s", "t"), ("t/b", "s/b"), ("s/c", "s/a"), ("t/a", "t/c")],
+        };
+        for (number, (from, to)) in renames.drain(..).enumerate() {
+            rename(from, to);
+            // Walks in the middle of it find other places.
+            if round >= 8 && number % 2 == 0 {
+                scanner.scan(Scope::Everything, wake.take(), Instant::now());
+            }
+        }
+        while wake.wait(Some(Instant::now() + Duration::from_millis(100))) == Woken::Signalled {
+            scanner.scan(Scope::Noted, wake.take(), Instant::now());
+        }
+        let value = format!("round{round}");
+        for (number, place) in places.iter().enumerate() {
+            fs::write(root.join(place).join("deep/x.yaml"), resource(&format!("r{number}"), &value)).unwrap();
+        }
+        let wanted: Vec<String> = (0..places.len()).map(|number| format!("r{number}={value}")).collect();
+        let limit = Instant::now() + Duration::from_secs(20);
+        while held(scanner.contents()) != wanted {
+            let woken = wake.wait(Some(limit));
+            assert_ne!(woken, Woken::TimedOut, "{round}: {:?}", held(scanner.contents()));
+            scanner.scan(Scope::Noted, wake.take(), Instant::now());
+        }
+    }
+}

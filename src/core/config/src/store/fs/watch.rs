@@ -1,22 +1,26 @@
 //! File events for the store.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::{Mutex, RwLock};
 
+use super::scan::Coverage;
 use super::wake::Wake;
+use crate::{Diagnostic, FieldPath};
 use mixer_base::file_writer::is_local_path;
 use mixer_base::task::{External, panic_text};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
+
+/// The code of a directory that cannot be watched.
+const UNWATCHED: &str = "store-unwatched";
 
 /// Maximum number of paths recorded between two scans.
 const MAX_NOTED: usize = 1024;
@@ -62,17 +66,30 @@ impl Noted {
     }
 }
 
-/// Records the watched paths that an event says are removed.
+/// Records which watches an event says are gone: those of a path that was removed or renamed and of all below it, which the library ends, and
+/// any if events were lost.
 fn note_removed(watched: &Mutex<Watched>, event: &notify::Result<notify::Event>) {
     let Ok(event) = event else { return };
-    if event.kind.is_remove() {
+    if event.need_rescan() {
+        watched.lock().values_mut().for_each(|watch| watch.is_lost = true);
+    } else if event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_))) {
         let mut watched = watched.lock();
         for path in &event.paths {
-            if let Some((identity, _)) = watched.get_mut(path) {
-                *identity = None;
-            }
+            let below = watched.range_mut(path.clone()..);
+            let below = below.take_while(|(watched, _)| watched.starts_with(path));
+            below.for_each(|(_, watch)| watch.is_lost = true);
         }
+        lose_shared(&mut watched);
     }
+}
+
+/// A directory that was renamed may be watched by both of its paths, which the system takes for one watch: that of one path ends the other.
+fn lose_shared(watched: &mut Watched) {
+    let lost = watched.values().filter(|watch| watch.is_lost).filter_map(|watch| watch.identity);
+    let lost: BTreeSet<Identity> = lost.collect();
+    let shared =
+        watched.values_mut().filter(|watch| watch.identity.is_some_and(|identity| lost.contains(&identity)));
+    shared.for_each(|watch| watch.is_lost = true);
 }
 
 fn last_event(kind: EventKind) -> LastEvent {
@@ -116,9 +133,28 @@ impl Drop for Presence {
     }
 }
 
-/// Watched paths, and whether recursively. One that was removed has no identity: the library has ended its watch, and what takes its place may
-/// have its inode.
-type Watched = BTreeMap<PathBuf, (Option<Identity>, bool)>;
+/// Watched directories by path.
+type Watched = BTreeMap<PathBuf, WatchedDirectory>;
+
+#[derive(Debug, Clone, Copy)]
+struct WatchedDirectory {
+    identity: Option<Identity>,
+    /// Whether its watch has ended, or may have. What takes its place may have its inode.
+    is_lost: bool,
+    /// Whether no other machine can change it.
+    is_local: bool,
+}
+
+/// What [`Watch::aim`] found.
+#[derive(Debug, Default)]
+pub(super) struct Aim {
+    /// Which changes will cause events.
+    pub(super) coverage: Coverage,
+    /// Whether a directory is watched that was not: it may have changed between the walk that found it and its watch.
+    pub(super) is_new: bool,
+    /// A directory that cannot be watched.
+    pub(super) failure: Option<Diagnostic>,
+}
 
 /// Device, inode, and time of creation, if the file system has it: another directory may have the inode of one that was removed.
 type Identity = (u64, u64, Option<std::time::SystemTime>);
@@ -128,7 +164,8 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
-/// Watches a tree, its parent directory and the targets of its links.
+/// Watches the directories of a tree, its parent directory and the targets of its links, each by itself: the recursive watch of the library
+/// leaves out, without a word, directories that it cannot watch at once or of which it missed the event.
 pub(super) struct Watch {
     /// Until it is dropped.
     watcher: Option<RecommendedWatcher>,
@@ -139,6 +176,9 @@ pub(super) struct Watch {
     interest: Arc<RwLock<Vec<PathBuf>>>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
+    /// The name of directories that cannot be watched.
+    #[cfg(test)]
+    pub(super) unwatchable: Option<&'static str>,
     #[cfg(test)]
     fault: Arc<std::sync::atomic::AtomicBool>,
 }
@@ -202,6 +242,8 @@ impl Watch {
             interest,
             real: None,
             #[cfg(test)]
+            unwatchable: None,
+            #[cfg(test)]
             fault,
         })
     }
@@ -221,6 +263,16 @@ impl Watch {
         self.fault.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Ends the watch of a directory as if its events were lost, then says that events were lost.
+    #[cfg(test)]
+    pub(super) fn lose(&mut self, directory: &Path) -> notify::Result<notify::Event> {
+        let path = directory.canonicalize().expect("a directory");
+        self.watcher.as_mut().expect("a watcher").unwatch(&path).expect("it is watched");
+        let overflow = || Ok(notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan));
+        note_removed(&self.watched, &overflow());
+        overflow()
+    }
+
     /// A path from an event as a path below `root`; `None` if it is not below, or too deep.
     pub(super) fn path_in(&self, root: &Path, path: &Path) -> Option<PathBuf> {
         let inside = path.strip_prefix(self.real.as_ref()?).ok()?;
@@ -228,14 +280,16 @@ impl Watch {
         (depth > 0 && depth <= super::walk::MAX_DEPTH).then(|| root.join(inside))
     }
 
-    /// Adjusts the watches to the current state of `root`. `links` are the links among its files. Returns whether all changes
-    /// will cause events.
-    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf]) -> bool {
-        let mut required: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    /// Adjusts the watches to the current state of `root`. `links` are the links among its files, `directories` those that the last walk read,
+    /// below `root`.
+    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf], directories: &[PathBuf]) -> Aim {
+        let mut required: BTreeSet<PathBuf> = BTreeSet::new();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());
         if let Some(real) = &real {
-            required.insert(real.clone(), true);
+            required.insert(real.clone());
+            let inside = directories.iter().filter_map(|directory| directory.strip_prefix(root).ok());
+            required.extend(inside.map(|inside| real.join(inside)).filter(|directory| directory.is_dir()));
             interest.push(real.clone());
         }
         self.real.clone_from(&real);
@@ -243,45 +297,96 @@ impl Watch {
         interest.push(absolute.clone());
         // The nearest existing ancestor reports when the root appears, disappears or is replaced.
         if let Some(parent) = absolute.ancestors().skip(1).find(|a| a.is_dir()) {
-            required.entry(parent.to_owned()).or_insert(false);
+            required.insert(parent.to_owned());
         }
-        let outside = links.iter().filter_map(|link| link.canonicalize().ok());
-        let outside = outside.filter(|target| !real.as_ref().is_some_and(|real| target.starts_with(real)));
+        let is_inside = |target: &Path| real.as_ref().is_some_and(|real| target.starts_with(real));
+        let targets = links.iter().filter_map(|link| link.canonicalize().ok());
+        let (inside, outside): (Vec<_>, Vec<_>) = targets.partition(|target| is_inside(target));
+        // Those are below directories that a walk does not read.
+        required.extend(inside.iter().filter_map(|target| target.parent().map(Path::to_owned)));
         let mut all_inside = true;
-        for target in outside.take(MAX_OUTSIDE) {
+        for target in outside.into_iter().take(MAX_OUTSIDE) {
             // Intermediate links are not watched.
             all_inside = false;
             if let Some(parent) = target.parent() {
-                required.entry(parent.to_owned()).or_insert(false);
+                required.insert(parent.to_owned());
             }
             interest.push(target);
         }
         *self.interest.write() = interest;
-        self.apply(&required);
+        let (is_new, failure) = self.apply(&required);
         let watched = self.watched.lock();
-        all_inside && required.keys().all(|path| watched.contains_key(path) && is_local_path(path))
+        let coverage = if !required.iter().all(|path| watched.contains_key(path)) {
+            Coverage::None
+        } else if all_inside && watched.values().all(|watch| watch.is_local) {
+            Coverage::Full
+        } else {
+            Coverage::Partial
+        };
+        Aim { coverage, is_new, failure }
     }
 
-    fn apply(&mut self, required: &BTreeMap<PathBuf, bool>) {
-        let known = self.watched.lock().clone();
-        for (path, (before, recursive)) in &known {
-            if required.get(path) != Some(recursive) || identity(path) != *before {
-                // It may already be removed.
-                let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(path));
-                self.watched.lock().remove(path);
+    /// Watches these directories and no other. Returns whether one is watched that was not, and why one cannot be.
+    fn apply(&mut self, required: &BTreeSet<PathBuf>) -> (bool, Option<Diagnostic>) {
+        let known: Vec<PathBuf> = self.watched.lock().keys().cloned().collect();
+        let now: Vec<Option<Identity>> = known.iter().map(|path| identity(path)).collect();
+        let mut watched = self.watched.lock();
+        for (path, now) in known.iter().zip(now) {
+            if let Some(watch) = watched.get_mut(path) {
+                watch.is_lost |= !required.contains(path) || now.is_none() || now != watch.identity;
             }
         }
-        for (path, recursive) in required {
+        lose_shared(&mut watched);
+        let lost: Vec<PathBuf> =
+            watched.extract_if(.., |_, watch| watch.is_lost).map(|(path, _)| path).collect();
+        drop(watched);
+        for path in &lost {
+            // It may already be removed.
+            let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(path));
+        }
+        let (mut is_new, mut failure) = (false, None);
+        for path in required {
+            if self.watched.lock().contains_key(path) {
+                continue;
+            }
+            let (identity, is_local) = (identity(path), is_local_path(path));
+            let watch = WatchedDirectory { identity, is_lost: false, is_local };
             // Known before it is watched, so that its removal is recorded.
-            match self.watched.lock().entry(path.clone()) {
-                Entry::Occupied(_) => continue,
-                Entry::Vacant(entry) => entry.insert((identity(path), *recursive)),
+            self.watched.lock().insert(path.clone(), watch);
+            let Some(watcher) = &mut self.watcher else { break };
+            let outcome = watcher.watch(path, RecursiveMode::NonRecursive);
+            #[cfg(test)]
+            let outcome = match self.unwatchable {
+                Some(name) if path.ends_with(name) => {
+                    _ = watcher.unwatch(path);
+                    Err(notify::Error::new(ErrorKind::MaxFilesWatch))
+                }
+                _ => outcome,
             };
-            let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-            // Paths that cannot be watched are polled.
-            if self.watcher.as_mut().is_none_or(|watcher| watcher.watch(path, mode).is_err()) {
-                self.watched.lock().remove(path);
+            match outcome {
+                Ok(()) => is_new = true,
+                Err(error) => {
+                    self.watched.lock().remove(path);
+                    let is_full = matches!(error.kind, ErrorKind::MaxFilesWatch);
+                    if path.is_dir() {
+                        failure.get_or_insert((path, error));
+                    }
+                    if is_full {
+                        break;
+                    }
+                }
             }
         }
+        let failure = failure.map(|(path, error)| {
+            let hint = match error.kind {
+                ErrorKind::MaxFilesWatch => "raise fs.inotify.max_user_watches",
+                _ => "make it readable, or move it out of the configuration",
+            };
+            let message = format!("{} cannot be watched: {error}", path.display());
+            Diagnostic::warning(UNWATCHED, FieldPath::root(), message)
+                .with_hint(format!("its tree is looked at every second, and changes take longer: {hint}"))
+                .accepted_by_istio()
+        });
+        (is_new, failure)
     }
 }

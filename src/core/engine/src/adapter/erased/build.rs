@@ -45,7 +45,10 @@ impl<A: Adapter> Erase<A> {
 
 impl<A: Adapter> BuildHandler for Erase<A> {
     fn validate(&self, params: &ErasedParams, instances: &[BoundInstance], problems: &mut Diagnostics) {
-        A::validate(&Self::params(params), instances, problems);
+        match params.value.downcast_ref::<A::Params>() {
+            Some(params) => A::validate(params, instances, problems),
+            None => A::validate(&A::Params::default(), instances, problems),
+        }
     }
 
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture {

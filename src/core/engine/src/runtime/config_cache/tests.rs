@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::snapshot::Registry;
+use mixer_config::store::read_document;
 
 fn identity() -> CacheIdentity {
     CacheIdentity::new("fs:///etc/mixer", &SnapshotOptions::new(Registry::default()))

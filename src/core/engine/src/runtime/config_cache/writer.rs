@@ -25,7 +25,7 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A cache in use: reads once, writes on a background thread, the newest configuration first.
-pub(in crate::runtime) struct ConfigCache {
+pub struct ConfigCache {
     identity: CacheIdentity,
     shared: Arc<Shared>,
     writers: TaskTracker,
@@ -136,7 +136,8 @@ enum Left {
 }
 
 impl ConfigCache {
-    pub(in crate::runtime) fn new(medium: Arc<dyn CacheMedium>, identity: CacheIdentity) -> Self {
+    /// A cache in a medium, of the configuration with this identity. Reads nothing yet.
+    pub fn new(medium: Arc<dyn CacheMedium>, identity: CacheIdentity) -> Self {
         let shared = Shared {
             medium,
             state: Mutex::default(),
@@ -149,7 +150,7 @@ impl ConfigCache {
     }
 
     /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
-    pub(in crate::runtime) async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
+    pub async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
         let (medium, identity) = (Arc::clone(&self.shared.medium), self.identity.clone());
         let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
         let read = tokio::time::timeout(limit, read).await;
@@ -178,7 +179,7 @@ impl ConfigCache {
 
     /// Writes a configuration that is about to serve. Returns when it is written or cannot be, or when that takes too long: then it goes on
     /// in the background, as do further attempts. A write that is known to hang is not waited for.
-    pub(in crate::runtime) async fn save(
+    pub async fn save(
         &self,
         served: Served,
         now: Timestamp,
@@ -223,7 +224,7 @@ impl ConfigCache {
     }
 
     /// Ends the attempts to write what cannot be written, and waits for the last one.
-    pub(in crate::runtime) async fn close(&self) {
+    pub async fn close(&self) {
         self.flush().await;
         self.shared.stop.cancel();
         self.writers.close();
@@ -231,7 +232,7 @@ impl ConfigCache {
     }
 
     /// Why the cache is not what it should be.
-    pub(in crate::runtime) fn trouble(&self) -> Option<Arc<str>> {
+    pub fn trouble(&self) -> Option<Arc<str>> {
         let state = self.shared.state.lock();
         let trouble = state.trouble.as_ref().map(|trouble| trouble.text.as_str().into());
         trouble.or_else(|| state.unused.clone())
@@ -246,7 +247,7 @@ impl ConfigCache {
     }
 
     /// That it is of another store or default namespace, if it is.
-    pub(in crate::runtime) fn mismatch(&self) -> Option<Diagnostic> {
+    pub fn mismatch(&self) -> Option<Diagnostic> {
         let state = self.shared.state.lock();
         let mismatch = state.trouble.as_ref().filter(|trouble| trouble.is_final);
         mismatch.map(|trouble| trouble.diagnostic(&self.shared.medium.name()))

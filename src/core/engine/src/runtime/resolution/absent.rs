@@ -10,10 +10,10 @@ use crate::runtime::absences::{Absences, HeldFiles, has_effect};
 use crate::runtime::faults::{DUPLICATE, ambiguity};
 use crate::runtime::kept::{CommonCause, Reason};
 use crate::runtime::last_good::OnConfigError;
-use crate::runtime::refill::{LIMIT, QUIET};
-use crate::runtime::withheld::{EMPTY, EMPTY_SERVER, Withheld};
+use crate::runtime::withheld::{EMPTY_SERVER, Withheld, empty};
 use crate::snapshot::{SnapshotBuilder, UNUSED_DEFAULT_NAMESPACE};
 use mixer_config::store::Unread;
+use mixer_config::store::refill::{LIMIT, QUIET};
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a directory on which a volume may be missing.
@@ -73,9 +73,14 @@ impl Resolution<'_> {
     }
 
     /// The directories that have been empty since the start, of which the last good configuration, and so a cache, has resources that are
-    /// nowhere else: a volume may not be mounted there yet.
+    /// nowhere else: a volume may not be mounted there yet. So are collections that have been empty since their source was connected, unless
+    /// an empty configuration is meant.
     fn unmounted(&self) -> Vec<Unread> {
-        let (read, good) = (&self.corrections.read, self.corrections.last.resources());
+        let (read, last) = (&self.corrections.read, self.corrections.last);
+        let good = last.resources();
+        if read.is_of_server && (last.allow_empty || last.policy == OnConfigError::ServeValid) {
+            return Vec::new();
+        }
         let has_missing = |directory: &str| {
             let mut below = good.iter().flat_map(|good| good.iter());
             below.any(|resource| {
@@ -84,11 +89,23 @@ impl Resolution<'_> {
             })
         };
         let unread = |directory: &Arc<str>| {
-            let text = format!(
-                "{directory} is empty since the start, and the last good configuration has resources of it: a volume may not be \
-                 mounted"
-            );
-            let hint = "mount the volume; if its files were deleted, remove the directory";
+            let (text, hint) = match read.is_of_server {
+                false => (
+                    format!(
+                        "{directory} is empty since the start, and the last good configuration has resources of it: a volume may not be \
+                         mounted"
+                    ),
+                    "mount the volume; if its files were deleted, remove the directory",
+                ),
+                true => (
+                    format!(
+                        "{directory} is empty since the source was connected, and the last good configuration has resources of it: the \
+                         source may not have read them yet"
+                    ),
+                    "see what the source has read; if all of it was deleted, make one resource of this collection and delete it, or start \
+                     this server with --allow-empty-config",
+                ),
+            };
             let mut problem = Diagnostic::error(UNMOUNTED, FieldPath::root(), text).with_hint(hint);
             problem.file = Some(Arc::clone(directory));
             Unread::by(&problem, directory)
@@ -162,7 +179,10 @@ impl Resolution<'_> {
             return Some(Withheld { why, problem: None });
         }
         if self.empty {
-            let why = if self.corrections.read.is_of_server { EMPTY_SERVER } else { EMPTY }.to_owned();
+            let why = match self.corrections.read.is_of_server {
+                true => EMPTY_SERVER.to_owned(),
+                false => empty(),
+            };
             return Some(Withheld { why, problem: None });
         }
         let mut found = self.found.diagnostics.iter();

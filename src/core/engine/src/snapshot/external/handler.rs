@@ -70,7 +70,7 @@ pub(in crate::snapshot) fn build(
     let schema = &adapter.schema;
     let mut failed = false;
     let config = schema.params.as_ref().map(|declared| {
-        let given = handler.params.as_ref().map(|params| &params.0);
+        let given = handler.params_in(problems.spec());
         let (value, errors) = params::encode(&declared.schema, declared.message, given);
         for (index, error) in errors.into_iter().enumerate() {
             failed = true;
@@ -89,7 +89,7 @@ pub(in crate::snapshot) fn build(
         let problem = Diagnostic::warning("params-unused", path.field("params"), text);
         problems.push(problem.with_hint("remove them, or add `config` to the adapter"));
     }
-    let Some(connection) = handler.connection else {
+    let Some(connection) = handler.connection.clone() else {
         let text = "the handler has no connection, so that its adapter cannot be called";
         let legacy = format!("handler='{key}'.connection: {text}");
         let problem = Diagnostic::error("connection-missing", path, text).with_legacy(legacy);
@@ -108,7 +108,8 @@ pub(in crate::snapshot) fn build(
         connection,
         digest: schema.digest,
     });
-    let params = handler.params.as_ref().map_or(serde_json::Value::Null, |params| params.0.to_json());
+    let params = handler.params_in(problems.spec());
+    let params = params.map_or(serde_json::Value::Null, |params| params.to_json());
     let config = HandlerConfig {
         key: key.clone(),
         name: key.to_string().into(),

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use super::place::params_path;
 use crate::snapshot::{HandlerConfig, InstanceConfig};
-use mixer_config::message::suggestion;
+use mixer_config::message::{Shown, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions};
 
 type Instances<'i> = BTreeMap<&'i str, &'i Arc<InstanceConfig>>;
@@ -20,20 +18,21 @@ pub(super) fn check(
     positions: &Positions,
     out: &mut Diagnostics,
 ) {
-    let params = handler.params.json();
+    let Some(params) = handler.params.shown() else { return };
     match handler.adapter.info().name {
         "memquota" | "redisquota" => {
-            for (i, quota) in list(params, "quotas").iter().enumerate() {
+            for (i, quota) in list(params, "quotas").enumerate() {
                 let path = params_path(handler).field("quotas").index(i).field("name");
-                instance_name((handler, positions), quota.get("name"), path, instances, out);
+                instance_name((handler, positions), text(quota, "name").as_deref(), path, instances, out);
             }
         }
         "prometheus" => {
-            for (i, metric) in list(params, "metrics").iter().enumerate() {
+            for (i, metric) in list(params, "metrics").enumerate() {
                 let path = params_path(handler).field("metrics").index(i);
-                let name = metric.get("instanceName");
+                let name = text(metric, "instance_name");
+                let name = name.as_deref();
                 instance_name((handler, positions), name, path.field("instanceName"), instances, out);
-                if let Some(instance) = name.and_then(Json::as_str).and_then(|n| instances.get(n)) {
+                if let Some(instance) = name.and_then(|name| instances.get(name)) {
                     labels((handler, positions), metric, &path.field("labelNames"), instance, out);
                 }
             }
@@ -42,18 +41,24 @@ pub(super) fn check(
     }
 }
 
-fn list<'j>(params: &'j Json, name: &str) -> &'j [Json] {
-    params.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+/// The items of a field, by its proto name.
+fn list<'p>(message: &'p dyn Shown, name: &str) -> impl Iterator<Item = &'p dyn Shown> {
+    message.member(name).into_iter().flat_map(|list| list.items())
+}
+
+/// The text of a field, by its proto name.
+fn text(message: &dyn Shown, name: &str) -> Option<String> {
+    message.member(name)?.text()
 }
 
 fn instance_name(
     (handler, positions): (&HandlerConfig, &Positions),
-    name: Option<&Json>,
+    name: Option<&str>,
     path: FieldPath,
     instances: &Instances<'_>,
     out: &mut Diagnostics,
 ) {
-    let Some(name) = name.and_then(Json::as_str).filter(|n| !n.is_empty()) else { return };
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return };
     if instances.contains_key(name) {
         return;
     }
@@ -72,12 +77,13 @@ fn instance_name(
 
 fn labels(
     (handler, positions): (&HandlerConfig, &Positions),
-    metric: &Json,
+    metric: &dyn Shown,
     path: &FieldPath,
     instance: &InstanceConfig,
     out: &mut Diagnostics,
 ) {
-    let labels = list(metric, "labelNames").iter().filter_map(Json::as_str).collect::<BTreeSet<_>>();
+    let labels: Vec<String> = list(metric, "label_names").filter_map(|label| label.text()).collect();
+    let labels = labels.iter().map(String::as_str).collect::<BTreeSet<_>>();
     let dimensions = instance.bound.entries("dimensions").map(|(key, _)| key).collect::<BTreeSet<_>>();
     if labels == dimensions {
         return;

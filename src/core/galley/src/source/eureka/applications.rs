@@ -1,112 +1,115 @@
 //! What a Eureka server has: all applications, changed by what it tells. Without I/O. Spec: galley.md, "Eureka source".
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use super::document::{Applications as Told, Instance, Port};
-use crate::source::registered::{RegisteredService, ServiceEndpoint, ServicePort, resource_name};
+use super::document::{Instance, MAX_LABELS, Mismatch, Told, Unread, read};
+use crate::source::registered::{
+    MAX_ENDPOINTS, RegisteredService, ServiceEndpoint, ServicePort, resource_name,
+};
 
-/// Most bytes of the names, addresses and metadata of all instances.
-const MAX_BYTES: usize = 128 << 20;
-/// Bytes of an instance beside its texts.
-const INSTANCE_BYTES: usize = 256;
+/// A key and its value.
+type Label = (Box<str>, Box<str>);
 
-/// Why what a server tells is not taken over.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Mismatch {
-    /// Changes are missing: all applications are to be read again.
-    #[error("changes are missing: after them there are `{here}`, and the server has `{there}`")]
-    Hash {
-        /// The instances by status here.
-        here: String,
-        /// Those of the server.
-        there: String,
-    },
-    /// A change is none of those that are known.
-    #[error("the change `{0}` of an instance is unknown")]
-    Change(String),
-    /// There are more instances than fit.
-    #[error("the instances take more than {MAX_BYTES} bytes: register fewer of them, or less metadata")]
-    TooLarge,
-}
+/// Most bytes of all instances, as [`Instance::size`] counts them: about 100 000.
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// All applications of a server: their instances, by id.
+/// An application and the id of an instance.
+type Key = (Arc<str>, Box<str>);
+
+/// All instances of a server.
 #[derive(Debug, Default)]
 pub(super) struct Applications {
-    by_name: BTreeMap<String, BTreeMap<String, Instance>>,
-    statuses: BTreeMap<String, usize>,
+    instances: BTreeMap<Key, Instance>,
+    statuses: BTreeMap<Box<str>, usize>,
     bytes: usize,
     max_bytes: Option<usize>,
     /// Applications that changes touched which led to something else than the server has.
-    touched: BTreeSet<String>,
+    touched: BTreeSet<Arc<str>>,
 }
 
 impl Applications {
-    /// Replaces everything by what a server has. Returns the applications that are other ones now.
+    fn max_bytes(&self) -> usize {
+        self.max_bytes.unwrap_or(MAX_BYTES)
+    }
+
+    /// Replaces everything by what a server has, an answer. Returns the applications that are other ones now.
     ///
-    /// Errors: there are too many instances; nothing changed.
-    pub(super) fn replace(&mut self, told: Told) -> Result<BTreeSet<String>, Mismatch> {
+    /// Errors: it is no answer, or has too many instances; nothing changed.
+    pub(super) fn replace(&mut self, answer: &[u8]) -> Result<BTreeSet<Arc<str>>, Unread> {
         let mut new = Self { max_bytes: self.max_bytes, ..Self::default() };
-        for application in told.application.0 {
-            for instance in application.instance.0 {
-                new.put(&application.name.0, instance)?;
+        read(answer, self.max_bytes(), &mut |name, told| {
+            told.into_iter().try_for_each(|told| new.put(name, told.id, told.instance))
+        })?;
+        let mut changed = std::mem::take(&mut self.touched);
+        let (mut old_ones, mut new_ones) =
+            (self.instances.iter().peekable(), new.instances.iter().peekable());
+        loop {
+            let order = match (old_ones.peek(), new_ones.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((old, _)), Some((new, _))) => old.cmp(new),
+            };
+            let old = if order.is_le() { old_ones.next() } else { None };
+            let new = if order.is_ge() { new_ones.next() } else { None };
+            let differs = old.map(|(_, instance)| instance) != new.map(|(_, instance)| instance);
+            if let Some(((name, _), _)) = old.or(new).filter(|_| differs) {
+                changed.insert(Arc::clone(name));
             }
         }
-        let mut changed = std::mem::take(&mut self.touched);
-        let differs = |name: &&String| self.by_name.get(*name) != new.by_name.get(*name);
-        changed.extend(self.by_name.keys().chain(new.by_name.keys()).filter(differs).cloned());
         *self = new;
         Ok(changed)
     }
 
-    /// Takes over changes. Returns the applications that are other ones now.
+    /// Takes over changes, an answer. Returns the applications that are other ones now.
     ///
     /// Errors: afterwards it is not what the server has. Everything is to be [replaced](Self::replace) then.
-    pub(super) fn change(&mut self, told: Told) -> Result<BTreeSet<String>, Mismatch> {
-        for application in told.application.0 {
-            let name = application.name.0;
-            for mut instance in application.instance.0 {
-                let action = std::mem::take(&mut instance.action_type.0);
-                self.touched.insert(name.clone());
-                match action.as_str() {
-                    "ADDED" | "MODIFIED" => self.put(&name, instance)?,
-                    "DELETED" => self.remove(&name, id(&instance)),
-                    _ => return Err(Mismatch::Change(action)),
+    pub(super) fn change(&mut self, answer: &[u8]) -> Result<BTreeSet<Arc<str>>, Unread> {
+        let there = read(answer, self.max_bytes(), &mut |name, told| {
+            self.touched.insert(Arc::clone(name));
+            told.into_iter().try_for_each(|Told { id, action, instance }| match &*action {
+                "ADDED" | "MODIFIED" => self.put(name, id, instance),
+                "DELETED" => {
+                    self.remove(&(Arc::clone(name), id));
+                    Ok(())
                 }
-            }
-        }
-        let (here, there) = (self.hash(), told.hash.unwrap_or_default().0);
+                _ => Err(Mismatch::Change(action.into())),
+            })
+        })?;
+        let here = self.hash();
         if here == there {
             Ok(std::mem::take(&mut self.touched))
         } else {
-            Err(Mismatch::Hash { here, there })
+            Err(Mismatch::Hash { here, there }.into())
         }
     }
 
-    fn put(&mut self, application: &str, instance: Instance) -> Result<(), Mismatch> {
-        self.remove(application, id(&instance));
-        let bytes = size(&instance);
-        if self.bytes + bytes > self.max_bytes.unwrap_or(MAX_BYTES) {
-            return Err(Mismatch::TooLarge);
+    fn put(&mut self, application: &Arc<str>, id: Box<str>, instance: Instance) -> Result<(), Mismatch> {
+        let key = (Arc::clone(application), id);
+        self.remove(&key);
+        let bytes = instance.size(&key.1);
+        if self.bytes + bytes > self.max_bytes() {
+            return Err(Mismatch::TooLarge(self.max_bytes()));
         }
         self.bytes += bytes;
-        *self.statuses.entry(instance.status.0.clone()).or_default() += 1;
-        let instances = self.by_name.entry(application.to_owned()).or_default();
-        instances.insert(id(&instance).to_owned(), instance);
+        match self.statuses.get_mut(&instance.status) {
+            Some(count) => *count += 1,
+            None => drop(self.statuses.insert(instance.status.clone(), 1)),
+        }
+        self.instances.insert(key, instance);
         Ok(())
     }
 
-    fn remove(&mut self, application: &str, id: &str) {
-        let Some(instances) = self.by_name.get_mut(application) else { return };
-        let Some(old) = instances.remove(id) else { return };
-        if instances.is_empty() {
-            self.by_name.remove(application);
-        }
-        self.bytes -= size(&old);
-        if let Some(count) = self.statuses.get_mut(&old.status.0) {
+    fn remove(&mut self, key: &Key) {
+        let Some(old) = self.instances.remove(key) else { return };
+        self.bytes -= old.size(&key.1);
+        if let Some(count) = self.statuses.get_mut(&old.status) {
             *count -= 1;
             if *count == 0 {
-                self.statuses.remove(&old.status.0);
+                self.statuses.remove(&old.status);
             }
         }
     }
@@ -124,37 +127,46 @@ impl Applications {
         service_port: Option<u16>,
         problems: &mut Vec<String>,
     ) -> Option<RegisteredService> {
+        let of_name = self.instances.range((Arc::from(name), Box::default())..);
         let mut usable = Vec::new();
-        for (id, instance) in self.by_name.get(name)?.iter().filter(|(_, instance)| instance.status.0 == "UP")
-        {
-            let Some(port) =
-                [&instance.port, &instance.secure_port].into_iter().find(|port| is_enabled(port))
-            else {
+        let mut beyond = 0;
+        for ((_, id), instance) in of_name.take_while(|((application, _), _)| **application == *name) {
+            let Instance { status, address, port: Some(port), labels, more_labels } = instance else {
                 continue;
             };
-            let number = port.number.0.parse::<u16>().ok().filter(|number| *number > 0);
-            let address =
-                [&instance.ip_addr.0, &instance.host_name.0].into_iter().find(|text| !text.is_empty());
-            match (number, address) {
-                (None, _) => {
-                    problems.push(format!("instance `{id}`: `{}` is no port from 1 to 65535", port.number.0));
-                }
-                (_, None) => {
-                    problems.push(format!("instance `{id}`: it has neither an address nor a host name"))
-                }
-                (Some(number), Some(address)) => usable.push((address, number, &instance.metadata.0)),
+            if **status != *"UP" {
+                continue;
             }
+            match port.parse::<u16>().ok().filter(|number| *number > 0) {
+                None => problems.push(format!("instance `{id}`: `{port}` is no port from 1 to 65535")),
+                Some(_) if address.is_empty() => {
+                    problems.push(format!("instance `{id}`: it has neither an address nor a host name"));
+                }
+                Some(_) if usable.len() == MAX_ENDPOINTS => beyond += 1,
+                Some(number) => {
+                    if *more_labels > 0 {
+                        let text = format!(
+                            "instance `{id}`: {more_labels} labels beyond the first {MAX_LABELS} are not used"
+                        );
+                        problems.push(text);
+                    }
+                    usable.push((&**address, number, &**labels));
+                }
+            }
+        }
+        if beyond > 0 {
+            problems.insert(0, format!("{beyond} instances beyond the first {MAX_ENDPOINTS} are not used"));
         }
         let (_, first, _) = usable.first()?;
         let number = service_port.unwrap_or(*first);
         let port = format!("http-{number}");
         let are_addresses = usable.iter().all(|(address, ..)| address.parse::<IpAddr>().is_ok());
-        let endpoint = |(address, number, metadata): (&String, u16, &BTreeMap<String, String>)| {
-            let labels = metadata.iter().filter(|(key, value)| mixer_schema::is_workload_label(key, value));
+        let endpoint = |(address, number, labels): (&str, u16, &[Label])| {
+            let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
             ServiceEndpoint {
-                address: address.clone(),
+                address: address.to_owned(),
                 ports: [(port.clone(), number)].into(),
-                labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(),
+                labels: labels.collect(),
             }
         };
         let name = resource_name(name);
@@ -168,41 +180,33 @@ impl Applications {
     }
 }
 
-/// Older servers have no ids.
-fn id(instance: &Instance) -> &str {
-    if instance.instance_id.0.is_empty() { &instance.host_name.0 } else { &instance.instance_id.0 }
-}
-
-fn is_enabled(port: &Port) -> bool {
-    port.is_enabled.0 == "true"
-}
-
-fn size(instance: &Instance) -> usize {
-    let metadata: usize = instance.metadata.0.iter().map(|(key, value)| key.len() + value.len() + 48).sum();
-    let texts = [&instance.instance_id, &instance.host_name, &instance.ip_addr, &instance.status];
-    INSTANCE_BYTES + metadata + texts.into_iter().map(|text| text.0.len()).sum::<usize>()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::eureka::document::Answer;
     use serde_json::{Value, json};
 
     fn instance(id: &str, status: &str) -> Value {
         json!({"instanceId": id, "hostName": "h", "ipAddr": "10.0.0.1", "status": status, "port": {"$": 80, "@enabled": "true"}})
     }
 
-    fn told(applications: Value) -> Told {
-        serde_json::from_value::<Answer>(json!({"applications": applications})).unwrap().applications
+    fn told(applications: Value) -> Vec<u8> {
+        json!({"applications": applications}).to_string().into_bytes()
     }
 
-    fn all(application: Value) -> Told {
+    fn all(application: Value) -> Vec<u8> {
         told(json!({"application": application}))
     }
 
-    fn changed(result: Result<BTreeSet<String>, Mismatch>) -> Vec<String> {
-        result.unwrap().into_iter().collect()
+    fn changed(result: Result<BTreeSet<Arc<str>>, Unread>) -> Vec<String> {
+        result.unwrap().into_iter().map(|name| name.to_string()).collect()
+    }
+
+    #[track_caller]
+    fn refused(result: Result<BTreeSet<Arc<str>>, Unread>) -> Mismatch {
+        match result {
+            Err(Unread::Refused(why)) => why,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -212,8 +216,8 @@ mod tests {
             {"name": "A", "instance": [instance("1", "UP"), instance("2", "DOWN")]},
             {"name": "B", "instance": instance("3", "UP")},
         ]);
-        assert_eq!(changed(here.replace(all(first.clone()))), ["A", "B"]);
-        assert!(changed(here.replace(all(first))).is_empty());
+        assert_eq!(changed(here.replace(&all(first.clone()))), ["A", "B"]);
+        assert!(changed(here.replace(&all(first))).is_empty());
         assert_eq!(here.hash(), "DOWN_1_UP_2_");
         let with = |mut instance: Value, action: &str| {
             instance["actionType"] = action.into();
@@ -223,26 +227,33 @@ mod tests {
             {"name": "A", "instance": [with(instance("1", "UP"), "DELETED"), with(instance("4", "UP"), "ADDED")]},
             {"name": "B", "instance": with(instance("3", "DOWN"), "MODIFIED")},
         ]});
-        assert_eq!(changed(here.change(told(delta))), ["A", "B"]);
+        assert_eq!(changed(here.change(&told(delta))), ["A", "B"]);
         let nothing = json!({"apps__hashcode": "DOWN_2_UP_1_", "application": []});
-        assert!(changed(here.change(told(nothing))).is_empty());
+        assert!(changed(here.change(&told(nothing))).is_empty());
         let gap = json!({"apps__hashcode": "DOWN_2_UP_2_", "application": []});
         let expected = Mismatch::Hash { here: "DOWN_2_UP_1_".to_owned(), there: "DOWN_2_UP_2_".to_owned() };
-        assert_eq!(here.change(told(gap)), Err(expected));
+        assert_eq!(refused(here.change(&told(gap))), expected);
         let unknown = json!({"application": [{"name": "A", "instance": with(instance("9", "UP"), "MOVED")}]});
-        assert_eq!(here.change(told(unknown)), Err(Mismatch::Change("MOVED".to_owned())));
+        assert_eq!(refused(here.change(&told(unknown))), Mismatch::Change("MOVED".to_owned()));
         let moved = json!([{"name": "A", "instance": [instance("2", "DOWN"), instance("4", "UP")]}]);
-        assert_eq!(changed(here.replace(all(moved))), ["A", "B"], "A as well, which changes touched in vain");
-        assert_eq!(changed(here.replace(all(json!([])))), ["A"]);
+        assert_eq!(
+            changed(here.replace(&all(moved))),
+            ["A", "B"],
+            "A as well, which changes touched in vain"
+        );
+        assert_eq!(changed(here.replace(&all(json!([])))), ["A"]);
         assert_eq!((here.bytes, here.hash()), (0, String::new()));
     }
 
     #[test]
     fn instances_that_do_not_fit_change_nothing() {
         let mut here = Applications { max_bytes: Some(600), ..Applications::default() };
-        here.replace(all(json!([{"name": "A", "instance": [instance("1", "UP")]}]))).unwrap();
+        here.replace(&all(json!([{"name": "A", "instance": [instance("1", "UP")]}]))).unwrap();
         let many = [instance("1", "UP"), instance("2", "UP"), instance("3", "UP")];
-        assert_eq!(here.replace(all(json!([{"name": "A", "instance": many}]))), Err(Mismatch::TooLarge));
+        assert_eq!(
+            refused(here.replace(&all(json!([{"name": "A", "instance": many}])))),
+            Mismatch::TooLarge(600)
+        );
         assert_eq!(here.hash(), "UP_1_");
     }
 
@@ -250,7 +261,7 @@ mod tests {
     fn an_application_is_a_service_of_its_usable_instances() {
         let of = |instances: Value, port| {
             let mut here = Applications::default();
-            here.replace(all(json!([{"name": "MY_SHOP", "instance": instances}]))).unwrap();
+            here.replace(&all(json!([{"name": "MY_SHOP", "instance": instances}]))).unwrap();
             let mut problems = Vec::new();
             (here.service("MY_SHOP", port, &mut problems), problems)
         };

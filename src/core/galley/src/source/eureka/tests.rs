@@ -1,7 +1,7 @@
 //! The source against a stand-in of a Eureka server, with the pipeline behind it. The stand-in keeps the contract of Eureka's REST
 //! operations: everything with a hash, changes with the hash after them, and it refuses what is not asked for as it should be.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use axum::Router;
@@ -396,4 +396,29 @@ fn settings_that_mean_nothing_are_refused() {
         (settings.tls, settings.addresses) = (tls.clone(), vec!["https://localhost/eureka".to_owned()]);
     });
     assert!(text.contains("/none/such"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_takes_too_much_changes_nothing() {
+    let server = Server::start().await;
+    server.put("SHOP", "1", "10.0.0.1", "UP");
+    let galley = galley(&settings(&[&server]));
+    until_held(&galley, &["eureka/shop 10.0.0.1"]).await;
+    let instances = vec!["{}"; 120_000].join(",");
+    let text =
+        format!(r#"{{"applications": {{"application": {{"name": "A", "instance": [{instances}]}}}}}}"#);
+    let wanted = format!(
+        "server `{}`: an answer of {} bytes: the instances take more than 33554432 bytes: register fewer of them, or less metadata",
+        server.base(),
+        text.len()
+    );
+    server.fault(Fault::Text(text.leak()));
+    until("it is told", &galley, || {
+        state(&galley).last_error.is_some_and(|(told, _)| told.contains(&wanted))
+    })
+    .await;
+    assert_eq!(held(&galley), ["eureka/shop 10.0.0.1"]);
+    server.fault(Fault::None);
+    server.put("SHOP", "2", "10.0.0.2", "UP");
+    until_held(&galley, &["eureka/shop 10.0.0.1 10.0.0.2"]).await;
 }

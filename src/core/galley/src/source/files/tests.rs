@@ -8,6 +8,7 @@ use mixer_mcp::{Resource, Snapshot};
 use mixer_schema::DEFAULT_GROUP;
 
 use super::*;
+use crate::keeper::Earlier;
 use crate::source::mesh::Mesh;
 use crate::{Distributor, Galley};
 
@@ -27,6 +28,8 @@ metadata: {name: front, namespace: shop}
 spec: {selector: {a: b}}
 ";
 
+const FOREIGN: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n";
+
 struct Nowhere;
 
 impl Distributor for Nowhere {
@@ -41,9 +44,12 @@ struct Scene {
 
 impl Scene {
     fn new(files: &[(&str, &str)], keeps_last: bool) -> Self {
+        Self::with(files, Options { keeps_last, ..Options::default() })
+    }
+
+    fn with(files: &[(&str, &str)], options: Options) -> Self {
         let directory = tempfile::tempdir().unwrap();
         files.iter().for_each(|(name, text)| std::fs::write(directory.path().join(name), text).unwrap());
-        let options = Options { keeps_last, ..Options::default() };
         let sources: Vec<Arc<dyn Source>> =
             vec![Files::new(directory.path(), true, &options), Mesh::of(None, &options)];
         let galley = Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap();
@@ -190,8 +196,13 @@ async fn a_start_without_resources_waits_for_them() {
         Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap()
     };
     for (what, files, why) in [
-        ("no file", &[][..], "there is no resource"),
-        ("a file without resources", &[("notes.yaml", "# nothing yet\n")][..], "there is no resource"),
+        ("no file", &[][..], "the store has no configuration: check the path in --config-path"),
+        (
+            "a file without resources",
+            &[("notes.yaml", "# nothing yet\n")][..],
+            "the store has no configuration",
+        ),
+        ("documents of others", &[("web.yaml", FOREIGN)][..], "the store has no configuration"),
         ("a volume that is not mounted", &[("gateway.yaml", GATEWAY), ("more/", "")][..], "more is empty"),
     ] {
         let directory = tempfile::tempdir().unwrap();
@@ -212,6 +223,181 @@ async fn a_start_without_resources_waits_for_them() {
         scene.write(place, RULE);
         scene.until(what, |scene| scene.rules().len() == 1).await;
         scene.galley.stop().await;
+    }
+}
+
+/// How long a directory that was empty must be unchanged until what it lacks counts as deleted.
+const QUIET: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_was_emptied_changes_nothing() {
+    type Empty = fn(&Path);
+    let clear = |directory: &Path| {
+        for file in ["rule.yaml", "gateway.yaml"] {
+            std::fs::remove_file(directory.join(file)).unwrap();
+        }
+    };
+    let replace = |directory: &Path| {
+        std::fs::rename(directory, directory.with_extension("away")).unwrap();
+        std::fs::create_dir(directory).unwrap();
+    };
+    let leave_others = |directory: &Path| {
+        std::fs::write(directory.join("web.yaml"), FOREIGN).unwrap();
+        for file in ["rule.yaml", "gateway.yaml"] {
+            std::fs::remove_file(directory.join(file)).unwrap();
+        }
+    };
+    let ways: [(&str, Empty); 3] =
+        [("removed files", clear), ("another directory", replace), ("documents of others", leave_others)];
+    for (what, empty) in ways {
+        let scene = Scene::new(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], true);
+        scene.galley.synced().await;
+        empty(scene.directory.path());
+        scene.until(what, |scene| scene.why().contains("the store has no configuration: ")).await;
+        let state = scene.galley.state().sources.remove(0);
+        let held = state.held.unwrap_or_default();
+        assert!(
+            held.starts_with("the configuration is not published, and the last one stays: ")
+                && held.contains("--allow-empty-config"),
+            "{what}: {held}"
+        );
+        let begun = Instant::now();
+        // Neither a deletion nor anything else for as long as it is empty.
+        tokio::time::sleep(QUIET + Duration::from_secs(1)).await;
+        assert_eq!(scene.rules().len(), 1, "{what}");
+        // It is filled again file by file.
+        scene.write("gateway.yaml", &GATEWAY.replace("a: b", "a: c"));
+        scene.until(what, |scene| scene.why().contains("is being filled again")).await;
+        assert_eq!(scene.rules().len(), 1, "{what}, {:?}", begun.elapsed());
+        scene.write("rule.yaml", &RULE.replace("eve", "ann"));
+        scene.until(what, |scene| scene.rules() == ["shop/deny source.user == \"ann\""]).await;
+        assert!(scene.galley.state().sources[0].held.is_none(), "{what}");
+        // One file is a deletion.
+        std::fs::remove_file(scene.directory.path().join("rule.yaml")).unwrap();
+        scene.until(what, |scene| scene.rules().is_empty()).await;
+        scene.galley.stop().await;
+        drop(std::fs::remove_dir_all(scene.directory.path().with_extension("away")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_directory_lacks_that_was_empty_is_deleted_when_nothing_changes() {
+    let scene = Scene::new(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], true);
+    scene.galley.synced().await;
+    for file in ["rule.yaml", "gateway.yaml"] {
+        std::fs::remove_file(scene.directory.path().join(file)).unwrap();
+    }
+    scene.until("it is empty", |scene| scene.why().contains("the store has no configuration: ")).await;
+    scene.write("gateway.yaml", GATEWAY);
+    let written = Instant::now();
+    scene.until("the rule is deleted", |scene| scene.rules().is_empty()).await;
+    assert!(written.elapsed() >= QUIET, "{:?}", written.elapsed());
+    assert_eq!(scene.seen(GATEWAYS).unwrap().len(), 1);
+    assert_eq!(scene.why(), "");
+    scene.galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_directory_that_is_meant_is_published() {
+    for (what, keeps_last, allows_empty) in
+        [("it is allowed", true, true), ("called as galley", false, false)]
+    {
+        let scene =
+            Scene::with(&[("rule.yaml", RULE)], Options { keeps_last, allows_empty, ..Options::default() });
+        scene.galley.synced().await;
+        std::fs::remove_file(scene.directory.path().join("rule.yaml")).unwrap();
+        scene.until(what, |scene| scene.rules().is_empty()).await;
+        assert!(scene.galley.state().sources[0].held.is_none(), "{what}");
+        scene.galley.stop().await;
+    }
+}
+
+/// Keeps in memory.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Option<crate::keeper::Documents>>);
+
+impl crate::Keeper for Memory {
+    fn load(&self) -> BoxFuture<'_, Result<Option<Earlier>, String>> {
+        let earlier =
+            self.0.lock().clone().map(|documents| Earlier { documents, written: "then".to_owned() });
+        Box::pin(std::future::ready(Ok(earlier)))
+    }
+
+    fn keep(&self, documents: crate::keeper::Documents) -> BoxFuture<'_, ()> {
+        *self.0.lock() = Some(documents);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_beside_a_directory_that_is_broken_publishes_what_was_published() {
+    type Break = fn(&Path);
+    let ways: [(&str, Break, &str); 5] = [
+        (
+            "no YAML",
+            |path| std::fs::write(path.join("rule.yaml"), "kind: [").unwrap(),
+            "did not find expected",
+        ),
+        (
+            "empty",
+            |path| std::fs::remove_file(path.join("rule.yaml")).unwrap(),
+            "the store has no configuration",
+        ),
+        ("missing", |path| std::fs::remove_dir_all(path).unwrap(), "no such file or directory"),
+        (
+            "a part is missing",
+            |path| {
+                std::fs::write(path.join("gateway.yaml"), GATEWAY).unwrap();
+                std::fs::remove_file(path.join("rule.yaml")).unwrap();
+            },
+            "may still be being filled",
+        ),
+        (
+            "a volume is not mounted",
+            |path| {
+                std::fs::write(path.join("gateway.yaml"), GATEWAY).unwrap();
+                std::fs::remove_file(path.join("more").join("other.yaml")).unwrap();
+            },
+            "more is empty",
+        ),
+    ];
+    for face in [Face::First, Face::Second] {
+        for (what, broken, why) in &ways {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("config");
+            std::fs::create_dir_all(path.join("more")).unwrap();
+            std::fs::write(path.join("rule.yaml"), RULE).unwrap();
+            std::fs::write(path.join("more/other.yaml"), RULE.replace("deny", "other")).unwrap();
+            if *what == "empty" {
+                std::fs::remove_dir_all(path.join("more")).unwrap();
+            }
+            let keeper: Arc<dyn crate::Keeper> = Arc::<Memory>::default();
+            let options = Options { keeps_last: true, face, keeper: Some(keeper), ..Options::default() };
+            let start = || {
+                let sources: Vec<Arc<dyn Source>> =
+                    vec![Files::new(&path, true, &options), Mesh::of(None, &options)];
+                Galley::start(options.clone(), sources, Arc::new(Nowhere), &Handle::current()).unwrap()
+            };
+            let first = Scene { galley: start(), directory: tempfile::tempdir().unwrap() };
+            first.galley.synced().await;
+            let published = first.rules();
+            assert!(!published.is_empty(), "{what}");
+            first.galley.stop().await;
+            broken(&path);
+            let second = Scene { galley: start(), directory: tempfile::tempdir().unwrap() };
+            second.galley.synced().await;
+            assert_eq!(second.rules(), published, "{what}");
+            second.until(what, |scene| scene.why().contains(why)).await;
+            let held = second.galley.state().sources[0].held.clone().unwrap_or_default();
+            assert!(held.starts_with("the configuration in --config-cache of then is published: "), "{held}");
+            assert_eq!(second.rules(), published, "{what}");
+            std::fs::create_dir_all(path.join("more")).unwrap();
+            std::fs::write(path.join("rule.yaml"), RULE.replace("eve", "ann")).unwrap();
+            std::fs::write(path.join("more/other.yaml"), RULE.replace("deny", "other")).unwrap();
+            second.until(what, |scene| scene.rules().iter().any(|rule| rule.contains("ann"))).await;
+            assert_eq!(second.why(), "", "{what}");
+            second.galley.stop().await;
+        }
     }
 }
 

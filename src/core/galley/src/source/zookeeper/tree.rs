@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::wire::Code;
+use crate::source::registered::MAX_ENDPOINTS;
 
 /// Nodes below the root that are no services.
 const NO_SERVICES: [&str; 3] = ["config", "mapping", "metadata"];
@@ -18,8 +19,8 @@ const NO_SERVICES: [&str; 3] = ["config", "mapping", "metadata"];
 const PROVIDERS: &str = "providers";
 /// Most services that are read.
 const MAX_SERVICES: usize = 100_000;
-/// Most providers of a service that are read.
-pub(super) const MAX_PROVIDERS: usize = 20_000;
+/// Most children of a node, beyond which none are read: a short name takes ten times its text.
+pub(super) const MAX_CHILDREN: usize = 400_000;
 /// The pause before a read that failed is repeated; it doubles up to the second one.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -55,6 +56,8 @@ pub(super) enum Failure {
     Refused(Code),
     /// The reply has so many bytes.
     TooLarge(usize),
+    /// The node has so many children.
+    TooMany(usize),
 }
 
 /// What follows from an answer.
@@ -321,8 +324,8 @@ impl Tree {
             return Outcome::Nothing;
         }
         nodes.sort_unstable();
-        let beyond = nodes.len().saturating_sub(MAX_PROVIDERS);
-        nodes.truncate(MAX_PROVIDERS);
+        let beyond = nodes.len().saturating_sub(MAX_ENDPOINTS);
+        nodes.truncate(MAX_ENDPOINTS);
         Outcome::Providers(name, nodes, beyond)
     }
 }

@@ -199,6 +199,11 @@ pub(super) fn read(mut body: Bytes) -> Result<Message, Malformed> {
     })
 }
 
+/// How many names of children there are, as they say; 0 if they do not.
+pub(super) fn count(body: &Bytes) -> usize {
+    int(&mut body.clone()).ok().and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
+}
+
 /// Reads the names of children. Names that are no UTF-8 have replacement characters, and are the names of no node.
 pub(super) fn names(mut body: Bytes) -> Result<Vec<String>, Malformed> {
     let count = int(&mut body)?;
@@ -253,6 +258,9 @@ mod tests {
         let of = |bytes: &'static [u8]| Bytes::from_static(bytes);
         assert_eq!(names(of(b"\0\0\0\x02\0\0\0\x01a\0\0\0\0")), Ok(vec!["a".to_owned(), String::new()]));
         assert_eq!(names(of(b"\xff\xff\xff\xff")), Ok(Vec::new()));
+        let counts = [&b"\0\0\0\x02\0\0\0\x01a\0\0\0\0"[..], b"\xff\xff\xff\xff", b"\0\0"]
+            .map(|body| count(&of(body)));
+        assert_eq!(counts, [2, 0, 0]);
         for bad in [&b""[..], b"\0\0\0\x01", b"\x7f\xff\xff\xff\0\0\0\0", b"\0\0\0\x01\0\0\0\x05a"] {
             assert_eq!(names(of(bad)), Err(Malformed), "{bad:?}");
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use mixer_attribute::{Value, ValueType};
+use mixer_base::allocation::Bounds;
 use mixer_engine::adapter::{BoundInstance, Instance, Leaf};
 
 use super::super::super::Params;
@@ -147,7 +148,8 @@ fn compare(text: &str, random: &mut Rng) -> Result<(bool, usize), String> {
             })
             .collect();
         let instance = Instance { bound: 0, name: "a.instance.ns", values: &values };
-        let outcome = evaluator.evaluate(PATIENCE, |names| document(names, &layouts[0], &instance));
+        let outcome = evaluator
+            .evaluate(PATIENCE, Bounds::of(1 << 20), |names| document(names, &layouts[0], &instance));
         if let Some(planned) = policy.plan.as_ref().and_then(|plan| plan.decide(&layouts[0], &instance)) {
             assert_eq!(planned, outcome, "{text}\n{values:?}");
             decided += 1;

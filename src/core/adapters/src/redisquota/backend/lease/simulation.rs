@@ -379,12 +379,12 @@ fn rolling_windows_grant_no_more_than_the_limit_in_other_schedules() {
     run(1_030_000, 30_000, true);
 }
 
-/// Demand that moves from one server to another gets 97 % of the limit within a second, whatever the first one held.
-#[test]
-fn what_one_server_leaves_another_grants_within_a_second() {
+/// Demand that moves from one server to another gets 97 % of the limit within a second, whatever the first one held. `step` of a rolling window; 0:
+/// a fixed one.
+fn moves_demand(step: i64) {
     for seed in 0..10 {
         let limit = 20_000;
-        let kind = Kind { limit, length: 60_000 * MILLI, step: 0, lease: 1000 * MILLI };
+        let kind = Kind { limit, length: 60_000 * MILLI, step, lease: 1000 * MILLI };
         let setting = Setting { kind, servers: 3, lost: 0, delay: MILLI, kills: false, sets_clock: false };
         let mut world = World::new(setting, seed);
         world.patience = 1000 * MILLI;
@@ -401,5 +401,17 @@ fn what_one_server_leaves_another_grants_within_a_second() {
         world.run((moves + 1000) * MILLI);
         let granted: i64 = world.grants.iter().map(|grant| grant.1).sum();
         assert!(granted >= limit * 97 / 100, "seed {seed}: {granted}");
+    }
+}
+
+#[test]
+fn what_one_server_leaves_another_grants_within_a_second() {
+    moves_demand(0);
+}
+
+#[test]
+fn what_one_server_leaves_of_a_rolling_window_another_grants_within_a_second() {
+    for step in [100, 1000] {
+        moves_demand(step * MILLI);
     }
 }

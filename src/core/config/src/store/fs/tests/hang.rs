@@ -45,6 +45,29 @@ async fn nobody_waits_for_a_file_system_that_hangs() {
 }
 
 #[tokio::test]
+async fn a_first_read_that_hangs_is_told_in_the_contents_until_it_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "one"));
+    let (store, release, arrival) = hanging(directory.path());
+    drop(store.loaded());
+    arrival.recv().unwrap();
+    assert!(timeout(Duration::from_millis(1), store.overdue()).await.is_err(), "not yet");
+    store.shared.published.lock().scanning_since = Instant::now().checked_sub(Duration::from_secs(11));
+    store.overdue().await;
+    let overdue = "reading takes longer than 10 s: the file system may hang";
+    let contents = store.contents();
+    assert_eq!(contents.unavailable.as_deref(), Some(overdue));
+    let text = format!("{}: {overdue}", directory.path().display());
+    assert_eq!(contents.diagnostics.first().map(|problem| problem.message.as_str()), Some(text.as_str()));
+    assert_eq!(store.availability(), outage(overdue, false));
+    assert!(!store.has_changed(), "it is no version");
+    drop(release);
+    store.changed().await;
+    assert_eq!(held(&store.contents()), ["a=one"]);
+    assert!(timeout(Duration::from_millis(1), store.overdue()).await.is_err(), "never again");
+}
+
+#[tokio::test]
 async fn a_store_whose_file_system_hangs_can_be_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let (store, release, arrival) = hanging(directory.path());

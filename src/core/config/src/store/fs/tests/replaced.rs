@@ -278,3 +278,46 @@ async fn events_behind_a_link_do_not_lead_the_reader_there() {
     let contents = until(&store, &["a=two", "b=one"]).await;
     assert!(contents.unavailable.is_some(), "{:?}", contents.diagnostics);
 }
+
+/// No event tells of a link on the way to the root, or of a directory further up.
+#[tokio::test]
+async fn what_is_exchanged_above_the_root_is_seen() {
+    type Exchange = fn(&Path);
+    let cases: [(&str, Exchange); 3] = [
+        ("current/conf", |base| {
+            symlink(base.join("rel2"), base.join("next")).unwrap();
+            fs::rename(base.join("next"), base.join("current")).unwrap();
+        }),
+        ("through", |base| {
+            symlink(base.join("rel2"), base.join("next")).unwrap();
+            fs::rename(base.join("next"), base.join("current")).unwrap();
+        }),
+        ("rel1/conf", |base| {
+            fs::rename(base.join("rel1"), base.join("old")).unwrap();
+            write(&base.join("rel1/conf"), "a.yaml", &resource("a", "new"));
+        }),
+    ];
+    for (root, exchange) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path();
+        write(&base.join("rel1/conf"), "a.yaml", &resource("a", "old"));
+        write(&base.join("rel2/conf"), "a.yaml", &resource("a", "new"));
+        symlink(base.join("rel1"), base.join("current")).unwrap();
+        symlink(base.join("current/conf"), base.join("through")).unwrap();
+        let store = store(&base.join(root));
+        drop(store.changed());
+        store.loaded().await;
+        assert_eq!(held(&store.contents()), ["a=old"]);
+        exchange(base);
+        let follow = async |wanted: &str| {
+            while held(&store.contents()) != [wanted] {
+                timeout(Duration::from_secs(20), store.changed())
+                    .await
+                    .unwrap_or_else(|_| panic!("{root}: {wanted}"));
+            }
+        };
+        follow("a=new").await;
+        fs::write(base.join(root).join("a.yaml"), resource("a", "edited")).unwrap();
+        follow("a=edited").await;
+    }
+}

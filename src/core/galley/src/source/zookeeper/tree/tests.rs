@@ -109,12 +109,12 @@ fn services_beyond_the_bound_are_counted() {
     assert_eq!((tree.beyond(), all_due(&mut tree, now).len()), (2, 2));
     let gone = tree.answered(Read::Root, names(&["b", "c"]), now);
     assert_eq!((gone, tree.beyond()), (Outcome::Root(vec!["a".into()]), 0));
-    let many: Vec<String> = (0..=MAX_PROVIDERS).map(|number| number.to_string()).collect();
+    let many: Vec<String> = (0..=MAX_ENDPOINTS).map(|number| number.to_string()).collect();
     let Outcome::Providers(_, read, beyond) = tree.answered(providers("b"), Answer::Children(many), now)
     else {
         panic!("no providers");
     };
-    assert_eq!((read.len(), beyond), (MAX_PROVIDERS, 1));
+    assert_eq!((read.len(), beyond), (MAX_ENDPOINTS, 1));
 }
 
 /// A server: its nodes below the root, and the watches of one connection. Notifications come before replies that show the change.

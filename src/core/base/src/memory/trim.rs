@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use mixer_base::memory::{Trimmer, release};
-use mixer_base::metrics::{cpu_seconds, private_bytes};
+use super::{Trimmer, release};
+use crate::metrics::{cpu_seconds, private_bytes};
 
 /// Interval of the looks.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Looks until `stop`.
-pub(super) async fn trim(stop: CancellationToken) {
+/// Looks until `stop`, every 2 s.
+pub async fn trim(stop: CancellationToken) {
     // Without the pages of the program: those of the start are dropped before the first look.
     let mut trimmer = Trimmer::new(private_bytes());
     let mut cpu_before = cpu_seconds().unwrap_or_default();

@@ -1,18 +1,27 @@
-//! A store that may be in the middle of being filled: what is still missing was not deleted.
+//! A store that was emptied, or may be in the middle of being filled: what is missing was not deleted.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 /// How long such a store must be unchanged until what it lacks counts as deleted.
-pub(super) const QUIET: Duration = Duration::from_secs(5);
+pub const QUIET: Duration = Duration::from_secs(5);
 
 /// How long a store that changes all the time may lack something until it counts as deleted.
-pub(super) const LIMIT: Duration = Duration::from_secs(300);
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// That a store of files has nothing. `setting`: what names its directory. `only`: when that is meant, and the flag that says so; last, because
+/// the flag opens everything.
+pub fn no_configuration(setting: &str, only: &str) -> String {
+    format!(
+        "the store has no configuration: check the path in {setting}, that the names of the files end in .yaml or .yml, and that their \
+         resources are of kinds of this server; only {only}"
+    )
+}
 
 /// Why what is missing may still come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// The store was empty, or its directory could not be read.
     Emptied,
     /// The process started with a cached configuration, and does not know what the store was doing.
@@ -21,7 +30,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// One line.
-    pub(super) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Emptied => "the configuration was empty, and is being filled again",
             Self::Started => {
@@ -33,7 +42,7 @@ impl Cause {
 
 /// What became of a store that was empty, or of which nothing was known. The clock is monotonic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Refill {
+pub enum Refill {
     /// It lacks nothing that may still come.
     #[default]
     Complete,
@@ -41,6 +50,7 @@ pub(super) enum Refill {
     Empty(Cause),
     /// It has something and lacks something.
     Filling {
+        /// Why it may.
         cause: Cause,
         /// When it had something first.
         since: Instant,
@@ -51,7 +61,7 @@ pub(super) enum Refill {
 
 impl Refill {
     /// Why what is missing may still come, if it may.
-    pub(super) fn expected(self) -> Option<Cause> {
+    pub fn expected(self) -> Option<Cause> {
         match self {
             Self::Complete => None,
             Self::Empty(cause) | Self::Filling { cause, .. } => Some(cause),
@@ -59,14 +69,14 @@ impl Refill {
     }
 
     /// Completes it if it is time.
-    pub(super) fn complete(&mut self, now: Instant) {
+    pub fn complete(&mut self, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
             *self = Self::Complete;
         }
     }
 
     /// When it is complete, if nothing changes.
-    pub(super) fn due(self) -> Option<Instant> {
+    pub fn due(self) -> Option<Instant> {
         match self {
             Self::Filling { since, changed, .. } => {
                 Some(changed.checked_add(QUIET)?.min(since.checked_add(LIMIT)?))
@@ -75,8 +85,10 @@ impl Refill {
         }
     }
 
-    /// After a version of the store. `lacks_any`: the last good configuration has a resource that it does not have.
-    pub(super) fn after(self, is_empty: bool, lacks_any: bool, now: Instant) -> Self {
+    /// After a version of the store. `is_empty`: it has nothing, or nothing of it could be read. `lacks_any`: the last good configuration has
+    /// a resource that it does not have.
+    #[must_use]
+    pub fn after(self, is_empty: bool, lacks_any: bool, now: Instant) -> Self {
         match self {
             _ if is_empty => Self::Empty(Cause::Emptied),
             Self::Empty(cause) if lacks_any => Self::Filling { cause, since: now, changed: now },

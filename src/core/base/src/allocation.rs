@@ -1,0 +1,347 @@
+//! Bytes that a piece of work holds, counted by the allocator, and a bound for them.
+//!
+//! [`CountingAllocator`] is another allocator plus one addition to a number of the thread for each call. [`metered`] runs work whose
+//! memory callers choose, such as the evaluation of a policy; the work asks [`is_exceeded`] from time to time, and ends when it is
+//! told to. Nothing stops inside of an allocation: between two questions the work may go beyond its bound.
+//!
+//! ```
+//! # #![allow(unsafe_code)]
+//! use mixer_base::allocation::{Bounds, CountingAllocator, is_exceeded, metered};
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: CountingAllocator = CountingAllocator::new(std::alloc::System);
+//!
+//! let work = || {
+//!     let mut held = Vec::new();
+//!     while !is_exceeded() {
+//!         held.push(vec![0_u8; 1000]);
+//!     }
+//!     held.len()
+//! };
+//! let (blocks, usage) = metered(Bounds::of(1 << 20), work);
+//! assert!(usage.exceeded.is_some() && blocks > 1000 && blocks < 1100);
+//! ```
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use crate::budget::{Reservation, Share};
+
+/// What an allocation takes besides its size: the header of the allocator, and what rounds the size up.
+const BESIDES: isize = 16;
+/// Bytes that are reserved at once.
+const STEP: usize = 256 << 10;
+
+thread_local! {
+    /// Bytes that the thread allocated, less those that it freed: its own and those of other threads. Only differences mean something.
+    static NET: Cell<isize> = const { Cell::new(0) };
+    /// The value of [`NET`] beyond which work has to ask for more.
+    static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
+    static METER: RefCell<Option<Meter>> = const { RefCell::new(None) };
+}
+
+/// An allocator that counts what each thread holds. Cost: one addition to a variable of the thread for each call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CountingAllocator<A = System>(A);
+
+impl<A> CountingAllocator<A> {
+    /// Counts what `allocator` allocates.
+    pub const fn new(allocator: A) -> Self {
+        Self(allocator)
+    }
+}
+
+#[inline]
+fn count(change: isize) {
+    NET.set(NET.get().wrapping_add(change));
+}
+
+#[inline]
+fn size(layout: Layout) -> isize {
+    layout.size().cast_signed().wrapping_add(BESIDES)
+}
+
+#[expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
+// SAFETY: every call is forwarded with its arguments; what is counted beside it neither allocates nor panics.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(size(layout));
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(size(layout));
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(size(layout).wrapping_neg());
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { self.0.dealloc(memory, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size.wrapping_sub(layout.size()).cast_signed());
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { self.0.realloc(memory, layout, new_size) }
+    }
+}
+
+/// How much memory a piece of work may hold.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Most bytes.
+    most: usize,
+    /// Bytes that it may hold without asking.
+    free: usize,
+    /// Where the bytes beyond those come from; `None`: from nowhere.
+    share: Option<Arc<Share>>,
+}
+
+impl Bounds {
+    /// At most `most` bytes, of no share.
+    pub fn of(most: usize) -> Self {
+        Self { most, free: most, share: None }
+    }
+
+    /// At most `most` bytes, of which those beyond `free` are acquired from a share, and released when the work ends.
+    pub fn within(most: usize, free: usize, share: Arc<Share>) -> Self {
+        Self { most, free: free.min(most), share: Some(share) }
+    }
+}
+
+/// Why work has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exceeded {
+    /// It holds more than it may.
+    Bound,
+    /// The share has no more, because of what others hold.
+    Share,
+}
+
+/// What work did with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Why it had to end; `None`: it had not to.
+    pub exceeded: Option<Exceeded>,
+    /// Bytes that it left: allocated, and not freed.
+    pub left: usize,
+}
+
+/// The work of a thread.
+struct Meter {
+    /// The value of [`NET`] when it began.
+    begun: isize,
+    bounds: Bounds,
+    reserved: Option<Reservation>,
+    exceeded: Option<Exceeded>,
+}
+
+impl Meter {
+    fn new(bounds: Bounds) -> Self {
+        Self { begun: NET.get(), bounds, reserved: None, exceeded: None }
+    }
+
+    fn held(&self) -> usize {
+        usize::try_from(NET.get().wrapping_sub(self.begun)).unwrap_or(0)
+    }
+
+    /// What it may hold without asking again.
+    fn allowed(&self) -> usize {
+        self.bounds.free.saturating_add(self.reserved.as_ref().map_or(0, Reservation::bytes))
+    }
+
+    /// Acquires what it holds already, or notes why it cannot.
+    fn settle(&mut self) {
+        let held = self.held();
+        if self.exceeded.is_some() {
+            return;
+        }
+        if held > self.bounds.most {
+            self.exceeded = Some(Exceeded::Bound);
+            return;
+        }
+        if held <= self.allowed() {
+            return;
+        }
+        let bytes = (held - self.allowed()).next_multiple_of(STEP);
+        let is_acquired = match (&mut self.reserved, &self.bounds.share) {
+            (Some(reserved), _) => reserved.grow(bytes),
+            (None, Some(share)) => {
+                self.reserved = share.reserve(bytes);
+                self.reserved.is_some()
+            }
+            (None, None) => false,
+        };
+        if !is_acquired {
+            self.exceeded = Some(Exceeded::Share);
+        }
+    }
+
+    fn ceiling(&self) -> isize {
+        match self.exceeded {
+            Some(_) => isize::MIN,
+            None => {
+                let allowed = self.allowed().min(self.bounds.most);
+                self.begun.saturating_add(isize::try_from(allowed).unwrap_or(isize::MAX))
+            }
+        }
+    }
+}
+
+/// Ends the work of a thread, also if it panics.
+struct Ends;
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        CEILING.set(isize::MAX);
+        drop(METER.take());
+    }
+}
+
+/// Runs work within bounds, and says what it did with memory. Without a [`CountingAllocator`] nothing is counted, and work inside of
+/// other metered work has its bounds alone.
+pub fn metered<T>(bounds: Bounds, work: impl FnOnce() -> T) -> (T, Usage) {
+    let _ends = Ends;
+    let meter = Meter::new(bounds);
+    CEILING.set(meter.ceiling());
+    METER.set(Some(meter));
+    let done = work();
+    let usage = METER.with_borrow(|meter| {
+        let (exceeded, left) = meter.as_ref().map_or((None, 0), |meter| (meter.exceeded, meter.held()));
+        Usage { exceeded, left }
+    });
+    (done, usage)
+}
+
+/// Whether the metered work of this thread has to end. Once it has, this stays true until it ended; without metered work it is false.
+/// Cost: two reads of variables of the thread, and an addition to the share every 256 KiB.
+#[inline]
+pub fn is_exceeded() -> bool {
+    NET.get() > CEILING.get() && settle()
+}
+
+#[cold]
+fn settle() -> bool {
+    METER.with_borrow_mut(|meter| {
+        let Some(meter) = meter else { return false };
+        meter.settle();
+        CEILING.set(meter.ceiling());
+        meter.exceeded.is_some()
+    })
+}
+
+/// Whether the metered work of this thread may allocate so many bytes more at once. If not, it has to end.
+pub fn may_allocate(bytes: usize) -> bool {
+    METER.with_borrow_mut(|meter| {
+        let Some(meter) = meter else { return true };
+        if meter.exceeded.is_none() && meter.held().saturating_add(bytes) > meter.bounds.most {
+            meter.exceeded = Some(Exceeded::Bound);
+            CEILING.set(meter.ceiling());
+        }
+        meter.exceeded.is_none()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator::new(System);
+
+    /// Holds blocks of 1000 bytes until there are `most`, or there may be no more.
+    fn hold(most: usize) -> Vec<Vec<u8>> {
+        let mut held = Vec::new();
+        while held.len() < most && !is_exceeded() {
+            held.push(vec![0_u8; 1000]);
+        }
+        held
+    }
+
+    #[test]
+    fn work_ends_at_its_bound() {
+        let (held, usage) = metered(Bounds::of(100_000), || hold(1000));
+        assert_eq!(usage.exceeded, Some(Exceeded::Bound));
+        assert!((90..=100).contains(&held.len()), "{}", held.len());
+        assert!((100_000..120_000).contains(&usage.left), "{}", usage.left);
+        // What was freed does not count.
+        let (held, usage) = metered(Bounds::of(100_000), || (0..1000).map(|_| hold(50).len()).sum::<usize>());
+        assert_eq!((held, usage), (50_000, Usage { exceeded: None, left: 0 }));
+        assert!(!is_exceeded(), "nothing is metered");
+    }
+
+    #[test]
+    fn work_that_had_to_end_has_to_although_it_freed_its_memory() {
+        let ((), usage) = metered(Bounds::of(10_000), || {
+            drop(hold(100));
+            assert!(is_exceeded() && !may_allocate(0));
+        });
+        assert_eq!(usage, Usage { exceeded: Some(Exceeded::Bound), left: 0 });
+    }
+
+    #[test]
+    fn memory_beyond_what_is_free_comes_from_a_share() {
+        let share = Arc::new(Share::new(1 << 20));
+        let bounds = |most| Bounds::within(most, 10_000, Arc::clone(&share));
+        let ((few, many), usage) = metered(bounds(4 << 20), || {
+            let few = hold(5);
+            let of_few = share.used();
+            let many = hold(400);
+            assert!(share.used() > 400_000, "{}", share.used());
+            (of_few, few.len() + many.len())
+        });
+        assert_eq!((few, many, usage.exceeded, share.used()), (0, 405, None, 0));
+        // Two threads have one share.
+        let held = share.reserve(700_000).unwrap();
+        let (_, usage) = metered(bounds(4 << 20), || hold(1000).len());
+        assert_eq!((usage.exceeded, share.used()), (Some(Exceeded::Share), 700_000));
+        drop(held);
+        let (blocks, usage) = metered(bounds(500_000), || hold(1000).len());
+        assert_eq!((usage.exceeded, share.used()), (Some(Exceeded::Bound), 0));
+        assert!(blocks < 500, "{blocks}");
+    }
+
+    #[test]
+    fn a_large_block_is_refused_before_it_exists() {
+        let ((), usage) = metered(Bounds::of(1 << 20), || {
+            assert!(may_allocate(1 << 19) && !is_exceeded());
+            assert!(!may_allocate(2 << 20) && is_exceeded());
+        });
+        assert_eq!(usage.exceeded, Some(Exceeded::Bound));
+        assert!(may_allocate(usize::MAX), "nothing is metered");
+    }
+
+    #[test]
+    fn work_that_panics_is_metered_no_longer() {
+        let share = Arc::new(Share::new(1 << 20));
+        let bounds = Bounds::within(4 << 20, 0, Arc::clone(&share));
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            metered(bounds, || {
+                let held = hold(10);
+                assert!(held.is_empty(), "as expected");
+            })
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert_eq!((share.used(), is_exceeded()), (0, false));
+    }
+
+    #[test]
+    fn reallocations_count_what_they_add() {
+        let (text, usage) = metered(Bounds::of(1 << 20), || {
+            let mut text = Vec::with_capacity(10);
+            (0..100_000_u32).for_each(|n| text.push(n as u8));
+            text.shrink_to_fit();
+            text
+        });
+        assert!((100_000..100_100).contains(&usage.left), "{}", usage.left);
+        assert_eq!(text.len(), 100_000);
+    }
+}
