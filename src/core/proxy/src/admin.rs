@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::extract::State as Holder;
+use axum::routing::any;
 use http::{HeaderValue, Method, StatusCode, header};
 use mixer_base::log::{LogLevel, ScopeState};
 use mixer_expr::functions::Regex;
@@ -109,7 +110,8 @@ const PAGES: [Page; 16] = [
 
 /// The routes of the admin interface.
 pub(crate) fn routes(running: &Arc<Running>) -> Router {
-    Router::new().fallback(dispatch).with_state(Arc::clone(running))
+    // As routes and not as a fallback: the endpoint has a fallback of its own.
+    Router::new().route("/", any(dispatch)).route("/{*path}", any(dispatch)).with_state(Arc::clone(running))
 }
 
 async fn dispatch(Holder(running): Holder<Arc<Running>>, method: Method, uri: http::Uri) -> HttpResponse {

@@ -102,6 +102,8 @@ impl Connection<'_> {
             self.request.set("x-envoy-original-path", &original);
         }
         if let Some(host) = &forward.host_rewrite {
+            let original = self.request.authority().to_vec();
+            self.request.set("x-envoy-original-host", &original);
             self.request.set_authority(host.as_bytes());
         }
     }
