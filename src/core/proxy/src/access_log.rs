@@ -202,7 +202,7 @@ impl Operator {
                 Ok(time) => write!(out, "{time:.3}"),
                 Err(_) => write!(out, "-"),
             },
-            Operator::Protocol => write!(out, "{}", if entry.request.is_some() { "HTTP/1.1" } else { "-" }),
+            Operator::Protocol => write!(out, "{}", if entry.response.is_some() { "HTTP/1.1" } else { "-" }),
             Operator::ResponseCode => write!(out, "{}", entry.status),
             Operator::ResponseCodeDetails => or_dash(entry.details, out),
             Operator::ResponseFlags => {

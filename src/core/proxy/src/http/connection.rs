@@ -415,7 +415,7 @@ impl<'m> Connection<'m> {
         self.send_reply(transaction, framing, body).await;
     }
 
-    /// Sends the response in `response` with a body. A request that has not arrived as a whole ends the connection.
+    /// Sends the response in `response` with a body. A request with a body, which nobody reads, ends the connection.
     pub(super) async fn send_reply(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -429,7 +429,8 @@ impl<'m> Connection<'m> {
         {
             self.response.add("content-length", b"0");
         }
-        transaction.closes |= !self.drain_request(transaction, framing);
+        // As Envoy: also if the body has arrived as a whole.
+        transaction.closes |= !Remaining::of(framing).is_done();
         self.write_head(transaction, Framing::Length(u64::try_from(body.len()).unwrap_or(0)));
         if self.request.method() != b"HEAD" {
             self.output.put_slice(body.as_bytes());
@@ -461,17 +462,6 @@ impl<'m> Connection<'m> {
         reply::write_status(self.response.status, &mut self.output);
         self.response.write_fields(&mut self.output);
         self.output.put_slice(b"\r\n");
-    }
-
-    /// Reads what has arrived of the body of a request that was answered already. Returns whether that is all of it.
-    fn drain_request(&mut self, transaction: &mut Transaction<'_>, framing: Framing) -> bool {
-        if framing == Framing::Empty {
-            return true;
-        }
-        let mut rest = Remaining::of(framing);
-        let decoded = rest.decode(&mut self.input, usize::MAX, |_| {});
-        transaction.received = u64::try_from(decoded.unwrap_or(0)).unwrap_or(0);
-        decoded.is_ok() && rest.is_done()
     }
 
     /// Writes everything.

@@ -56,6 +56,7 @@ pub(crate) const CASES: &[Case] = cases! {
     "continue": [last!("POST /ok", "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"), "abc"],
     "no route": ["GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", last!("GET /nowhere")],
     "no route, with a body that does not come": ["POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"],
+    "no route, with a body": ["POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"],
     "no route, grpc": [last!("POST /nowhere", "Content-Type: application/grpc\r\n\r\n")],
     "direct response": [last!("GET /direct")],
     "direct response to head": [last!("HEAD /direct")],

@@ -160,12 +160,12 @@ impl Pair {
         [&self.ours, &self.envoys].map(|side| ask(side.http, requests))
     }
 
-    /// The access logs of both once they have so many lines or more, with masked times.
-    pub(crate) fn logs(&self, lines: usize) -> [String; 2] {
+    /// The access logs of both once they tell of the last request, which names `last`.
+    pub(crate) fn logs(&self, last: &str) -> [String; 2] {
         [&self.ours, &self.envoys].map(|side| {
             wait_for("the access log is written", || {
                 let text = std::fs::read_to_string(&side.log).ok()?;
-                (text.lines().count() >= lines).then_some(text)
+                text.contains(last).then_some(text)
             })
         })
     }
