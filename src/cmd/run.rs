@@ -12,8 +12,8 @@ use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, proxy, report, routes,
-    server, snapshot, test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, proxy, report,
+    routes, server, snapshot, test, validate, version,
 };
 
 impl Invocation {

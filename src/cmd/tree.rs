@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, proxy, report, routes, snapshot,
-    test, validate, value, version,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, proxy, report, routes,
+    snapshot, test, validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
 

@@ -16,10 +16,11 @@ use cases::{CASES, Case};
 use pair::Pair;
 
 /// Statistics that both count alike. Names without a value are 0.
-const STATS: [&str; 26] = [
+const STATS: [&str; 27] = [
     "http.in.downstream_cx_total",
     "http.in.downstream_rq_total",
     "http.in.downstream_rq_completed",
+    "http.in.downstream_rq_1xx",
     "http.in.downstream_rq_2xx",
     "http.in.downstream_rq_3xx",
     "http.in.downstream_rq_4xx",

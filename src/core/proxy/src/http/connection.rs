@@ -339,6 +339,7 @@ impl<'m> Connection<'m> {
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
         if continues && framing != Framing::Empty && self.input.is_empty() {
             self.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.count_status(100);
         }
         edits::prepare_request(&mut self.request, self.manager, self.remote.ip());
         self.route(transaction, framing, upgrades).await;
@@ -376,7 +377,8 @@ impl<'m> Connection<'m> {
                 self.send_reply(transaction, framing, body).await;
             }
             Target::Redirect(target) => {
-                manager.stats.increment(ManagerStat::RqRedirect);
+                // Envoy counts a redirect as a direct response, and `rq_redirect` stays 0.
+                manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
                 redirect::location(target, &route.matching, &self.request, &mut self.scratch);
                 reply::local(&mut self.response, target.status, "");

@@ -316,7 +316,6 @@ impl Connection<'_> {
             return self.end_without_response(transaction, pool, &mut upstream, event);
         }
         let status = self.response.status;
-        stats.count_response(status);
         let host = &upstream.counted.host;
         if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
         if self.is_retriable(request, status) {
@@ -326,6 +325,8 @@ impl Connection<'_> {
             stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
             transaction.flags.set(Flag::Urx);
         }
+        // A response that is retried counts among those of retries only, as with Envoy.
+        stats.count_response(status);
         transaction.details = "via_upstream";
         edits::remove_hop_by_hop(&mut self.response);
         self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
