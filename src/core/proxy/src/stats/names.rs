@@ -4,11 +4,11 @@ use super::{Kind, Stat};
 
 /// Defines the statistics of a kind of scope: an index and a name for each.
 macro_rules! stats {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident = $kind:ident $text:literal,)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$attribute:meta])* $variant:ident = $kind:ident $text:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum $name {
-            $($variant,)*
+            $($(#[$attribute])* $variant,)*
         }
 
         impl Stat for $name {
@@ -107,6 +107,7 @@ stats! {
         NoRoute = Counter "no_route",
         NoCluster = Counter "no_cluster",
         RqTotal = Counter "rq_total",
+        #[expect(dead_code, reason = "Envoy has it, and counts redirects as direct responses")]
         RqRedirect = Counter "rq_redirect",
         RqDirectResponse = Counter "rq_direct_response",
         DownstreamCxActive = Gauge "downstream_cx_active",
