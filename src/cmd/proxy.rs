@@ -53,11 +53,9 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "NAME")]
     service_cluster: Option<String>,
     /// Has no effect: there is no hot restart, which needs it.
-    #[expect(dead_code, reason = "accepted, so that command lines of Envoy work")]
     #[arg(long, value_name = "ID")]
     base_id: Option<u32>,
     /// Has no effect: there is no hot restart.
-    #[expect(dead_code, reason = "accepted, so that command lines of Envoy work")]
     #[arg(long)]
     disable_hot_restart: bool,
 }
