@@ -35,6 +35,7 @@ mod output;
 mod parse;
 mod personality;
 mod probe;
+mod proxy;
 mod report;
 mod routes;
 mod run;

@@ -12,8 +12,8 @@ use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, report, routes,
-    server, snapshot, test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, proxy, report,
+    routes, server, snapshot, test, validate, version,
 };
 
 impl Invocation {
@@ -52,6 +52,7 @@ fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome 
         Command::Snapshot(args) => snapshot::run(&args, io),
         Command::Routes(args) => routes::run(&args, io),
         Command::Galley(args) => galley::run(&args, personality, io),
+        Command::Proxy(args) => proxy::run(&args, io),
         Command::Adapter(args) => adapter::run(&args, io),
         Command::Version(args) => version::run(&args, personality, io),
         Command::Crd(args) => crd::run(&args, io),

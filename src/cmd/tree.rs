@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, report, routes, snapshot,
-    test, validate, value, version,
+    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, proxy, report, routes,
+    snapshot, test, validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -139,6 +139,13 @@ pub(crate) enum Command {
     ///
     /// Example: mixer galley server --config-path config/ --insecure
     Galley(galley::GalleyArgs),
+    /// Forward traffic as an Envoy bootstrap says.
+    ///
+    /// Listeners with the TCP proxy or the HTTP connection manager, routes, clusters, statistics and the admin interface of Envoy. Fields that
+    /// this version does not support are errors with their position, never ignored. See docs/proxy.md for what is supported.
+    ///
+    /// Example: mixer proxy -c bootstrap.yaml --concurrency 2
+    Proxy(Box<proxy::ProxyArgs>),
     /// Start an adapter of your own, out of process.
     ///
     /// Example: mixer adapter new gate

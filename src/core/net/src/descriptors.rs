@@ -47,7 +47,7 @@ impl DescriptorPlan {
 }
 
 /// The API cannot accept a connection because no descriptor is left: ports for operators close connections without a request.
-pub(crate) fn report_shortage() {
+pub fn report_shortage() {
     SHORTAGE.send_modify(|number| *number = number.wrapping_add(1));
 }
 

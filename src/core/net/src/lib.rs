@@ -15,6 +15,7 @@ pub mod accepted;
 pub mod address;
 pub mod connection;
 pub mod descriptors;
+pub mod event_loop;
 pub mod http;
 pub mod listener;
 pub mod peer;

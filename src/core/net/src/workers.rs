@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::accepted::Accepted;
 use crate::connection::{self, ConnectionLimits};
+use crate::event_loop;
 use crate::registry::ConnectionRegistry;
 use crate::service::WorkerService;
 use crate::turns::Turns;
@@ -98,7 +99,6 @@ impl WorkerGroup {
     {
         let (handover, incoming) = mpsc::channel(HANDOVER_QUEUE);
         let heartbeat = Arc::new(AtomicU64::new(0));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut worker_loop = WorkerLoop {
             incoming,
             limits,
@@ -119,22 +119,17 @@ impl WorkerGroup {
         let task = Task::essential("worker").of(number.to_string());
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
         let is_stopping = move || stop.is_cancelled() || abort.is_cancelled();
-        let thread = task.spawn_thread(format!("{name}-{number}"), is_stopping, move |fault| {
-            mixer_base::shard::claim(number);
-            mixer_base::scheduling::prefer_short_waits();
-            let local = tokio::task::LocalSet::new();
-            // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
-            local.block_on(&runtime, async {
-                let service = Rc::new(service(number));
-                let (turns, mut ended_turns) = Turns::new();
-                tokio::select! {
-                    () = worker_loop.serve(service, &turns) => {}
-                    () = ended_turns.run() => {}
-                    () = beat() => {}
-                    () = fault.injected() => {}
-                }
-            });
-        })?;
+        // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
+        let main = async move || {
+            let service = Rc::new(service(number));
+            let (turns, mut ended_turns) = Turns::new();
+            tokio::select! {
+                () = worker_loop.serve(service, &turns) => {}
+                () = ended_turns.run() => {}
+                () = beat() => {}
+            }
+        };
+        let thread = event_loop::spawn(task, format!("{name}-{number}"), number, is_stopping, main)?;
         Ok(Worker { heartbeat, handover, thread: Mutex::new(Some(thread)) })
     }
 

@@ -1,0 +1,193 @@
+//! `proxy`: the data plane, from an Envoy bootstrap.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::exit::{Exit, Failure, Outcome};
+use super::io::Io;
+use super::output::escaped;
+use mixer_base::log::{Log, LogOptions};
+use mixer_base::{regular_file, task};
+use mixer_config::{Diagnostic, Diagnostics};
+use mixer_proxy::bootstrap::{self, Bootstrap};
+use mixer_proxy::server::{self, Options};
+
+/// Maximum size of a bootstrap, in bytes.
+const MAX_BOOTSTRAP: u64 = 16 << 20;
+
+/// Flags of `proxy`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ProxyArgs {
+    /// The bootstrap: a YAML or JSON file.
+    #[arg(short = 'c', long, value_name = "PATH", conflicts_with = "config_yaml")]
+    config_path: Option<PathBuf>,
+    /// The bootstrap as text instead of a file, YAML or JSON.
+    #[arg(long, value_name = "TEXT")]
+    config_yaml: Option<String>,
+    /// Number of worker threads; 0 is one. Default: the number of CPUs.
+    #[arg(long, value_name = "COUNT")]
+    concurrency: Option<u32>,
+    /// Serve, or only validate the bootstrap.
+    #[arg(long, value_enum, default_value = "serve", value_name = "MODE")]
+    mode: Mode,
+    /// Log level.
+    #[arg(short = 'l', long, value_enum, default_value = "info", value_name = "LEVEL")]
+    log_level: Level,
+    /// Log file; default: standard error.
+    #[arg(long, value_name = "PATH")]
+    log_path: Option<String>,
+    /// Where to write host:port of the admin interface once it listens.
+    #[arg(long, value_name = "PATH")]
+    admin_address_path: Option<PathBuf>,
+    /// Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does.
+    ///
+    /// Meanwhile /ready answers 503, responses carry `connection: close`, and new connections are accepted. Ends early when no
+    /// connection is left.
+    #[arg(long, default_value = "0", value_name = "SECONDS")]
+    terminate_drain: u32,
+    /// Overrides `node.id`.
+    #[arg(long, value_name = "ID")]
+    service_node: Option<String>,
+    /// Overrides `node.cluster`.
+    #[arg(long, value_name = "NAME")]
+    service_cluster: Option<String>,
+    /// Has no effect: there is no hot restart, which needs it.
+    #[arg(long, value_name = "ID")]
+    base_id: Option<u32>,
+    /// Has no effect: there is no hot restart.
+    #[arg(long)]
+    disable_hot_restart: bool,
+}
+
+/// What the command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// Serve until SIGTERM or SIGINT.
+    Serve,
+    /// Print whether the bootstrap is valid.
+    Validate,
+}
+
+/// Log levels with Envoy's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Level {
+    /// As debug.
+    Trace,
+    /// Everything.
+    Debug,
+    /// Life-cycle.
+    Info,
+    /// Unexpected, recovered.
+    #[value(alias = "warn")]
+    Warning,
+    /// Someone must act.
+    Error,
+    /// As error.
+    Critical,
+    /// Nothing.
+    Off,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Level::Trace | Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warning => "warn",
+            Level::Error | Level::Critical => "error",
+            Level::Off => "none",
+        }
+    }
+}
+
+/// Validates the bootstrap, and serves.
+pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
+    let (text, name) = source(args)?;
+    let mut bootstrap = match bootstrap::read(&text, &name) {
+        Ok((bootstrap, warnings)) => {
+            print(&warnings, io)?;
+            bootstrap
+        }
+        Err(problems) => {
+            print(&problems, io)?;
+            return Ok(Exit::Negative);
+        }
+    };
+    if args.mode == Mode::Validate {
+        writeln!(io.out, "configuration '{}' OK", escaped(&name))?;
+        return Ok(Exit::Success);
+    }
+    bootstrap.node_id = args.service_node.clone().unwrap_or(bootstrap.node_id);
+    bootstrap.node_cluster = args.service_cluster.clone().unwrap_or(bootstrap.node_cluster);
+    serve(args, bootstrap, name)
+}
+
+fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
+    let options = LogOptions {
+        targets: vec![args.log_path.clone().unwrap_or_else(|| "stderr".to_owned())],
+        output_level: format!("default:{}", args.log_level.name()),
+        ..LogOptions::default()
+    };
+    let log = Log::install(&options)
+        .map_err(|error| Failure::new(Exit::Negative, "cannot open the log").cause(error))?;
+    task::log_panics();
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let options = Options {
+        concurrency: args.concurrency.map_or_else(cores, |count| usize::try_from(count).unwrap_or(1)),
+        config_path: name,
+        admin_address_path: args.admin_address_path.clone(),
+        terminate_drain: Duration::from_secs(args.terminate_drain.into()),
+    };
+    let outcome = server::serve(bootstrap, options, log.clone());
+    log.flush(Duration::from_millis(200));
+    match outcome {
+        Ok(()) => Ok(Exit::Success),
+        Err(error) => Err(Failure::new(Exit::Negative, "the proxy cannot start").cause(error).into()),
+    }
+}
+
+/// The text of the bootstrap and its name.
+fn source(args: &ProxyArgs) -> Result<(String, String), Failure> {
+    if let Some(text) = &args.config_yaml {
+        return Ok((text.clone(), "--config-yaml".to_owned()));
+    }
+    let Some(path) = &args.config_path else {
+        let text =
+            "At least one of --config-path or --config-yaml or Options::configProto() should be non-empty";
+        return Err(Failure::new(Exit::Negative, text).hint("mixer proxy -c bootstrap.yaml"));
+    };
+    let text = read(path)?;
+    Ok((text, path.display().to_string()))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    regular_file::read_text(path, MAX_BOOTSTRAP).map_err(|error| {
+        let invalid = Failure::new(Exit::Negative, format!("Invalid path: {}", path.display()));
+        if error.kind() == std::io::ErrorKind::NotFound { invalid } else { invalid.cause(error) }
+    })
+}
+
+/// Prints problems with their places.
+fn print(problems: &Diagnostics, io: &mut Io) -> std::io::Result<()> {
+    for problem in problems {
+        writeln!(io.err, "{}", line(problem))?;
+    }
+    io.err.flush()
+}
+
+/// `error: FILE:LINE:COLUMN: PATH: MESSAGE (HINT)`.
+fn line(problem: &Diagnostic) -> String {
+    let mut text = format!("{}: {}", problem.severity.name(), problem.file.as_deref().unwrap_or_default());
+    if let Some(span) = problem.span.filter(|span| span.start.line > 0) {
+        text.push_str(&format!(":{}:{}", span.start.line, span.start.column));
+    }
+    if !problem.field.is_root() {
+        text.push_str(&format!(": {}", problem.field));
+    }
+    text.push_str(&format!(": {}", problem.one_line()));
+    if let Some(hint) = &problem.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    escaped(&text).into_owned()
+}

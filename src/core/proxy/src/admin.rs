@@ -1,0 +1,321 @@
+//! The admin interface: pages and JSON as of Envoy.
+
+mod dump;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::extract::State as Holder;
+use axum::routing::any;
+use http::{HeaderValue, Method, StatusCode, header};
+use mixer_base::log::{LogLevel, ScopeState};
+use mixer_expr::functions::Regex;
+use mixer_net::http::{HttpResponse, answer};
+
+use crate::cluster::Cluster;
+use crate::running::{Running, State, listener_lines};
+use crate::stats::{Format, Selection, render};
+
+const TEXT: &str = "text/plain; charset=UTF-8";
+const JSON: &str = "application/json";
+
+type Parameters = HashMap<String, String>;
+
+/// A page: its path, what it is, whether it needs POST, and what it answers.
+struct Page {
+    path: &'static str,
+    about: &'static str,
+    is_post: bool,
+    answer: fn(&Running, &Parameters) -> HttpResponse,
+}
+
+const PAGES: [Page; 16] = [
+    Page { path: "/", about: "Admin home page", is_post: false, answer: |_, _| text(help()) },
+    Page { path: "/clusters", about: "upstream cluster status", is_post: false, answer: clusters },
+    Page { path: "/config_dump", about: "dump current configs", is_post: false, answer: dump::config },
+    Page { path: "/drain_listeners", about: "drain listeners", is_post: true, answer: drain_listeners },
+    Page {
+        path: "/healthcheck/fail",
+        about: "cause the server to fail health checks",
+        is_post: true,
+        answer: |running, _| {
+            running.fail_health_checks(true);
+            text("OK\n")
+        },
+    },
+    Page {
+        path: "/healthcheck/ok",
+        about: "cause the server to pass health checks",
+        is_post: true,
+        answer: |running, _| {
+            running.fail_health_checks(false);
+            text("OK\n")
+        },
+    },
+    Page {
+        path: "/help",
+        about: "print out list of admin commands",
+        is_post: false,
+        answer: |_, _| text(help()),
+    },
+    Page {
+        path: "/hot_restart_version",
+        about: "print the hot restart compatibility version",
+        is_post: false,
+        answer: |_, _| text("disabled"),
+    },
+    Page { path: "/listeners", about: "print listener info", is_post: false, answer: listeners },
+    Page { path: "/logging", about: "query/change logging levels", is_post: true, answer: logging },
+    Page {
+        path: "/quitquitquit",
+        about: "exit the server",
+        is_post: true,
+        answer: |running, _| {
+            running.quit.cancel();
+            text("OK\n")
+        },
+    },
+    Page {
+        path: "/ready",
+        about: "print server state, return 200 if LIVE, otherwise return 503",
+        is_post: false,
+        answer: ready,
+    },
+    Page {
+        path: "/reopen_logs",
+        about: "reopen access logs",
+        is_post: true,
+        answer: |running, _| {
+            running.logs.reopen();
+            text("OK\n")
+        },
+    },
+    Page {
+        path: "/server_info",
+        about: "print server version/status information",
+        is_post: false,
+        answer: dump::server_info,
+    },
+    Page { path: "/stats", about: "print server stats", is_post: false, answer: stats },
+    Page {
+        path: "/stats/prometheus",
+        about: "print server stats in prometheus format",
+        is_post: false,
+        answer: |running, parameters| statistics(running, parameters, Format::Prometheus),
+    },
+];
+
+/// The routes of the admin interface.
+pub(crate) fn routes(running: &Arc<Running>) -> Router {
+    // As routes and not as a fallback: the endpoint has a fallback of its own.
+    Router::new().route("/", any(dispatch)).route("/{*path}", any(dispatch)).with_state(Arc::clone(running))
+}
+
+async fn dispatch(Holder(running): Holder<Arc<Running>>, method: Method, uri: http::Uri) -> HttpResponse {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let parameters: Parameters = form_urlencoded::parse(query).into_owned().collect();
+    let mut response = match PAGES.iter().find(|page| page.path == uri.path()) {
+        None => answer(StatusCode::NOT_FOUND, TEXT, format!("invalid path. {}", help())),
+        Some(page) if page.is_post && method != Method::POST => {
+            let body = format!("Method {method} not allowed, POST required.");
+            answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
+        }
+        Some(page) => (page.answer)(&running, &parameters),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn text(body: impl Into<String>) -> HttpResponse {
+    answer(StatusCode::OK, TEXT, body.into())
+}
+
+fn json(value: &serde_json::Value) -> HttpResponse {
+    answer(StatusCode::OK, JSON, format!("{value:#}"))
+}
+
+fn invalid(body: impl Into<String>) -> HttpResponse {
+    answer(StatusCode::BAD_REQUEST, TEXT, body.into())
+}
+
+fn help() -> String {
+    let mut out = String::from("admin commands are:\n");
+    for page in &PAGES {
+        let post = if page.is_post { " (POST)" } else { "" };
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {}{post}: {}", page.path, page.about);
+    }
+    out
+}
+
+fn ready(running: &Running, _: &Parameters) -> HttpResponse {
+    let state = running.state();
+    let status = if state == State::Live { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, TEXT, format!("{}\n", state.name()))
+}
+
+fn listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
+    let lines = listener_lines(running);
+    if parameters.get("format").is_some_and(|format| format == "json") {
+        let status = |(name, address): &(String, std::net::SocketAddr)| {
+            let (ip, port) = (address.ip().to_string(), address.port());
+            serde_json::json!({
+                "name": name,
+                "local_address": {"socket_address": {"address": ip, "port_value": port}},
+            })
+        };
+        let statuses: Vec<_> = lines.iter().map(status).collect();
+        return json(&serde_json::json!({ "listener_statuses": statuses }));
+    }
+    text(lines.iter().fold(String::new(), |out, (name, address)| format!("{out}{name}::{address}\n")))
+}
+
+fn clusters(running: &Running, parameters: &Parameters) -> HttpResponse {
+    let filter = match parameters.get("filter").map(|pattern| Regex::compile(pattern.as_bytes())) {
+        Some(Err(why)) => return invalid(why),
+        Some(Ok(filter)) => Some(filter),
+        None => None,
+    };
+    if let Some(format) = parameters.get("format").filter(|format| *format != "text") {
+        return invalid(format!("format `{format}` is not supported by this version; omit it for text\n"));
+    }
+    let mut out = String::new();
+    for cluster in &running.shared.clusters {
+        let name = &cluster.config.name;
+        if filter.as_ref().is_none_or(|filter| filter.is_match(name.as_bytes())) {
+            write_cluster(cluster, &mut out);
+        }
+    }
+    text(out)
+}
+
+fn write_cluster(cluster: &Cluster, out: &mut String) {
+    let name = &cluster.config.name;
+    let (requests, retries) = Cluster::thresholds();
+    let mut line = |text: &str| {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{name}::{text}");
+    };
+    line(&format!("observability_name::{name}"));
+    line(&format!("default_priority::max_requests::{requests}"));
+    line(&format!("default_priority::max_retries::{retries}"));
+    line("added_via_api::false");
+    for host in cluster.hosts().iter() {
+        let counts = [
+            ("cx_active", &host.active_connections),
+            ("cx_connect_fail", &host.connect_failures),
+            ("cx_total", &host.connections),
+            ("rq_active", &host.active_requests),
+            ("rq_error", &host.failed),
+            ("rq_success", &host.succeeded),
+            ("rq_timeout", &host.timed_out),
+            ("rq_total", &host.requests),
+        ];
+        for (what, count) in counts {
+            line(&format!("{}::{what}::{}", host.address, count.load(Ordering::Relaxed)));
+        }
+        let fixed = [
+            ("hostname", host.hostname.as_str()),
+            ("health_flags", "healthy"),
+            ("weight", "1"),
+            ("region", ""),
+            ("zone", ""),
+            ("sub_zone", ""),
+            ("canary", "false"),
+            ("priority", "0"),
+            ("success_rate", "-1"),
+            ("local_origin_success_rate", "-1"),
+        ];
+        for (what, value) in fixed {
+            line(&format!("{}::{what}::{value}", host.address));
+        }
+    }
+}
+
+fn stats(running: &Running, parameters: &Parameters) -> HttpResponse {
+    let format = match parameters.get("format").map(String::as_str) {
+        None | Some("text" | "html") => Format::Text,
+        Some("json") => Format::Json,
+        Some("prometheus") => Format::Prometheus,
+        Some(_) => return invalid("usage: /stats?format=(html|active-html|json|prometheus|text)\n\n"),
+    };
+    statistics(running, parameters, format)
+}
+
+fn statistics(running: &Running, parameters: &Parameters, format: Format) -> HttpResponse {
+    let filter = match parameters.get("filter").map(|pattern| Regex::compile(pattern.as_bytes())) {
+        Some(Err(why)) => return invalid(format!("Invalid re2 regex: {why}")),
+        Some(Ok(filter)) => Some(filter),
+        None => None,
+    };
+    let kind = parameters.get("type").filter(|kind| *kind != "All");
+    if kind.is_some_and(|kind| !["Counters", "Gauges", "Histograms", "TextReadouts"].contains(&kind.as_str()))
+    {
+        return invalid("invalid &type= param");
+    }
+    let selection = Selection { used_only: parameters.contains_key("usedonly"), filter, kind: kind.cloned() };
+    let body = render(&running.stats.samples(), &selection, format);
+    let content_type = if format == Format::Json { JSON } else { TEXT };
+    answer(StatusCode::OK, content_type, body)
+}
+
+fn drain_listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
+    if parameters.contains_key("graceful") || parameters.contains_key("skip_exit") {
+        return invalid("`graceful` and `skip_exit` are not supported by this version\n");
+    }
+    if let Some(listeners) = running.listeners.get() {
+        listeners.stop_listeners(parameters.contains_key("inboundonly"));
+    }
+    text("OK\n")
+}
+
+/// The levels of Envoy's loggers and those here.
+const LEVELS: [(&str, LogLevel); 7] = [
+    ("trace", LogLevel::Debug),
+    ("debug", LogLevel::Debug),
+    ("info", LogLevel::Info),
+    ("warning", LogLevel::Warn),
+    ("warn", LogLevel::Warn),
+    ("error", LogLevel::Error),
+    ("off", LogLevel::None),
+];
+
+/// The level of a name of Envoy's.
+fn level(name: &str) -> Option<LogLevel> {
+    let name = if name == "critical" { "error" } else { name };
+    LEVELS.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+}
+
+fn logging(running: &Running, parameters: &Parameters) -> HttpResponse {
+    const USAGE: &str = "usage: /logging?<name>=<level> (change single level)\nusage: /logging?level=<level> (change all levels)\nlevels: trace debug info warning error critical off\n";
+    for (name, wanted) in parameters {
+        let Some(level) = level(wanted) else {
+            return invalid(format!("error: unknown logger level\n{USAGE}"));
+        };
+        let scopes = running.log.scopes();
+        let chosen: Vec<ScopeState> =
+            scopes.into_iter().filter(|scope| name == "level" || scope.name == name).collect();
+        if chosen.is_empty() {
+            return invalid(format!("error: unknown logger name\n{USAGE}"));
+        }
+        for scope in chosen {
+            // The scope is one of those that were listed.
+            let _ = running.log.set_scope(&ScopeState { output_level: level, ..scope });
+        }
+    }
+    let mut out = String::from("active loggers:\n");
+    for scope in running.log.scopes() {
+        let shown = LEVELS
+            .iter()
+            .rev()
+            .find(|(_, level)| *level == scope.output_level)
+            .map_or("off", |(name, _)| name);
+        let _ = writeln!(out, "  {}: {}", scope.name, if shown == "warn" { "warning" } else { shown });
+    }
+    text(out)
+}

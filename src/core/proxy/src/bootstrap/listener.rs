@@ -1,0 +1,258 @@
+//! Listeners and their network filters.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::access_log::{self, AccessLogConfig};
+use super::address;
+use super::manager::{self, ManagerConfig};
+use super::reader::{Fields, Message, Value, type_of, unknown_type};
+
+static LISTENER: Message = Message {
+    name: "Listener",
+    unsupported: &[
+        "additional_addresses",
+        "filter_chain_matcher",
+        "use_original_dst",
+        "default_filter_chain",
+        "metadata",
+        "deprecated_v1",
+        "drain_type",
+        "listener_filters",
+        "listener_filters_timeout",
+        "continue_on_listener_filters_timeout",
+        "transparent",
+        "freebind",
+        "socket_options",
+        "tcp_fast_open_queue_length",
+        "udp_listener_config",
+        "api_listener",
+        "connection_balance_config",
+        "reuse_port",
+        "access_log",
+        "max_connections_to_accept_per_socket_event",
+        "bind_to_port",
+        "internal_listener",
+        "enable_mptcp",
+        "ignore_global_conn_limit",
+        "bypass_overload_manager",
+        "tcp_keepalive",
+        "fcds_config",
+        "per_connection_buffer_limit_bytes",
+    ],
+};
+static CHAIN: Message = Message {
+    name: "FilterChain",
+    unsupported: &[
+        "filter_chain_match",
+        "use_proxy_proto",
+        "metadata",
+        "transport_socket",
+        "transport_socket_connect_timeout",
+    ],
+};
+static FILTER: Message = Message { name: "Filter", unsupported: &["config_discovery"] };
+static TCP_PROXY: Message = Message {
+    name: "TcpProxy",
+    unsupported: &[
+        "on_demand",
+        "metadata_match",
+        "downstream_idle_timeout",
+        "upstream_idle_timeout",
+        "access_log_flush_interval",
+        "flush_access_log_on_connected",
+        "max_connect_attempts",
+        "backoff_options",
+        "hash_policy",
+        "tunneling_config",
+        "max_downstream_connection_duration",
+        "max_downstream_connection_duration_jitter_percentage",
+        "access_log_options",
+        "proxy_protocol_tlvs",
+        "proxy_protocol_tlv_merge_policy",
+        "upstream_connect_mode",
+        "max_early_data_bytes",
+    ],
+};
+static WEIGHTED: Message = Message { name: "WeightedCluster", unsupported: &[] };
+static CLUSTER_WEIGHT: Message = Message { name: "ClusterWeight", unsupported: &["metadata_match"] };
+
+/// A listener.
+#[derive(Debug, Clone)]
+pub struct ListenerConfig {
+    /// Its name; made up if it has none.
+    pub name: String,
+    /// Where it listens; port 0 means any free one.
+    pub address: SocketAddr,
+    /// What stands in the names of its statistics instead of the address.
+    pub stat_prefix: Option<String>,
+    /// Whether every worker has a socket of its own.
+    pub reuse_port: bool,
+    /// The backlog of listen(2).
+    pub backlog: u32,
+    /// Whether its traffic is inbound, for `/drain_listeners?inboundonly`.
+    pub inbound: bool,
+    /// The filter that serves its connections.
+    pub filter: NetworkFilter,
+}
+
+/// The terminal filter of a filter chain.
+#[derive(Debug, Clone)]
+pub enum NetworkFilter {
+    /// Forwards bytes.
+    Tcp(TcpProxyConfig),
+    /// Forwards requests.
+    Http(Box<ManagerConfig>),
+}
+
+/// Configuration of `envoy.filters.network.tcp_proxy`.
+#[derive(Debug, Clone)]
+pub struct TcpProxyConfig {
+    /// The prefix of its statistics.
+    pub stat_prefix: String,
+    /// Names of clusters and their weights, the sum of which is not 0.
+    pub clusters: Vec<(String, u32)>,
+    /// Time without a byte in either direction after which both connections are closed; `None` for no limit.
+    pub idle_timeout: Option<Duration>,
+    /// Access logs.
+    pub access_logs: Vec<AccessLogConfig>,
+}
+
+pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
+    let listener = value.message(&LISTENER)?;
+    let name = listener.text("name").filter(|name| !name.is_empty()).map(str::to_owned);
+    let name = name.unwrap_or_else(|| crate::uuid::text(crate::uuid::random()));
+    let address = match listener.get("address") {
+        Some(address) => address::read_literal(&address, ""),
+        None => {
+            listener.required(format!("error adding listener named '{name}': address is necessary"));
+            None
+        }
+    };
+    let stat_prefix = listener.text("stat_prefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned);
+    let reuse_port = listener.get("enable_reuse_port").is_none_or(|value| value.boolean() != Some(false));
+    let backlog = listener.get("tcp_backlog_size").and_then(|value| value.u32()).unwrap_or(4096);
+    let directions = [("UNSPECIFIED", 0), ("INBOUND", 1), ("OUTBOUND", 2)];
+    let inbound = listener.get("traffic_direction").and_then(|value| value.choice(&directions)) == Some(1);
+    let chains = listener.items("filter_chains");
+    if chains.is_empty() {
+        let place = address.map_or_else(|| name.clone(), |address| address.to_string());
+        listener.required(format!("error adding listener '{place}': no filter chains specified"));
+    }
+    let filters: Vec<Option<NetworkFilter>> = chains.iter().map(read_chain).collect();
+    if let Some(second) = chains.get(1) {
+        second.unsupported("more than one filter chain");
+    }
+    listener.finish();
+    let filter = filters.into_iter().next().flatten();
+    Some(ListenerConfig {
+        name,
+        address: address?,
+        stat_prefix,
+        reuse_port,
+        backlog,
+        inbound,
+        filter: filter?,
+    })
+}
+
+fn read_chain(value: &Value<'_>) -> Option<NetworkFilter> {
+    let chain = value.message(&CHAIN)?;
+    // The name appears nowhere but in configuration dumps.
+    chain.ignore(&["name"]);
+    let filters = chain.items("filters");
+    if filters.is_empty() {
+        chain.value.unsupported("a filter chain without filters");
+    }
+    let mut read: Vec<(String, Option<NetworkFilter>)> = filters.iter().filter_map(read_filter).collect();
+    if read.len() > 1
+        && let (Some((name, _)), Some(filter)) = (read.first(), filters.first())
+    {
+        filter.invalid(format!(
+            "Error: terminal filter named {name} of type {name} must be the last filter in a network filter chain."
+        ));
+    }
+    chain.finish();
+    read.pop()?.1
+}
+
+fn read_filter(value: &Value<'_>) -> Option<(String, Option<NetworkFilter>)> {
+    let filter = value.message(&FILTER)?;
+    let name = filter.text("name").unwrap_or_default().to_owned();
+    let typed = type_of(&filter, &name);
+    filter.finish();
+    let (kind, config) = typed?;
+    let filter = match kind {
+        "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy" => {
+            read_tcp_proxy(&config).map(NetworkFilter::Tcp)
+        }
+        "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager" => {
+            manager::read(&config).map(|manager| NetworkFilter::Http(Box::new(manager)))
+        }
+        other => {
+            unknown_type(&config, "network filter", other);
+            return None;
+        }
+    };
+    Some((name, filter))
+}
+
+fn read_tcp_proxy(value: &Value<'_>) -> Option<TcpProxyConfig> {
+    let proxy = value.message(&TCP_PROXY)?;
+    let stat_prefix = read_stat_prefix(&proxy, "TcpProxy");
+    let clusters = match proxy.one_of(&["cluster", "weighted_clusters"]) {
+        Some(("cluster", cluster)) => {
+            cluster.nonempty("TcpProxy", "Cluster").map(|name| vec![(name.to_owned(), 1)])
+        }
+        Some((_, weighted)) => read_weighted(&weighted),
+        None => {
+            proxy.required("TcpProxyValidationError: field: \"cluster_specifier\", reason: is required");
+            None
+        }
+    };
+    let idle_timeout = timeout(&proxy, "idle_timeout", Duration::from_secs(3600));
+    let access_logs = access_log::read(&proxy);
+    proxy.finish();
+    Some(TcpProxyConfig { stat_prefix: stat_prefix?, clusters: clusters?, idle_timeout, access_logs })
+}
+
+fn read_weighted(value: &Value<'_>) -> Option<Vec<(String, u32)>> {
+    let weighted = value.message(&WEIGHTED)?;
+    let mut clusters = Vec::new();
+    for item in weighted.items("clusters") {
+        let Some(cluster) = item.message(&CLUSTER_WEIGHT) else { continue };
+        let name = cluster.get("name").and_then(|name| name.nonempty("ClusterWeight", "Name"));
+        let weight = cluster.get("weight").and_then(|weight| weight.u32());
+        match (name, weight) {
+            (Some(name), Some(weight @ 1..)) => clusters.push((name.to_owned(), weight)),
+            (Some(_), _) => cluster
+                .required("ClusterWeightValidationError.Weight: value must be greater than or equal to 1"),
+            _ => cluster
+                .required("ClusterWeightValidationError.Name: value length must be at least 1 characters"),
+        }
+        cluster.finish();
+    }
+    if clusters.is_empty() {
+        weighted.required("WeightedClusterValidationError.Clusters: value must contain at least 1 item(s)");
+    }
+    weighted.finish();
+    (!clusters.is_empty()).then_some(clusters)
+}
+
+/// `stat_prefix`, which must not be empty.
+pub(super) fn read_stat_prefix(fields: &Fields<'_>, message: &str) -> Option<String> {
+    match fields.get("stat_prefix") {
+        Some(prefix) => prefix.nonempty(message, "StatPrefix").map(str::to_owned),
+        None => {
+            fields.required(format!(
+                "{message}ValidationError.StatPrefix: value length must be at least 1 characters"
+            ));
+            None
+        }
+    }
+}
+
+/// A time limit; 0 means none.
+pub(super) fn timeout(fields: &Fields<'_>, name: &str, default: Duration) -> Option<Duration> {
+    fields.duration(name).or(Some(default)).filter(|limit| !limit.is_zero())
+}

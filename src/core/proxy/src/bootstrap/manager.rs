@@ -1,0 +1,233 @@
+//! The HTTP connection manager.
+
+use std::time::Duration;
+
+use super::access_log::{self, AccessLogConfig};
+use super::listener::{read_stat_prefix, timeout};
+use super::reader::{Fields, Message, Value, type_of, unknown_type};
+use super::route;
+use super::table::RouteTableConfig;
+
+static MANAGER: Message = Message {
+    name: "HttpConnectionManager",
+    unsupported: &[
+        "rds",
+        "scoped_routes",
+        "tracing",
+        "http2_protocol_options",
+        "http3_protocol_options",
+        "server_header_transformation",
+        "scheme_header_transformation",
+        "access_log_flush_interval",
+        "access_log_options",
+        "original_ip_detection_extensions",
+        "early_header_mutation_extensions",
+        "internal_address_config",
+        "xff_num_trusted_hops",
+        "skip_xff_append",
+        "via",
+        "drain_timeout",
+        "forward_client_cert_details",
+        "set_current_client_cert_details",
+        "proxy_100_continue",
+        "upgrade_configs",
+        "represent_ipv4_remote_address_as_ipv4_mapped_ipv6",
+        "normalize_path",
+        "merge_slashes",
+        "path_with_escaped_slashes_action",
+        "request_id_extension",
+        "local_reply_config",
+        "strip_matching_host_port",
+        "strip_any_host_port",
+        "strip_trailing_host_dot",
+        "stream_error_on_invalid_http_message",
+        "path_normalization_options",
+        "typed_header_validation_config",
+        "append_x_forwarded_port",
+        "append_local_overload",
+        "add_proxy_protocol_connection_state",
+        "delayed_close_timeout",
+        "add_user_agent",
+        "stream_flush_timeout",
+        "http1_safe_max_connection_duration",
+    ],
+};
+static COMMON: Message = Message {
+    name: "HttpProtocolOptions",
+    unsupported: &[
+        "max_connection_duration",
+        "max_stream_duration",
+        "headers_with_underscores_action",
+        "max_response_headers_kb",
+    ],
+};
+static HTTP_FILTER: Message =
+    Message { name: "HttpFilter", unsupported: &["config_discovery", "is_optional", "disabled"] };
+static ROUTER: Message = Message {
+    name: "Router",
+    unsupported: &[
+        "dynamic_stats",
+        "start_child_span",
+        "upstream_log",
+        "upstream_log_options",
+        "strict_check_headers",
+        "respect_expected_rq_timeout",
+        "suppress_grpc_request_failure_code_stats",
+        "upstream_http_filters",
+        "suppress_envoy_headers",
+        "reject_connect_request_early_data",
+    ],
+};
+static HTTP1: Message = Message {
+    name: "Http1ProtocolOptions",
+    unsupported: &[
+        "allow_absolute_url",
+        "accept_http_10",
+        "default_host_for_http_10",
+        "header_key_format",
+        "enable_trailers",
+        "allow_chunked_length",
+        "override_stream_error_on_invalid_http_message",
+        "send_fully_qualified_url",
+        "use_balsa_parser",
+        "allow_custom_methods",
+        "ignore_http_11_upgrade",
+    ],
+};
+
+/// Configuration of `envoy.filters.network.http_connection_manager`.
+#[derive(Debug, Clone)]
+pub struct ManagerConfig {
+    /// The prefix of its statistics.
+    pub stat_prefix: String,
+    /// The header `server` of responses.
+    pub server_name: String,
+    /// The routes.
+    pub routes: RouteTableConfig,
+    /// Access logs.
+    pub access_logs: Vec<AccessLogConfig>,
+    /// Whether the client's address is that of the connection.
+    pub use_remote_address: bool,
+    /// Whether requests get an `x-request-id`.
+    pub generate_request_id: bool,
+    /// Whether one from outside is kept.
+    pub preserve_external_request_id: bool,
+    /// Whether the response carries it.
+    pub request_id_in_response: bool,
+    /// Time without a request after which a connection is closed.
+    pub idle_timeout: Option<Duration>,
+    /// Time without progress after which a request ends.
+    pub stream_idle_timeout: Option<Duration>,
+    /// Time limit for receiving a request.
+    pub request_timeout: Option<Duration>,
+    /// Time limit for receiving the head of a request.
+    pub headers_timeout: Option<Duration>,
+    /// Maximum size of a head, in bytes.
+    pub max_head: usize,
+    /// Maximum number of header fields.
+    pub max_fields: usize,
+    /// Requests of a connection; `None` for no limit.
+    pub max_requests: Option<u32>,
+}
+
+pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
+    let manager = value.message(&MANAGER)?;
+    if let Some(codec) = manager.get("codec_type")
+        && let Some(2..) = codec.choice(&[("AUTO", 0), ("HTTP1", 1), ("HTTP2", 2), ("HTTP3", 3)])
+    {
+        codec.unsupported("codec_type HTTP2 or HTTP3");
+    }
+    let stat_prefix = read_stat_prefix(&manager, "HttpConnectionManager");
+    let routes = match manager.get("route_config") {
+        Some(routes) => route::read(&routes),
+        None => {
+            if !["rds", "scoped_routes"].iter().any(|name| manager.value.node.get(name).is_some()) {
+                manager.required(
+                    "HttpConnectionManagerValidationError: field: \"route_specifier\", reason: is required",
+                );
+            }
+            None
+        }
+    };
+    read_filters(&manager);
+    let common = manager.message("common_http_protocol_options", &COMMON);
+    let seconds = Duration::from_secs;
+    let idle_timeout = match &common {
+        Some(common) => timeout(common, "idle_timeout", seconds(3600)),
+        None => Some(seconds(3600)),
+    };
+    let number = |name: &str| common.as_ref()?.get(name)?.u32();
+    let (max_fields, max_requests) = (number("max_headers_count"), number("max_requests_per_connection"));
+    if let Some(common) = common {
+        common.finish();
+    }
+    if let Some(options) = manager.message("http_protocol_options", &HTTP1) {
+        options.finish();
+    }
+    let kilobytes = match manager.get("max_request_headers_kb") {
+        None => 60,
+        Some(value) => match value.number(8192) {
+            Some(0) => {
+                value.invalid("HttpConnectionManagerValidationError.MaxRequestHeadersKb: value must be inside range (0, 8192]");
+                60
+            }
+            number => number.unwrap_or(60),
+        },
+    };
+    let server_name = manager.text("server_name").filter(|name| !name.is_empty()).unwrap_or("mixer");
+    let config = ManagerConfig {
+        stat_prefix: stat_prefix.unwrap_or_default(),
+        server_name: server_name.to_owned(),
+        routes: routes.unwrap_or_default(),
+        access_logs: access_log::read(&manager),
+        use_remote_address: manager.boolean("use_remote_address"),
+        generate_request_id: manager
+            .get("generate_request_id")
+            .is_none_or(|value| value.boolean() != Some(false)),
+        preserve_external_request_id: manager.boolean("preserve_external_request_id"),
+        request_id_in_response: manager.boolean("always_set_request_id_in_response"),
+        idle_timeout,
+        stream_idle_timeout: timeout(&manager, "stream_idle_timeout", seconds(300)),
+        request_timeout: timeout(&manager, "request_timeout", Duration::ZERO),
+        headers_timeout: timeout(&manager, "request_headers_timeout", Duration::ZERO),
+        max_head: usize::try_from(kilobytes).unwrap_or(60) * 1024,
+        max_fields: max_fields.map_or(100, |count| usize::try_from(count.clamp(1, 1000)).unwrap_or(100)),
+        max_requests: max_requests.filter(|count| *count > 0),
+    };
+    manager.finish();
+    Some(config)
+}
+
+/// The HTTP filters, of which the router is the only one supported, and the last.
+fn read_filters(manager: &Fields<'_>) {
+    let filters = manager.items("http_filters");
+    let mut routers = 0;
+    for item in &filters {
+        let Some(filter) = item.message(&HTTP_FILTER) else { continue };
+        let name = filter.text("name").unwrap_or_default().to_owned();
+        match type_of(&filter, &name) {
+            Some(("envoy.extensions.filters.http.router.v3.Router", config)) => {
+                routers += 1;
+                if let Some(router) = config.message(&ROUTER) {
+                    router.finish();
+                }
+            }
+            Some((other, config)) => unknown_type(&config, "HTTP filter", other),
+            None => {}
+        }
+        filter.finish();
+    }
+    if routers == 0 {
+        manager.required(
+            "`http_filters` ends with no envoy.filters.http.router: no request would ever be answered",
+        );
+    }
+    if routers > 1
+        && let Some(first) = filters.first()
+    {
+        let router = "envoy.filters.http.router";
+        first.invalid(format!(
+            "Error: terminal filter named {router} of type {router} must be the last filter in a http filter chain."
+        ));
+    }
+}

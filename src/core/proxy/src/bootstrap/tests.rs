@@ -1,0 +1,229 @@
+//! Bootstraps that are valid, and what is wrong with others.
+
+use super::*;
+
+const MANAGER: &str =
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
+/// A bootstrap with one HTTP listener that has these routes, and a cluster `c`.
+fn with_routes(routes: &str) -> String {
+    format!(
+        "static_resources:\n  clusters:\n  - {{name: c, load_assignment: {{cluster_name: c}}}}\n  listeners:\n  - name: l\n    address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}\n    filter_chains:\n    - filters:\n      - name: http\n        typed_config:\n          '@type': {MANAGER}\n          stat_prefix: p\n          http_filters: [{{name: router, typed_config: {{'@type': {ROUTER}}}}}]\n          route_config:\n            name: r\n            virtual_hosts:\n            - name: v\n              domains: ['*']\n              routes:\n{routes}\n"
+    )
+}
+
+/// The first problem: its code, line, path and message.
+fn problem(text: &str) -> (&'static str, u32, String, String) {
+    let problems = read(text, "b.yaml").expect_err("it is not valid");
+    let first = &problems[0];
+    let line = first.span.map_or(0, |span| span.start.line);
+    (first.code, line, first.field.to_string(), first.message.clone())
+}
+
+fn assert_problem(text: &str, code: &str, line: u32, path: &str, message: &str) {
+    let found = problem(text);
+    assert_eq!((found.0, found.1, found.2.as_str()), (code, line, path), "{}", found.3);
+    assert!(found.3.contains(message), "{}", found.3);
+}
+
+#[test]
+fn empty_documents_are_valid() {
+    for text in ["", "{}", "static_resources: {}", "admin: {}", "node: {id: y, cluster: no}"] {
+        assert!(read(text, "b.yaml").is_ok(), "{text}");
+    }
+    let (bootstrap, _) = read("node: {id: y, cluster: no}", "b.yaml").unwrap();
+    assert_eq!(
+        (bootstrap.node_id.as_str(), bootstrap.node_cluster.as_str()),
+        ("y", "no"),
+        "text, not Booleans"
+    );
+}
+
+#[test]
+fn a_listener_with_routes_is_read() {
+    let text = with_routes(
+        "              - {match: {prefix: /a}, route: {cluster: c, timeout: 0.25s, retryPolicy: {retry_on: '5xx', num_retries: 3}}}\n              - {match: {path: /b}, redirect: {hostRedirect: x, response_code: FOUND}}\n              - {match: {safe_regex: {regex: '/c+'}}, direct_response: {status: 204}}",
+    );
+    let (bootstrap, warnings) = read(&text, "b.yaml").unwrap();
+    assert_eq!(warnings, []);
+    let NetworkFilter::Http(manager) = &bootstrap.listeners[0].filter else { panic!("an HTTP listener") };
+    let routes = &manager.routes.hosts[0].routes;
+    assert_eq!(routes.len(), 3);
+    let Action::Route(action) = &routes[0].action else { panic!("a route") };
+    assert_eq!(action.timeout, Some(std::time::Duration::from_millis(250)));
+    assert_eq!(action.retry.as_ref().map(|retry| (retry.retries, retry.on.server_error)), Some((3, true)));
+    let Action::Redirect(redirect) = &routes[1].action else { panic!("a redirect") };
+    assert_eq!((redirect.status, redirect.host.as_deref()), (302, Some("x")));
+    assert_eq!(manager.max_head, 60 << 10);
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name_path_and_line() {
+    let unsupported = "proxy-unsupported";
+    assert_problem(
+        "node: {id: a}\ndynamic_resources: {}\n",
+        unsupported,
+        2,
+        "dynamic_resources",
+        "field `dynamic_resources` of Bootstrap is not supported by this version",
+    );
+    assert_problem(
+        "static_resources:\n  clusters:\n  - name: c\n    healthChecks: []\n",
+        unsupported,
+        4,
+        "static_resources.clusters[0].health_checks",
+        "field `health_checks` of Cluster",
+    );
+    assert_problem(
+        "static_resources:\n  clusters:\n  - name: c\n    type: EDS\n",
+        unsupported,
+        4,
+        "static_resources.clusters[0].type",
+        "cluster type EDS is not supported by this version",
+    );
+    let route = with_routes(
+        "              - match: {prefix: /}\n                route: {cluster: c, hash_policy: []}",
+    );
+    assert_problem(
+        &route,
+        unsupported,
+        21,
+        "static_resources.listeners[0].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes[0].route.hash_policy",
+        "field `hash_policy` of RouteAction",
+    );
+    let lua = "{name: lua, typed_config: {'@type': type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua}}, ";
+    let filter =
+        with_routes("                []").replace("http_filters: [", &format!("http_filters: [{lua}"));
+    assert_problem(
+        &filter,
+        unsupported,
+        13,
+        "static_resources.listeners[0].filter_chains[0].filters[0].typed_config.http_filters[0].typed_config",
+        "HTTP filter envoy.extensions.filters.http.lua.v3.Lua is not supported",
+    );
+}
+
+#[test]
+fn what_envoy_refuses_is_refused_with_its_words() {
+    let cluster = |rest: &str| format!("static_resources:\n  clusters:\n  - {rest}\n");
+    let routes = |rest: &str| with_routes(&format!("              - {rest}"));
+    let rows = [
+        ("nope: 1".to_owned(), "no such field: 'nope'"),
+        ("hello".to_owned(), "Unable to convert YAML as JSON: hello"),
+        ("node: {id: 5}".to_owned(), "expected a string, found a number"),
+        (cluster("{name: ''}"), "ClusterValidationError.Name: value length must be at least 1 characters"),
+        (
+            cluster("{name: c, connect_timeout: 0s}"),
+            "ClusterValidationError.ConnectTimeout: value must be greater than 0s",
+        ),
+        (cluster("{name: c, connect_timeout: 5}"), "expected a duration"),
+        (cluster("{name: c, connect_timeout: '5'}"), "duration must end with a single 's'"),
+        (cluster("{name: c, connect_timeout: -5s}"), "Expected positive duration"),
+        (cluster("{name: c, type: SCTP}"), "unknown enum value: 'SCTP'"),
+        (cluster("{name: c}\n  - {name: c}"), "cluster manager: duplicate cluster 'c'"),
+        (
+            cluster(
+                "{name: c, load_assignment: {cluster_name: c, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: example.test, port_value: 1}}}}]}]}}",
+            ),
+            "malformed IP address: example.test. Consider setting resolver_name",
+        ),
+        (
+            "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 70000}}}".to_owned(),
+            "SocketAddressValidationError.PortValue: value must be less than or equal to 65535",
+        ),
+        (
+            "admin: {address: {socket_address: {address: 127.0.0.1}}}".to_owned(),
+            "field: \"port_specifier\", reason: is required",
+        ),
+        (
+            "admin: {address: {socket_address: {address: localhost, port_value: 1}}}".to_owned(),
+            "malformed IP address: localhost",
+        ),
+        (routes("{route: {cluster: c}}"), "RouteValidationError.Match: value is required"),
+        (routes("{match: {}, route: {cluster: c}}"), "field: \"path_specifier\", reason: is required"),
+        (routes("{match: {prefix: /}}"), "field: \"action\", reason: is required"),
+        (routes("{match: {prefix: /}, route: {}}"), "field: \"cluster_specifier\", reason: is required"),
+        (routes("{match: {prefix: /}, route: {cluster: zz}}"), "route: unknown cluster 'zz'"),
+        (routes("{match: {prefix: /, path: /}, route: {cluster: c}}"), "excludes `prefix`"),
+        (routes("{match: {safe_regex: {regex: 'a)(b'}}, route: {cluster: c}}"), "error parsing regexp"),
+        (
+            routes("{match: {prefix: /}, direct_response: {status: 99}}"),
+            "value must be inside range [200, 600)",
+        ),
+        (
+            routes("{match: {prefix: /}, route: {weighted_clusters: {clusters: [{name: c, weight: 0}]}}}"),
+            "Sum of weights in the weighted_cluster must be greater than 0.",
+        ),
+        (
+            routes(
+                "{match: {prefix: /}, route: {cluster: c, retry_policy: {retry_back_off: {base_interval: 2s, max_interval: 1s}}}}",
+            ),
+            "retry_policy.max_interval must greater than or equal to the base_interval",
+        ),
+        (
+            with_routes("                []").replace("domains: ['*']", "domains: []"),
+            "VirtualHostValidationError.Domains: value must contain at least 1 item(s)",
+        ),
+        (
+            with_routes("                []").replace("domains: ['*']", "domains: [x.com, X.com]"),
+            "Only unique values for domains are permitted. Duplicate entry of domain x.com in route r",
+        ),
+        (
+            with_routes("                []").replace("domains: ['*']", "domains: ['*', '*']"),
+            "Only a single wildcard domain is permitted in route r",
+        ),
+        (
+            with_routes("                []").replace("stat_prefix: p", "stat_prefix: ''"),
+            "StatPrefix: value length must be at least 1",
+        ),
+        (
+            with_routes("                []").replace(ROUTER, "type.googleapis.com/foo.Bar"),
+            "could not find @type 'type.googleapis.com/foo.Bar'",
+        ),
+        ("node: {id: a}\nnode: {id: b}".to_owned(), "key `node` occurs twice"),
+        ("admin: {address: {socket_address: null}}".to_owned(), "reason: is required"),
+    ];
+    for (text, message) in rows {
+        let found = read(&text, "b.yaml").expect_err(&text);
+        assert!(found.iter().any(|problem| problem.message.contains(message)), "{message}: {found:?}");
+        assert!(found.iter().all(|problem| problem.span.is_some()), "{found:?}");
+    }
+}
+
+#[test]
+fn unknown_retry_tokens_warn() {
+    let text = with_routes(
+        "              - {match: {prefix: /}, route: {cluster: c, retry_policy: {retry_on: 'x,5xx'}}}",
+    );
+    let (_, warnings) = read(&text, "b.yaml").unwrap();
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].message.starts_with("Unknown retry_on policy token(s) [x] in retry_on config 'x,5xx'.")
+    );
+}
+
+/// Bootstraps that a real Envoy served with: each problem is one of support, and has its place.
+#[test]
+fn recorded_bootstraps_are_refused_for_what_is_not_supported_only() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/conformance/envoy/bootstrap");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let problems =
+            read(&text, &path.display().to_string()).expect_err("they use more than this version has");
+        for problem in &problems {
+            let line = problem.span.map_or(0, |span| span.start.line);
+            assert!(
+                problem.code == "proxy-unsupported" && line > 0,
+                "{}: {}",
+                problem.field,
+                problem.brief()
+            );
+            assert!(problem.message.ends_with("is not supported by this version"), "{}", problem.message);
+        }
+        count += 1;
+    }
+    assert!(count >= 7, "{count}");
+}

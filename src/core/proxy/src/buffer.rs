@@ -1,0 +1,60 @@
+//! Reading into and writing from buffers, without futures of their own.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+
+use mixer_net::stream::Stream;
+
+/// Bytes that are read at once.
+pub(crate) const READ_SIZE: usize = 16 << 10;
+/// Bytes that wait for the other side before reading pauses.
+pub(crate) const HIGH_WATERMARK: usize = 64 << 10;
+
+/// Reads once, up to `READ_SIZE` bytes; `Ok(0)` at the end.
+pub(crate) fn poll_read(
+    stream: &mut Stream,
+    buffer: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<std::io::Result<usize>> {
+    buffer.reserve(READ_SIZE);
+    let mut limited = buffer.limit(READ_SIZE);
+    pin!(stream.read_buf(&mut limited)).poll(cx)
+}
+
+/// Writes everything. Ready when the buffer is empty.
+pub(crate) fn poll_write(
+    stream: &mut Stream,
+    buffer: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<std::io::Result<usize>> {
+    let mut written = 0;
+    while !buffer.is_empty() {
+        match Pin::new(&mut *stream).poll_write(cx, buffer) {
+            Poll::Ready(Ok(0)) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(count)) => {
+                buffer.advance(count);
+                written += count;
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending if written == 0 => return Poll::Pending,
+            // The caller polls again before it waits.
+            Poll::Pending => break,
+        }
+    }
+    Poll::Ready(Ok(written))
+}
+
+/// Ends the sending direction.
+pub(crate) fn poll_shutdown(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    Pin::new(stream).poll_shutdown(cx)
+}
+
+/// Frees what an idle connection does not need.
+pub(crate) fn release(buffer: &mut BytesMut) {
+    if buffer.is_empty() && buffer.capacity() > 0 {
+        *buffer = BytesMut::new();
+    }
+}

@@ -1,0 +1,372 @@
+//! Heads of requests and responses: read strictly, edited in place, written without allocation.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// The most header fields that can be read.
+const MAX_FIELDS: usize = 256;
+
+/// Why a head is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadError {
+    /// Not HTTP, or not read the same by every parser.
+    Malformed,
+    /// HTTP/1.0.
+    OldVersion,
+    /// Larger than allowed.
+    TooLarge,
+    /// More fields than allowed.
+    TooManyFields,
+    /// Contradictory or ambiguous framing of the body.
+    Framing,
+    /// A transfer coding other than chunked.
+    UnknownCoding,
+}
+
+/// A header field as ranges of the text.
+#[derive(Debug, Clone)]
+struct Field {
+    name: Range<usize>,
+    value: Range<usize>,
+    is_removed: bool,
+}
+
+/// The start line and the header fields of a message. Reused from message to message: its buffers grow to the largest head.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    text: Vec<u8>,
+    fields: Vec<Field>,
+    method: Range<usize>,
+    path: Range<usize>,
+    authority: Range<usize>,
+    scheme: Range<usize>,
+    /// Of a response; 0 for requests.
+    pub(crate) status: u16,
+}
+
+/// The methods that Envoy reads; it refuses others.
+const METHODS: [&str; 34] = [
+    "GET",
+    "POST",
+    "HEAD",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "CONNECT",
+    "TRACE",
+    "ACL",
+    "BIND",
+    "CHECKOUT",
+    "COPY",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MOVE",
+    "MSEARCH",
+    "NOTIFY",
+    "PROPFIND",
+    "PROPPATCH",
+    "PURGE",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "SOURCE",
+    "SUBSCRIBE",
+    "UNBIND",
+    "UNLINK",
+    "UNLOCK",
+    "UNSUBSCRIBE",
+];
+
+/// Finds the end of a head in `input`, of which `scanned` bytes were looked at before.
+///
+/// Errors: a line ends in a bare LF, or the head has more than `max` bytes without an end.
+pub(crate) fn end_of_head(input: &[u8], scanned: &mut usize, max: usize) -> Result<Option<usize>, HeadError> {
+    // `scanned` is the start of a line.
+    while let Some(length) = memchr::memchr(b'\n', input.get(*scanned..).unwrap_or_default()) {
+        let line = input.get(*scanned..*scanned + length).unwrap_or_default();
+        let Some((b'\r', content)) = line.split_last() else { return Err(HeadError::Malformed) };
+        *scanned += length + 1;
+        if *scanned > max {
+            return Err(HeadError::TooLarge);
+        }
+        if content.is_empty() {
+            return Ok(Some(*scanned));
+        }
+        if memchr::memchr(b'\r', content).is_some() {
+            return Err(HeadError::Malformed);
+        }
+    }
+    if input.len() > max { Err(HeadError::TooLarge) } else { Ok(None) }
+}
+
+/// Characters of tokens: names of methods and header fields.
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+impl Head {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.fields.clear();
+        self.status = 0;
+        for range in [&mut self.method, &mut self.path, &mut self.authority, &mut self.scheme] {
+            *range = 0..0;
+        }
+    }
+
+    /// Reads the head of a request, which `input` ends with.
+    pub(crate) fn read_request(&mut self, input: &[u8], max_fields: usize) -> Result<(), HeadError> {
+        self.clear();
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let mut request = httparse::Request::new(&mut []);
+        match request.parse_with_uninit_headers(input, &mut fields) {
+            Ok(httparse::Status::Complete(length)) if length == input.len() => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyFields),
+            _ => return Err(HeadError::Malformed),
+        }
+        let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version)
+        else {
+            return Err(HeadError::Malformed);
+        };
+        // Blanks between the parts of the request line, and lines before it, are the only bytes that httparse passes over here.
+        let line = method.len() + target.len() + b"  HTTP/1.1\r\n".len();
+        if input.get(line - 2..line) != Some(b"\r\n") {
+            return Err(HeadError::Malformed);
+        }
+        if version == 0 {
+            return Err(HeadError::OldVersion);
+        }
+        if !METHODS.contains(&method) {
+            return Err(HeadError::Malformed);
+        }
+        if request.headers.len() > max_fields {
+            return Err(HeadError::TooManyFields);
+        }
+        self.method = self.push(method.as_bytes());
+        self.read_target(method, target)?;
+        self.read_fields(request.headers)
+    }
+
+    /// Reads the head of a response, which `input` ends with. Returns whether it is of HTTP/1.1.
+    pub(crate) fn read_response(&mut self, input: &[u8], max_fields: usize) -> Result<bool, HeadError> {
+        self.clear();
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            input,
+            &mut fields,
+        );
+        match parsed {
+            Ok(httparse::Status::Complete(length)) if length == input.len() => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyFields),
+            _ => return Err(HeadError::Malformed),
+        }
+        if !input.starts_with(b"HTTP/1.") || response.headers.len() > max_fields {
+            return Err(HeadError::Malformed);
+        }
+        self.status = response.code.filter(|code| (100..1000).contains(code)).ok_or(HeadError::Malformed)?;
+        self.read_fields(response.headers)?;
+        Ok(response.version == Some(1))
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.text.len();
+        self.text.extend_from_slice(bytes);
+        start..self.text.len()
+    }
+
+    /// The request target: a path, `*` of OPTIONS, an authority of CONNECT, or an absolute URL of HTTP.
+    fn read_target(&mut self, method: &str, target: &str) -> Result<(), HeadError> {
+        if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+            return Err(HeadError::Malformed);
+        }
+        if method == "CONNECT" {
+            self.authority = self.push(target.as_bytes());
+            return Ok(());
+        }
+        if target.starts_with('/') || (target == "*" && method == "OPTIONS") {
+            self.path = self.push(target.as_bytes());
+            return Ok(());
+        }
+        let (scheme, rest) = target.split_once("://").ok_or(HeadError::Malformed)?;
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return Err(HeadError::Malformed);
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.is_empty() || authority.contains('@') {
+            return Err(HeadError::Malformed);
+        }
+        self.scheme = self.push(scheme.to_ascii_lowercase().as_bytes());
+        self.authority = self.push(authority.as_bytes());
+        let start = self.text.len();
+        if !path.starts_with('/') {
+            self.text.push(b'/');
+        }
+        self.text.extend_from_slice(path.as_bytes());
+        self.path = start..self.text.len();
+        Ok(())
+    }
+
+    fn read_fields(&mut self, headers: &[httparse::Header<'_>]) -> Result<(), HeadError> {
+        for header in headers {
+            if header.name.is_empty() || !header.name.bytes().all(is_token_byte) {
+                return Err(HeadError::Malformed);
+            }
+            let start = self.text.len();
+            self.text.extend(header.name.bytes().map(|byte| byte.to_ascii_lowercase()));
+            let name = start..self.text.len();
+            let value = self.push(header.value);
+            self.fields.push(Field { name, value, is_removed: false });
+        }
+        Ok(())
+    }
+
+    fn at(&self, range: &Range<usize>) -> &[u8] {
+        self.text.get(range.clone()).unwrap_or_default()
+    }
+
+    /// The method of a request.
+    pub(crate) fn method(&self) -> &[u8] {
+        self.at(&self.method)
+    }
+
+    /// The path of a request, with its query.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.at(&self.path)
+    }
+
+    /// The path without its query.
+    pub(crate) fn path_without_query(&self) -> &[u8] {
+        let path = self.path();
+        path.get(..memchr::memchr(b'?', path).unwrap_or(path.len())).unwrap_or(path)
+    }
+
+    /// The host that a request names.
+    pub(crate) fn authority(&self) -> &[u8] {
+        self.at(&self.authority)
+    }
+
+    /// Whether the request target named an authority.
+    pub(crate) fn has_authority(&self) -> bool {
+        !self.authority.is_empty()
+    }
+
+    /// Replaces the path.
+    pub(crate) fn set_path(&mut self, path: &[u8]) {
+        self.path = self.push(path);
+    }
+
+    /// Replaces the authority.
+    pub(crate) fn set_authority(&mut self, authority: &[u8]) {
+        self.authority = self.push(authority);
+    }
+
+    /// All fields, in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let live = self.fields.iter().filter(|field| !field.is_removed);
+        live.map(|field| (self.at(&field.name), self.at(&field.value)))
+    }
+
+    /// The number of fields of this name, in lower case.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.fields().filter(|(known, _)| *known == name.as_bytes()).count()
+    }
+
+    /// The first field of this name, in lower case.
+    pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
+        self.fields().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// As [`get`](Self::get); `:method`, `:path`, `:authority`, `:scheme` and `:status` as well.
+    pub(crate) fn pseudo_or_field(&self, name: &str) -> Option<&[u8]> {
+        let part = match name {
+            ":method" => self.method(),
+            ":path" => self.path(),
+            ":authority" => self.authority(),
+            ":scheme" => match self.at(&self.scheme) {
+                b"" if !self.method().is_empty() => b"http",
+                scheme => scheme,
+            },
+            _ => return self.get(name),
+        };
+        (!part.is_empty()).then_some(part)
+    }
+
+    /// Removes all fields of this name. Returns whether there was one.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
+        let mut found = false;
+        for field in &mut self.fields {
+            if !field.is_removed && self.text.get(field.name.clone()) == Some(name) {
+                field.is_removed = true;
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Adds a field; the name is in lower case.
+    pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
+        let (name, value) = (self.push(name.as_bytes()), self.push(value));
+        self.fields.push(Field { name, value, is_removed: false });
+    }
+
+    /// Replaces the first field of this name and removes others; adds it if there is none.
+    pub(crate) fn set(&mut self, name: &str, value: &[u8]) {
+        let value = self.push(value);
+        let mut is_set = false;
+        for field in &mut self.fields {
+            if !field.is_removed && self.text.get(field.name.clone()) == Some(name.as_bytes()) {
+                match is_set {
+                    false => field.value = value.clone(),
+                    true => field.is_removed = true,
+                }
+                is_set = true;
+            }
+        }
+        if !is_set {
+            let name = self.push(name.as_bytes());
+            self.fields.push(Field { name, value, is_removed: false });
+        }
+    }
+
+    /// Appends to the first field of this name, after a comma; adds it if there is none.
+    pub(crate) fn append(&mut self, name: &str, value: &[u8]) {
+        let Some(before) = self.get(name) else { return self.add(name, value) };
+        let joined = [before, b",", value].concat();
+        self.set(name, &joined);
+    }
+
+    /// Makes this a response without fields.
+    pub(crate) fn start_response(&mut self, status: u16) {
+        self.clear();
+        self.status = status;
+    }
+
+    /// Appends the head of a request to `out`, without the empty line.
+    pub(crate) fn write_request(&self, out: &mut impl bytes::BufMut) {
+        out.put_slice(self.method());
+        out.put_slice(b" ");
+        out.put_slice(self.path());
+        out.put_slice(b" HTTP/1.1\r\nhost: ");
+        out.put_slice(self.authority());
+        out.put_slice(b"\r\n");
+        self.write_fields(out);
+    }
+
+    /// Appends all fields.
+    pub(crate) fn write_fields(&self, out: &mut impl bytes::BufMut) {
+        for (name, value) in self.fields() {
+            out.put_slice(name);
+            out.put_slice(b": ");
+            out.put_slice(value);
+            out.put_slice(b"\r\n");
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! One attempt: the bytes of a request to a host, and of its response back, both directions at the same time.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use tokio::time::Instant;
+
+use super::framing::{Framing, Remaining};
+use crate::buffer::{self, HIGH_WATERMARK};
+use crate::head::{Head, HeadError, end_of_head};
+use crate::timer::{Timer, earlier};
+use crate::upstream::Upstream;
+
+use mixer_net::stream::Stream;
+
+/// Maximum size of the head of a response, in bytes, and of its fields.
+const MAX_RESPONSE_HEAD: usize = 60 << 10;
+const MAX_RESPONSE_FIELDS: usize = 100;
+/// Bytes of a request body that are kept for a retry. A longer one is not sent again.
+const MAX_REPLAY: usize = 1 << 20;
+
+/// What ends a step of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The head of the response is there.
+    Head,
+    /// The response is complete, and so is what was sent of it.
+    Complete,
+    /// The deadline of the response has passed.
+    ResponseTimeout,
+    /// The deadline of this attempt has passed.
+    TryTimeout,
+    /// Nothing happened for too long.
+    IdleTimeout,
+    /// The request did not arrive in time.
+    RequestTimeout,
+    /// The host closed or reset the connection.
+    UpstreamGone,
+    /// The host sent what is no valid response.
+    UpstreamInvalid,
+    /// The client closed or reset the connection.
+    DownstreamGone,
+    /// The body of the request is not valid.
+    InvalidBody,
+}
+
+/// Deadlines of an exchange.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Deadlines {
+    /// Of the response, from when the request was complete.
+    pub(super) response: Option<std::time::Duration>,
+    pub(super) attempt: Option<std::time::Duration>,
+    pub(super) idle: Option<std::time::Duration>,
+    pub(super) request: Option<Instant>,
+}
+
+/// The client's side.
+pub(super) struct Downstream<'c> {
+    pub(super) stream: &'c mut Stream,
+    pub(super) input: &'c mut BytesMut,
+    pub(super) output: &'c mut BytesMut,
+    pub(super) timer: &'c mut Timer,
+}
+
+/// The state of a request across its attempts.
+pub(super) struct RequestBody {
+    pub(super) remaining: Remaining,
+    pub(super) framing: Framing,
+    /// Bytes of the body, without framing.
+    pub(super) received: u64,
+    /// What was read of the body, for a retry; `None` if it is not kept.
+    pub(super) replay: Option<BytesMut>,
+    /// When it was complete.
+    pub(super) complete: Option<Instant>,
+}
+
+impl RequestBody {
+    /// Encodes data for the host.
+    fn encode(framing: Framing, data: &[u8], out: &mut BytesMut) {
+        match framing {
+            Framing::Chunked => encode_chunk(data, out),
+            _ => out.put_slice(data),
+        }
+    }
+}
+
+/// Appends a chunk.
+pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
+    if data.is_empty() {
+        return;
+    }
+    let digits = (usize::BITS - data.len().leading_zeros()).div_ceil(4);
+    for place in (0..digits).rev() {
+        let digit = (data.len() >> (4 * place)) & 0xf;
+        out.put_u8(b"0123456789abcdef".get(digit).copied().unwrap_or(b'0'));
+    }
+    out.put_slice(b"\r\n");
+    out.put_slice(data);
+    out.put_slice(b"\r\n");
+}
+
+/// One attempt at a request.
+pub(super) struct Exchange<'e> {
+    pub(super) downstream: Downstream<'e>,
+    pub(super) upstream: &'e mut Upstream,
+    pub(super) body: &'e mut RequestBody,
+    pub(super) response: &'e mut Head,
+    pub(super) to_head: bool,
+    pub(super) deadlines: Deadlines,
+    /// When the attempt began.
+    pub(super) began: Instant,
+    active: Instant,
+    scanned: usize,
+    /// Whether the host cannot be written to; its response may be there.
+    is_deaf: bool,
+    /// Set with `Event::Head`.
+    pub(super) framing: Framing,
+    rest: Option<Remaining>,
+    /// How the response is framed for the client.
+    pub(super) outgoing: Framing,
+    pub(super) sent: u64,
+    /// Whether the host keeps the connection open.
+    pub(super) keeps_upstream: bool,
+    pub(super) bytes: (u64, u64, u64, u64),
+}
+
+impl<'e> Exchange<'e> {
+    pub(super) fn new(
+        downstream: Downstream<'e>,
+        upstream: &'e mut Upstream,
+        body: &'e mut RequestBody,
+        response: &'e mut Head,
+        to_head: bool,
+        deadlines: Deadlines,
+    ) -> Self {
+        let now = Instant::now();
+        if let Some(replay) = &body.replay {
+            RequestBody::encode(body.framing, replay, &mut upstream.output);
+            if body.remaining.is_done() && body.framing == Framing::Chunked {
+                upstream.output.put_slice(b"0\r\n\r\n");
+            }
+        }
+        Self {
+            downstream,
+            upstream,
+            body,
+            response,
+            to_head,
+            deadlines,
+            began: now,
+            active: now,
+            scanned: 0,
+            is_deaf: false,
+            framing: Framing::Empty,
+            rest: None,
+            outgoing: Framing::Empty,
+            sent: 0,
+            keeps_upstream: false,
+            bytes: (0, 0, 0, 0),
+        }
+    }
+
+    /// Goes on up to the next event.
+    pub(super) async fn step(&mut self) -> Event {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Starts with the body of the response, whose head was written.
+    pub(super) fn forward_body(&mut self) {
+        self.rest = Some(Remaining::of(self.framing));
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        // Each round moves at most two buffers; after some rounds others have their turn.
+        for _ in 0..8 {
+            let mut moved = false;
+            if let Some(event) = self.poll_request(cx, &mut moved) {
+                return Poll::Ready(event);
+            }
+            if let Some(event) = self.poll_response(cx, &mut moved) {
+                return Poll::Ready(event);
+            }
+            if !moved {
+                return self.poll_deadlines(cx);
+            }
+            self.active = Instant::now();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// The request: from the client to the host.
+    fn poll_request(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
+        if !self.body.remaining.is_done() && (self.upstream.output.len() < HIGH_WATERMARK || self.is_deaf) {
+            let (output, framing) = (&mut self.upstream.output, self.body.framing);
+            let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
+            let decoded = self.body.remaining.decode(self.downstream.input, HIGH_WATERMARK, |data| {
+                if !is_deaf {
+                    RequestBody::encode(framing, data, output);
+                }
+                match replay {
+                    Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
+                    _ => *replay = None,
+                }
+            });
+            let Ok(count) = decoded else { return Some(Event::InvalidBody) };
+            self.body.received += u64::try_from(count).unwrap_or(0);
+            *moved |= count > 0;
+            if self.body.remaining.is_done() {
+                if framing == Framing::Chunked && !is_deaf {
+                    output.put_slice(b"0\r\n\r\n");
+                }
+                self.body.complete = Some(Instant::now());
+                *moved = true;
+            }
+        }
+        // Also after the request: the client may close the connection, or send the next one.
+        if self.downstream.input.len() < HIGH_WATERMARK {
+            match buffer::poll_read(self.downstream.stream, self.downstream.input, cx) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Some(Event::DownstreamGone),
+                Poll::Ready(Ok(count)) => {
+                    self.bytes.0 += u64::try_from(count).unwrap_or(0);
+                    *moved |= !self.body.remaining.is_done();
+                    if self.body.remaining.is_done() {
+                        // Pipelined: read once more, so that the end of the connection is noticed.
+                        cx.waker().wake_by_ref();
+                    }
+                }
+                Poll::Pending => {}
+            }
+        }
+        if !self.upstream.output.is_empty() && !self.is_deaf {
+            match buffer::poll_write(&mut self.upstream.stream, &mut self.upstream.output, cx) {
+                Poll::Ready(Ok(count)) => {
+                    self.bytes.2 += u64::try_from(count).unwrap_or(0);
+                    *moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.is_deaf = true;
+                    self.upstream.output.clear();
+                }
+                Poll::Pending => {}
+            }
+        }
+        None
+    }
+
+    /// The response: from the host to the client.
+    fn poll_response(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
+        if self.rest.is_none() {
+            match self.read_head() {
+                Ok(true) => return Some(Event::Head),
+                Ok(false) => {}
+                Err(()) => return Some(Event::UpstreamInvalid),
+            }
+        }
+        if let Some(rest) = &mut self.rest
+            && !rest.is_done()
+            && self.downstream.output.len() < HIGH_WATERMARK
+        {
+            let (output, outgoing) = (&mut *self.downstream.output, self.outgoing);
+            let decoded = rest.decode(&mut self.upstream.input, HIGH_WATERMARK, |data| match outgoing {
+                Framing::Chunked => encode_chunk(data, output),
+                _ => output.put_slice(data),
+            });
+            let Ok(count) = decoded else { return Some(Event::UpstreamInvalid) };
+            self.sent += u64::try_from(count).unwrap_or(0);
+            *moved |= count > 0;
+            if rest.is_done() {
+                self.end_body();
+            }
+        }
+        let wants_more = match self.rest {
+            None => self.upstream.input.len() <= MAX_RESPONSE_HEAD,
+            Some(rest) => {
+                !rest.is_done()
+                    && self.upstream.input.len() < HIGH_WATERMARK
+                    && self.downstream.output.len() < HIGH_WATERMARK
+            }
+        };
+        if wants_more {
+            match buffer::poll_read(&mut self.upstream.stream, &mut self.upstream.input, cx) {
+                Poll::Ready(Ok(0)) => {
+                    self.upstream.counted.closed_by_host = true;
+                    match &mut self.rest {
+                        Some(rest) if *rest == Remaining::UntilClose => {
+                            *rest = Remaining::Done;
+                            self.end_body();
+                            *moved = true;
+                        }
+                        _ => return Some(Event::UpstreamGone),
+                    }
+                }
+                Poll::Ready(Err(_)) => {
+                    self.upstream.counted.closed_by_host = true;
+                    return Some(Event::UpstreamGone);
+                }
+                Poll::Ready(Ok(count)) => {
+                    self.bytes.3 += u64::try_from(count).unwrap_or(0);
+                    *moved = true;
+                }
+                Poll::Pending => {}
+            }
+        }
+        if !self.downstream.output.is_empty() {
+            match buffer::poll_write(self.downstream.stream, self.downstream.output, cx) {
+                Poll::Ready(Ok(count)) => {
+                    self.bytes.1 += u64::try_from(count).unwrap_or(0);
+                    *moved = true;
+                }
+                Poll::Ready(Err(_)) => return Some(Event::DownstreamGone),
+                Poll::Pending => {}
+            }
+        }
+        let is_complete = self.rest.is_some_and(Remaining::is_done) && self.downstream.output.is_empty();
+        is_complete.then_some(Event::Complete)
+    }
+
+    fn end_body(&mut self) {
+        if self.outgoing == Framing::Chunked {
+            self.downstream.output.put_slice(b"0\r\n\r\n");
+        }
+    }
+
+    /// Reads the head of the response; informational ones are dropped. Returns whether it is there.
+    fn read_head(&mut self) -> Result<bool, ()> {
+        loop {
+            let found = end_of_head(&self.upstream.input, &mut self.scanned, MAX_RESPONSE_HEAD);
+            let Some(end) = found.map_err(|_| ())? else { return Ok(false) };
+            let text = self.upstream.input.get(..end).unwrap_or_default();
+            let is_http11 =
+                self.response.read_response(text, MAX_RESPONSE_FIELDS).map_err(|_: HeadError| ())?;
+            self.upstream.input.advance(end);
+            self.scanned = 0;
+            match self.response.status {
+                // Nobody asked for an upgrade.
+                101 => return Err(()),
+                100..=199 => continue,
+                _ => {}
+            }
+            let framing = super::framing::of_response(self.response, self.to_head).map_err(|_| ())?;
+            self.framing = framing;
+            let says = |token: &[u8]| {
+                let value = self.response.get("connection").unwrap_or_default();
+                value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+            };
+            let stays = if is_http11 { !says(b"close") } else { says(b"keep-alive") };
+            self.keeps_upstream = stays && framing != Framing::UntilClose;
+            return Ok(true);
+        }
+    }
+
+    /// The deadline that comes first, and what it means.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let limits = self.deadlines;
+        let response = self.body.complete.and_then(|complete| Some(complete + limits.response?));
+        // An attempt ends with the head of its response; the time limit of the response with its end.
+        let attempt = limits.attempt.filter(|_| self.rest.is_none()).map(|limit| self.began + limit);
+        let idle = limits.idle.map(|limit| self.active + limit);
+        let request = limits.request.filter(|_| self.body.complete.is_none());
+        let first = earlier(earlier(response, attempt), earlier(idle, request));
+        self.downstream.timer.set(first);
+        if self.downstream.timer.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let has_passed = |deadline: Option<Instant>| deadline.is_some() && deadline <= first;
+        Poll::Ready(if has_passed(response) {
+            Event::ResponseTimeout
+        } else if has_passed(attempt) {
+            Event::TryTimeout
+        } else if has_passed(request) {
+            Event::RequestTimeout
+        } else {
+            Event::IdleTimeout
+        })
+    }
+}

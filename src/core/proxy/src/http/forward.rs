@@ -1,0 +1,566 @@
+//! The router: attempts at forwarding a request, until one gives a response that is to be returned.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::{BufMut as _, BytesMut};
+use tokio::time::Instant;
+
+use super::connection::{Connection, Transaction};
+use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
+use super::failure::Failure;
+use super::framing::{Framing, Remaining};
+use super::routes::Forward;
+use super::{edits, reply};
+use crate::bootstrap::{Edits, MatchConfig, RetryConfig};
+use crate::cluster::{Admitted, Host, weighted};
+use crate::flags::Flag;
+use crate::stats::{ClusterStat, ManagerStat};
+use crate::upstream::{Pool, Upstream};
+
+/// How an attempt ended.
+enum Attempt {
+    /// The response was forwarded, or the client is gone.
+    Done,
+    /// No response, and none was begun.
+    Failed(Failure),
+    /// A response with this status that is to be retried; not forwarded.
+    Retriable(u16),
+}
+
+/// What all attempts at a request share.
+struct Request<'r> {
+    forward: &'r Forward,
+    levels: [&'r Edits; 3],
+    pool: &'r Pool,
+    body: RequestBody,
+    attempts: u32,
+    /// Whether there are no more retries.
+    is_exhausted: bool,
+    deadline: Option<Instant>,
+}
+
+impl Connection<'_> {
+    /// Forwards the request in `request`.
+    pub(super) async fn forward(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        framing: Framing,
+        forward: &Forward,
+        matching: &MatchConfig,
+        levels: [&Edits; 3],
+    ) {
+        let chosen = weighted(&forward.clusters).flatten();
+        let worker = self.worker;
+        let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
+            self.manager.stats.increment(ManagerStat::NoCluster);
+            transaction.flags.set(Flag::NC);
+            transaction.details = "cluster_not_found";
+            return self.reply(transaction, framing, forward.not_found_status, "").await;
+        };
+        transaction.cluster = Some(cluster);
+        self.rewrite(forward, matching);
+        edits::edit_request(&mut self.request, levels);
+        let Some(_admitted) = pool.cluster.admit() else {
+            pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+            return self.fail(transaction, framing, pool, Failure::Overflow, false).await;
+        };
+        match framing {
+            Framing::Chunked => self.request.set("transfer-encoding", b"chunked"),
+            Framing::Empty if !has_no_body(self.request.method()) => self.request.set("content-length", b"0"),
+            _ => {}
+        }
+        let body = RequestBody {
+            remaining: Remaining::of(framing),
+            framing,
+            received: 0,
+            replay: forward.retry.as_ref().map(|_| BytesMut::new()),
+            complete: Remaining::of(framing).is_done().then(Instant::now),
+        };
+        let deadline = forward.timeout.map(|limit| transaction.began + limit);
+        let mut request = Request { forward, levels, pool, body, attempts: 0, is_exhausted: false, deadline };
+        let failure = self.attempt_all(transaction, &mut request).await;
+        transaction.received = request.body.received;
+        // What is left of the body is read by nobody: the connection ends.
+        transaction.closes |= !request.body.remaining.is_done();
+        if let Some(failure) = failure {
+            self.fail(transaction, Framing::Empty, pool, failure, request.is_exhausted).await;
+        }
+    }
+
+    /// Replaces path and host as the route says.
+    fn rewrite(&mut self, forward: &Forward, matching: &MatchConfig) {
+        if let Some(prefix) = &forward.prefix_rewrite {
+            let path = self.request.path();
+            let matched = matching.matched_length(self.request.path_without_query());
+            self.scratch.clear();
+            self.scratch.extend_from_slice(prefix.as_bytes());
+            self.scratch.extend_from_slice(path.get(matched..).unwrap_or_default());
+            let original = path.to_vec();
+            self.request.set_path(&self.scratch);
+            self.request.set("x-envoy-original-path", &original);
+        }
+        if let Some(host) = &forward.host_rewrite {
+            let original = self.request.authority().to_vec();
+            self.request.set("x-envoy-original-host", &original);
+            self.request.set_authority(host.as_bytes());
+        }
+    }
+
+    /// Makes attempts until one is final. Returns why the last one failed.
+    async fn attempt_all(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        request: &mut Request<'_>,
+    ) -> Option<Failure> {
+        let mut retry: Option<Admitted> = None;
+        let pool = request.pool;
+        let stats = &pool.cluster.stats;
+        loop {
+            request.attempts += 1;
+            let outcome = self.attempt(transaction, request).await;
+            let is_retry = retry.take().is_some();
+            let (failure, status) = match outcome {
+                Attempt::Done => {
+                    if is_retry && transaction.status > 0 && transaction.status < 500 {
+                        stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
+                    }
+                    return None;
+                }
+                Attempt::Failed(failure) => (Some(failure), 0),
+                Attempt::Retriable(status) => (None, status),
+            };
+            if let Some(failure) = failure
+                && !self.may_retry(request, failure)
+            {
+                return Some(failure);
+            }
+            // The status was found to be retriable, with retries left, before the response was dropped.
+            retry = request.pool.cluster.admit_retry();
+            if retry.is_none() {
+                stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
+                return Some(failure.unwrap_or(Failure::Overflow));
+            }
+            if status > 0 {
+                stats.retried_statuses.increment(status);
+            }
+            stats.block.increment(ClusterStat::UpstreamRqRetry);
+            stats.block.increment(ClusterStat::UpstreamRqRetryBackoffExponential);
+            let pause = back_off(request.forward.retry.as_ref(), request.attempts);
+            let latest = request
+                .deadline
+                .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
+            tokio::time::sleep(latest).await;
+            if request.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Some(Failure::ResponseTimeout);
+            }
+        }
+    }
+
+    /// Whether a failed attempt is followed by another one.
+    fn may_retry(&self, request: &mut Request<'_>, failure: Failure) -> bool {
+        let Some(retry) = &request.forward.retry else { return false };
+        let on = retry.on;
+        let is_reset = matches!(failure, Failure::Gone | Failure::Invalid | Failure::TryTimeout);
+        let is_connect = matches!(failure, Failure::ConnectFailed | Failure::ConnectTimeout);
+        let wanted = match failure {
+            Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
+            _ => {
+                (is_connect
+                    && (on.connect_failure
+                        || on.server_error
+                        || on.reset
+                        || on.reset_before_request
+                        || on.gateway_error))
+                    || (is_reset && (on.server_error || on.reset || on.gateway_error))
+            }
+        };
+        let can_replay = request.body.replay.is_some() || request.body.received == 0;
+        if !wanted || !can_replay {
+            return false;
+        }
+        if request.attempts > retry.retries {
+            request.is_exhausted = true;
+            request.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
+            return false;
+        }
+        true
+    }
+
+    /// One attempt.
+    async fn attempt(&mut self, transaction: &mut Transaction<'_>, request: &mut Request<'_>) -> Attempt {
+        let pool = request.pool;
+        let stats = &pool.cluster.stats;
+        let Some(host) = pool.choose() else {
+            stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
+            return Attempt::Failed(Failure::NoHost);
+        };
+        transaction.upstream = Some(host.address);
+        let mut upstream = match pool.take(&host) {
+            Some(upstream) => upstream,
+            None => {
+                stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
+                stats.block.increment(ClusterStat::UpstreamRqPendingActive);
+                let left =
+                    request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                let connecting =
+                    tokio::time::timeout(left.unwrap_or(Duration::MAX), pool.connect(&host, true));
+                let connected = connecting.await;
+                stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
+                match connected {
+                    Ok(Ok(upstream)) => upstream,
+                    Ok(Err(error)) => {
+                        stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
+                        host.requests.fetch_add(1, Ordering::Relaxed);
+                        host.failed.fetch_add(1, Ordering::Relaxed);
+                        return Attempt::Failed(match error {
+                            crate::upstream::ConnectError::Failed => Failure::ConnectFailed,
+                            crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
+                        });
+                    }
+                    Err(_) => return Attempt::Failed(Failure::ResponseTimeout),
+                }
+            }
+        };
+        stats.block.increment(ClusterStat::UpstreamRqTotal);
+        stats.block.increment(ClusterStat::UpstreamRqActive);
+        host.requests.fetch_add(1, Ordering::Relaxed);
+        host.active_requests.fetch_add(1, Ordering::Relaxed);
+        let _active = Active(pool, Arc::clone(&host));
+        upstream.counted.with_request = true;
+        self.write_request(transaction, request, &mut upstream);
+        self.run_exchange(transaction, request, upstream).await
+    }
+
+    /// Writes the head of the request for the host.
+    fn write_request(
+        &mut self,
+        transaction: &Transaction<'_>,
+        request: &Request<'_>,
+        upstream: &mut Upstream,
+    ) {
+        let forward = request.forward;
+        let per_try = forward.retry.as_ref().and_then(|retry| retry.per_try_timeout);
+        let left = forward.timeout.map(|limit| {
+            limit.saturating_sub(match request.attempts {
+                1 => Duration::ZERO,
+                _ => transaction.began.elapsed(),
+            })
+        });
+        let expected = match (left, per_try) {
+            (Some(left), Some(per_try)) => Some(left.min(per_try)),
+            (left, per_try) => left.or(per_try),
+        };
+        if let Some(expected) = expected {
+            let millis = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
+            self.request.set("x-envoy-expected-rq-timeout-ms", reply::decimal(millis, &mut [0; 20]));
+        }
+        self.request.write_request(&mut upstream.output);
+        upstream.output.put_slice(b"\r\n");
+    }
+
+    async fn run_exchange(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        request: &mut Request<'_>,
+        mut upstream: Upstream,
+    ) -> Attempt {
+        let (pool, forward) = (request.pool, request.forward);
+        let stats = &pool.cluster.stats;
+        let to_head = self.request.method() == b"HEAD";
+        // The deadline of the response counts from the first attempt on.
+        let spent = transaction.began.elapsed();
+        let deadlines = Deadlines {
+            response: forward.timeout.map(|limit| match request.attempts {
+                1 => limit,
+                _ => limit.saturating_sub(spent),
+            }),
+            attempt: forward.retry.as_ref().and_then(|retry| retry.per_try_timeout),
+            idle: self.manager.stream_idle_timeout,
+            request: self.manager.request_timeout.map(|limit| transaction.began + limit),
+        };
+        if request.attempts > 1 && request.body.remaining.is_done() {
+            request.body.complete = Some(Instant::now());
+        }
+        let mut service_time = 0;
+        let (event, framing, keeps, bytes) = {
+            let mut exchange = Exchange::new(
+                Downstream {
+                    stream: &mut self.stream,
+                    input: &mut self.input,
+                    output: &mut self.output,
+                    timer: &mut self.timer,
+                },
+                &mut upstream,
+                &mut request.body,
+                &mut self.response,
+                to_head,
+                deadlines,
+            );
+            let event = exchange.step().await;
+            let began =
+                exchange.body.complete.map_or(exchange.began, |complete| complete.max(exchange.began));
+            let framing = exchange.framing;
+            let keeps = exchange.keeps_upstream;
+            let bytes = exchange.bytes;
+            if event == Event::Head {
+                let elapsed = began.elapsed();
+                stats.request_time.observe(elapsed);
+                service_time = u64::try_from(elapsed.as_millis()).unwrap_or(0);
+            }
+            (event, framing, keeps, bytes)
+        };
+        self.count_bytes(pool, bytes);
+        if event != Event::Head {
+            return self.end_without_response(transaction, pool, &mut upstream, event);
+        }
+        let status = self.response.status;
+        let host = &upstream.counted.host;
+        if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
+        if self.is_retriable(request, status) {
+            if request.attempts <= request.forward.retry.as_ref().map_or(0, |retry| retry.retries) {
+                return Attempt::Retriable(status);
+            }
+            stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
+            transaction.flags.set(Flag::Urx);
+        }
+        // A response that is retried counts among those of retries only, as with Envoy.
+        stats.count_response(status);
+        transaction.details = "via_upstream";
+        edits::remove_hop_by_hop(&mut self.response);
+        self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        edits::edit_response(&mut self.response, request.levels);
+        let outgoing = match framing {
+            Framing::UntilClose => Framing::Chunked,
+            other => other,
+        };
+        transaction.closes |= self.worker.is_draining();
+        let needs_length = framing == Framing::Empty
+            && !to_head
+            && !matches!(status, 100..=199 | 204 | 304)
+            && self.response.get("content-length").is_none();
+        if needs_length {
+            self.response.set("content-length", b"0");
+        }
+        self.write_head(transaction, outgoing);
+        self.finish_exchange(transaction, request, upstream, framing, outgoing, keeps, deadlines).await
+    }
+
+    /// Forwards the body of a response whose head was written.
+    #[expect(clippy::too_many_arguments, reason = "the state of one exchange, between its two halves")]
+    async fn finish_exchange(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        request: &mut Request<'_>,
+        mut upstream: Upstream,
+        framing: Framing,
+        outgoing: Framing,
+        keeps: bool,
+        deadlines: Deadlines,
+    ) -> Attempt {
+        let pool = request.pool;
+        request.body.replay = None;
+        let mut exchange = Exchange::new(
+            Downstream {
+                stream: &mut self.stream,
+                input: &mut self.input,
+                output: &mut self.output,
+                timer: &mut self.timer,
+            },
+            &mut upstream,
+            &mut request.body,
+            &mut self.response,
+            false,
+            deadlines,
+        );
+        exchange.framing = framing;
+        exchange.outgoing = outgoing;
+        exchange.forward_body();
+        let event = exchange.step().await;
+        transaction.sent = exchange.sent;
+        let bytes = exchange.bytes;
+        self.count_bytes(pool, bytes);
+        let stats = &pool.cluster.stats;
+        match event {
+            Event::Complete => {
+                if keeps && request.body.remaining.is_done() && upstream.output.is_empty() {
+                    upstream.counted.with_request = false;
+                    pool.put(upstream);
+                }
+            }
+            Event::DownstreamGone => {
+                transaction.flags.set(Flag::DC);
+                transaction.details = "downstream_remote_disconnect";
+                transaction.is_aborted = true;
+                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+            }
+            // The response was begun: there is no other way to say that it is not complete than to end the connection.
+            Event::UpstreamGone | Event::UpstreamInvalid => {
+                stats.block.increment(ClusterStat::UpstreamRqRxReset);
+                // A body that ends early is not valid, whoever ended it.
+                transaction.flags.set(Flag::Upe);
+                transaction.details = "upstream_reset_after_response_started{protocol_error}";
+                transaction.is_aborted = true;
+                let _ = self.flush().await;
+            }
+            Event::ResponseTimeout | Event::TryTimeout => {
+                stats.block.increment(ClusterStat::UpstreamRqTimeout);
+                transaction.flags.set(Flag::UT);
+                transaction.details = "response_timeout";
+                transaction.is_aborted = true;
+            }
+            _ => {
+                transaction.flags.set(Flag::SI);
+                transaction.details = "stream_idle_timeout";
+                transaction.is_aborted = true;
+            }
+        }
+        Attempt::Done
+    }
+
+    fn count_bytes(&self, pool: &Pool, bytes: (u64, u64, u64, u64)) {
+        let (stats, cluster) = (&self.manager.stats, &pool.cluster.stats.block);
+        stats.add(ManagerStat::DownstreamCxRxBytesTotal, bytes.0);
+        stats.add(ManagerStat::DownstreamCxTxBytesTotal, bytes.1);
+        cluster.add(ClusterStat::UpstreamCxTxBytesTotal, bytes.2);
+        cluster.add(ClusterStat::UpstreamCxRxBytesTotal, bytes.3);
+    }
+
+    /// An attempt without a response.
+    fn end_without_response(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: &Pool,
+        upstream: &mut Upstream,
+        event: Event,
+    ) -> Attempt {
+        let (stats, host): (_, &Arc<Host>) = (&pool.cluster.stats, &upstream.counted.host);
+        match event {
+            Event::UpstreamGone => {
+                stats.block.increment(ClusterStat::UpstreamRqRxReset);
+                host.failed.fetch_add(1, Ordering::Relaxed);
+                Attempt::Failed(Failure::Gone)
+            }
+            Event::UpstreamInvalid => {
+                stats.block.increment(ClusterStat::UpstreamCxProtocolError);
+                stats.block.increment(ClusterStat::UpstreamRqRxReset);
+                host.failed.fetch_add(1, Ordering::Relaxed);
+                Attempt::Failed(Failure::Invalid)
+            }
+            Event::ResponseTimeout | Event::TryTimeout => {
+                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                host.timed_out.fetch_add(1, Ordering::Relaxed);
+                host.failed.fetch_add(1, Ordering::Relaxed);
+                if event == Event::ResponseTimeout {
+                    stats.block.increment(ClusterStat::UpstreamRqTimeout);
+                    return Attempt::Failed(Failure::ResponseTimeout);
+                }
+                stats.block.increment(ClusterStat::UpstreamRqPerTryTimeout);
+                Attempt::Failed(Failure::TryTimeout)
+            }
+            other => {
+                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                stats.block.increment(ClusterStat::UpstreamRqCancelled);
+                self.end_of_request(transaction, other);
+                Attempt::Done
+            }
+        }
+    }
+
+    /// The request itself failed: it is not valid, too slow, or its client is gone.
+    fn end_of_request(&mut self, transaction: &mut Transaction<'_>, event: Event) {
+        transaction.closes = true;
+        let (status, body) = match event {
+            Event::InvalidBody => {
+                self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
+                transaction.flags.set(Flag::Dpe);
+                transaction.details = "http1.codec_error";
+                (400, "Bad Request")
+            }
+            Event::RequestTimeout => {
+                self.manager.stats.increment(ManagerStat::DownstreamRqTimeout);
+                transaction.details = "request_overall_timeout";
+                (408, "request timeout")
+            }
+            Event::IdleTimeout => {
+                self.manager.stats.increment(ManagerStat::DownstreamRqIdleTimeout);
+                transaction.flags.set(Flag::SI);
+                transaction.details = "stream_idle_timeout";
+                (408, "stream timeout")
+            }
+            _ => {
+                transaction.flags.set(Flag::DC);
+                transaction.details = "downstream_remote_disconnect";
+                transaction.is_aborted = true;
+                return;
+            }
+        };
+        reply::local(&mut self.response, status, body);
+        self.write_head(transaction, Framing::Length(0));
+        self.output.put_slice(body.as_bytes());
+        transaction.sent = u64::try_from(body.len()).unwrap_or(0);
+    }
+
+    /// Whether a response is to be retried, if there are retries left.
+    fn is_retriable(&self, request: &Request<'_>, status: u16) -> bool {
+        let Some(retry) = &request.forward.retry else { return false };
+        let on = retry.on;
+        let can_replay = request.body.replay.is_some() || request.body.received == 0;
+        let wanted = (on.server_error && (500..600).contains(&status))
+            || (on.gateway_error && matches!(status, 502..=504))
+            || (on.retriable_4xx && status == 409)
+            || (on.statuses && retry.statuses.contains(&status))
+            || (on.ratelimited && self.response.get("x-envoy-ratelimited").is_some());
+        wanted && can_replay
+    }
+
+    /// The local reply to a request of which all attempts failed.
+    async fn fail(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        unread: Framing,
+        pool: &Pool,
+        failure: Failure,
+        is_exhausted: bool,
+    ) {
+        let (status, flag, details) = failure.outcome();
+        if is_exhausted {
+            transaction.flags.set(Flag::Urx);
+        }
+        transaction.flags.set(flag);
+        transaction.details = details;
+        pool.cluster.stats.count_response(status);
+        let text = failure.text();
+        if failure == Failure::Overflow {
+            reply::local(&mut self.response, status, text);
+            self.response.add("x-envoy-overloaded", b"true");
+            return self.send_reply(transaction, unread, text).await;
+        }
+        self.reply(transaction, unread, status, text).await;
+    }
+}
+
+/// A request on a host.
+struct Active<'p>(&'p Pool, Arc<Host>);
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.cluster.stats.block.decrement(ClusterStat::UpstreamRqActive);
+        self.1.active_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Methods of requests that have no body unless they say so.
+fn has_no_body(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"DELETE" | b"TRACE" | b"CONNECT")
+}
+
+/// The pause before the retry that follows attempt `attempt`.
+fn back_off(retry: Option<&RetryConfig>, attempt: u32) -> Duration {
+    let Some(retry) = retry else { return Duration::ZERO };
+    let (base, max) = retry.back_off;
+    let factor = 2_u32.saturating_pow(attempt.min(16)) - 1;
+    let ceiling = base.saturating_mul(factor).min(max);
+    ceiling.mul_f64(fastrand::f64())
+}

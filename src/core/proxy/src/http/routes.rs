@@ -1,0 +1,225 @@
+//! Route tables as they serve: virtual hosts by domain, routes in order, clusters by index.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::bootstrap::{
+    Action, Edits, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig, RouteTableConfig,
+    TextTest,
+};
+use crate::head::Head;
+
+/// A route table.
+#[derive(Debug)]
+pub(crate) struct RouteTable {
+    exact: HashMap<String, usize>,
+    /// What the domain ends with; the longest first.
+    suffixes: Vec<(String, usize)>,
+    /// What the domain begins with; the longest first.
+    prefixes: Vec<(String, usize)>,
+    any: Option<usize>,
+    hosts: Vec<VirtualHost>,
+    pub(crate) edits: Edits,
+}
+
+/// A virtual host.
+#[derive(Debug)]
+pub(crate) struct VirtualHost {
+    pub(crate) edits: Edits,
+    routes: Vec<Route>,
+}
+
+/// A route.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) name: String,
+    pub(crate) matching: MatchConfig,
+    pub(crate) target: Target,
+    pub(crate) edits: Edits,
+}
+
+/// What a route does.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Forward(Forward),
+    Redirect(Redirect),
+    Direct(u16, String),
+}
+
+/// Forwards.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    /// `None` for a cluster that does not exist.
+    pub(crate) clusters: Vec<(Option<usize>, u32)>,
+    pub(crate) not_found_status: u16,
+    pub(crate) prefix_rewrite: Option<String>,
+    pub(crate) host_rewrite: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<RetryConfig>,
+}
+
+impl RouteTable {
+    /// A table. `cluster` gives the index of a cluster by its name.
+    pub(crate) fn new(config: &RouteTableConfig, cluster: impl Fn(&str) -> Option<usize>) -> Self {
+        let (mut exact, mut suffixes, mut prefixes, mut any) = (HashMap::new(), Vec::new(), Vec::new(), None);
+        for (index, domain) in
+            config.hosts.iter().enumerate().flat_map(|(i, host)| host.domains.iter().map(move |d| (i, d)))
+        {
+            if domain == "*" {
+                any = Some(index);
+            } else if let Some(suffix) = domain.strip_prefix('*') {
+                suffixes.push((suffix.to_owned(), index));
+            } else if let Some(prefix) = domain.strip_suffix('*') {
+                prefixes.push((prefix.to_owned(), index));
+            } else {
+                exact.insert(domain.clone(), index);
+            }
+        }
+        suffixes.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        prefixes.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        let hosts = config.hosts.iter().map(|host| VirtualHost {
+            edits: host.edits.clone(),
+            routes: host
+                .routes
+                .iter()
+                .map(|route| Route {
+                    name: route.name.clone(),
+                    matching: route.matching.clone(),
+                    target: target(&route.action, &cluster),
+                    edits: route.edits.clone(),
+                })
+                .collect(),
+        });
+        Self { exact, suffixes, prefixes, any, hosts: hosts.collect(), edits: config.edits.clone() }
+    }
+
+    /// The virtual host and the first route that takes a request.
+    pub(crate) fn find(&self, head: &Head, scratch: &mut Vec<u8>) -> Option<(&VirtualHost, &Route)> {
+        scratch.clear();
+        scratch.extend(head.authority().iter().map(u8::to_ascii_lowercase));
+        let host = self.host(scratch)?;
+        let host = self.hosts.get(host)?;
+        if head.method() == b"CONNECT" {
+            return None;
+        }
+        let route = host.routes.iter().find(|route| route.matching.takes(head, scratch))?;
+        Some((host, route))
+    }
+
+    fn host(&self, authority: &[u8]) -> Option<usize> {
+        let exact = std::str::from_utf8(authority).ok().and_then(|authority| self.exact.get(authority));
+        if let Some(index) = exact {
+            return Some(*index);
+        }
+        // A wildcard stands for one character or more.
+        let suffix = self
+            .suffixes
+            .iter()
+            .find(|(suffix, _)| authority.len() > suffix.len() && authority.ends_with(suffix.as_bytes()));
+        let prefix = || {
+            self.prefixes.iter().find(|(prefix, _)| {
+                authority.len() > prefix.len() && authority.starts_with(prefix.as_bytes())
+            })
+        };
+        suffix.or_else(prefix).map(|(_, index)| *index).or(self.any)
+    }
+}
+
+fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
+    match action {
+        Action::Redirect(redirect) => Target::Redirect((**redirect).clone()),
+        Action::Direct { status, body } => Target::Direct(*status, body.clone()),
+        Action::Route(action) => Target::Forward(Forward {
+            clusters: action.clusters.iter().map(|(name, weight)| (cluster(name), *weight)).collect(),
+            not_found_status: action.not_found_status,
+            prefix_rewrite: action.prefix_rewrite.clone(),
+            host_rewrite: action.host_rewrite.clone(),
+            timeout: action.timeout,
+            retry: action.retry.clone(),
+        }),
+    }
+}
+
+impl MatchConfig {
+    /// Whether this takes a request.
+    fn takes(&self, head: &Head, scratch: &mut Vec<u8>) -> bool {
+        let path = head.path_without_query();
+        let begins = |prefix: &str| match (path.get(..prefix.len()), self.case_sensitive) {
+            (Some(start), true) => start == prefix.as_bytes(),
+            (Some(start), false) => start.eq_ignore_ascii_case(prefix.as_bytes()),
+            (None, _) => false,
+        };
+        let takes_path = match &self.path {
+            PathMatch::Prefix(prefix) => begins(prefix),
+            PathMatch::Path(whole) => whole.len() == path.len() && begins(whole),
+            PathMatch::SeparatedPrefix(prefix) => {
+                begins(prefix) && matches!(path.get(prefix.len()), None | Some(b'/'))
+            }
+            PathMatch::Regex(regex) => regex.is_match(path),
+        };
+        takes_path && self.headers.iter().all(|header| header.takes(head, scratch))
+    }
+
+    /// The length of what a prefix rewrite replaces.
+    pub(crate) fn matched_length(&self, path: &[u8]) -> usize {
+        match &self.path {
+            PathMatch::Prefix(prefix) | PathMatch::SeparatedPrefix(prefix) => prefix.len(),
+            PathMatch::Path(_) | PathMatch::Regex(_) => path.len(),
+        }
+    }
+}
+
+impl HeaderMatch {
+    fn takes(&self, head: &Head, scratch: &mut Vec<u8>) -> bool {
+        if let HeaderTest::Present(wanted) = self.test {
+            let is_there = self.missing_is_empty || head.pseudo_or_field(&self.name).is_some();
+            return (is_there == wanted) != self.invert;
+        }
+        // Several fields of a name are one, with commas.
+        scratch.clear();
+        let mut is_there = false;
+        if self.name.starts_with(':') {
+            if let Some(value) = head.pseudo_or_field(&self.name) {
+                scratch.extend_from_slice(value);
+                is_there = true;
+            }
+        } else {
+            for (_, value) in head.fields().filter(|(name, _)| *name == self.name.as_bytes()) {
+                if is_there {
+                    scratch.push(b',');
+                }
+                scratch.extend_from_slice(value);
+                is_there = true;
+            }
+        }
+        if !is_there && !self.missing_is_empty {
+            return false;
+        }
+        let matches = match &self.test {
+            HeaderTest::Present(wanted) => *wanted,
+            HeaderTest::Range(start, end) => {
+                let number = std::str::from_utf8(scratch).ok().and_then(|text| text.parse::<i64>().ok());
+                number.is_some_and(|number| (*start..*end).contains(&number))
+            }
+            HeaderTest::Text(test, ignore_case) => {
+                if *ignore_case {
+                    scratch.make_ascii_lowercase();
+                }
+                test.takes(scratch)
+            }
+        };
+        matches != self.invert
+    }
+}
+
+impl TextTest {
+    fn takes(&self, value: &[u8]) -> bool {
+        match self {
+            TextTest::Exact(text) => value == text.as_bytes(),
+            TextTest::Prefix(text) => value.starts_with(text.as_bytes()),
+            TextTest::Suffix(text) => value.ends_with(text.as_bytes()),
+            TextTest::Contains(text) => memchr::memmem::find(value, text.as_bytes()).is_some(),
+            TextTest::Regex(regex) => regex.is_match(value),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The data plane: a sidecar that reads an Envoy bootstrap.
+//!
+//! [`bootstrap::read`] turns a document into typed configuration, or into diagnostics with positions: what this version does not support is
+//! refused by name. [`server::serve`] runs it: the main thread owns configuration, statistics and the admin interface; each worker
+//! thread has an event loop of its own that serves every listener, and no connection ever leaves it.
+//!
+//! The data path takes no lock that workers share but that of an access log, and allocates nothing for a request once the buffers of its
+//! connection have grown. Every buffer is bounded: reading pauses while the other side does not keep up.
+
+mod access_log;
+mod admin;
+pub mod bootstrap;
+mod buffer;
+mod cluster;
+mod context;
+mod error;
+mod flags;
+mod head;
+mod http;
+mod listener_manager;
+mod running;
+pub mod server;
+mod socket_factory;
+mod stats;
+mod tcp_proxy;
+mod timer;
+mod upstream;
+mod uuid;
+mod worker;

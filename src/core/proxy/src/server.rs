@@ -1,0 +1,247 @@
+//! Start and stop, in the order of Envoy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use mixer_base::log::Log;
+use mixer_base::task::{Group, Task};
+use mixer_net::http::{Endpoint, HttpLimits};
+
+use crate::access_log::AccessLogFiles;
+use crate::admin;
+use crate::bootstrap::{Bootstrap, Discovery};
+use crate::cluster::{Cluster, resolve_all};
+use crate::context::Shared;
+pub use crate::error::StartError;
+use crate::listener_manager::ListenerManager;
+pub use crate::running::Options;
+use crate::running::{Running, State};
+use crate::socket_factory::{SocketFactory, reason};
+use crate::stats::{Scope, Stats, Value};
+
+/// Connections of the admin interface that wait to be accepted.
+const ADMIN_BACKLOG: u32 = 128;
+
+/// Runs a proxy until it is told to end.
+///
+/// Errors: it cannot start; what was started is stopped.
+pub fn serve(bootstrap: Bootstrap, options: Options, log: Log) -> Result<(), StartError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let main = builder.worker_threads(1).thread_name("proxy-main").enable_all().build();
+    let main = main.map_err(|error| StartError::Thread(error.to_string()))?;
+    let outcome = main.block_on(run(bootstrap, options, log));
+    main.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+async fn run(bootstrap: Bootstrap, mut options: Options, log: Log) -> Result<(), StartError> {
+    options.concurrency = options.concurrency.max(1);
+    let mut signals = Signals::listen().map_err(|error| StartError::Thread(error.to_string()))?;
+    let stats = Arc::new(Stats::default());
+    let clusters: Vec<_> =
+        bootstrap.clusters.iter().map(|config| Cluster::new(config.clone(), &stats)).collect();
+    let shared =
+        Arc::new(Shared { clusters, draining: AtomicBool::new(false), connections: AtomicU64::new(0) });
+    let running = Arc::new(Running {
+        bootstrap,
+        options,
+        stats,
+        shared,
+        logs: AccessLogFiles::default(),
+        log,
+        started: Instant::now(),
+        quit: CancellationToken::new(),
+        listeners: std::sync::OnceLock::new(),
+        state: AtomicU8::new(State::PreInitializing as u8),
+        failing: AtomicBool::new(false),
+    });
+    add_server_stats(&running);
+    let stop = CancellationToken::new();
+    start_admin(&running, &stop)?;
+    running.set_state(State::Initializing);
+    let outcome = run_listeners(&running, &mut signals).await;
+    if let Some(listeners) = running.listeners.get() {
+        // Joining blocks; the admin interface answers no more.
+        tokio::task::block_in_place(|| listeners.stop());
+    }
+    stop.cancel();
+    running.logs.stop();
+    tracing::info!("exiting");
+    outcome
+}
+
+/// Binds and starts the admin interface, before clusters and listeners.
+fn start_admin(running: &Arc<Running>, stop: &CancellationToken) -> Result<(), StartError> {
+    let Some(address) = running.bootstrap.admin else {
+        tracing::warn!("No admin address given, so no admin HTTP server started.");
+        return Ok(());
+    };
+    let failed = |error: std::io::Error| {
+        StartError::Listen(format!("cannot listen on '{address}': {}", reason(&error)))
+    };
+    let factory = SocketFactory::bind(address, false, ADMIN_BACKLOG, 1).map_err(StartError::Listen)?;
+    let listener = factory.socket(0).and_then(tokio::net::TcpListener::from_std).map_err(failed)?;
+    let bound = factory.address;
+    if let Some(path) = &running.options.admin_address_path {
+        let written = std::fs::write(path, bound.to_string());
+        written.map_err(|error| {
+            let why = reason(&error);
+            StartError::AdminAddress(format!(
+                "cannot open admin address output file {}: {why}",
+                path.display()
+            ))
+        })?;
+    }
+    tracing::info!("Starting admin HTTP server at {bound}");
+    let endpoint = Endpoint {
+        listener,
+        tls: None,
+        routes: admin::routes(running),
+        limits: HttpLimits::for_operators(64),
+    };
+    drop(endpoint.serve(Task::restarted("proxy admin"), stop.clone(), Duration::from_millis(200)));
+    Ok(())
+}
+
+async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<(), StartError> {
+    let bootstrap = &running.bootstrap;
+    tracing::info!("loading {} cluster(s)", bootstrap.clusters.len());
+    let initialized = start_resolving(running);
+    tracing::info!("loading {} listener(s)", bootstrap.listeners.len());
+    let options = &running.options;
+    let (shared, stats) = (Arc::clone(&running.shared), Arc::clone(&running.stats));
+    let mut manager = ListenerManager::new(options.concurrency, shared, stats);
+    for listener in &bootstrap.listeners {
+        manager.add(listener.clone(), &running.logs)?;
+    }
+    running.logs.start().map_err(|error| StartError::Thread(error.to_string()))?;
+    let manager = running.listeners.get_or_init(|| manager);
+    tokio::select! {
+        () = initialized => tracing::info!("cm init: all clusters initialized"),
+        () = end(running, signals) => return Ok(()),
+    }
+    tracing::info!("all dependencies initialized. starting workers");
+    manager.start_workers().await?;
+    tracing::info!("starting main dispatch loop");
+    running.set_state(State::Live);
+    end(running, signals).await;
+    drain(running).await;
+    Ok(())
+}
+
+/// Starts the resolution of names. Completes when each was tried once.
+fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
+    let (done, mut tried) = tokio::sync::mpsc::channel::<()>(1);
+    let group = Group::new("proxy dns");
+    for cluster in &running.shared.clusters {
+        if matches!(cluster.config.discovery, Discovery::StrictDns { .. }) {
+            let done = done.clone();
+            group.spawn(resolve_all(Arc::clone(cluster), move || drop(done)));
+        }
+    }
+    drop(done);
+    async move {
+        // Nothing is ever sent: the channel ends with its last sender.
+        let _ = tried.recv().await;
+    }
+}
+
+/// Waits until the process is to end; other signals are handled.
+async fn end(running: &Running, signals: &mut Signals) {
+    loop {
+        tokio::select! {
+            name = signals.next() => match name {
+                "SIGHUP" => tracing::warn!("caught and eating SIGHUP."),
+                "SIGUSR1" => {
+                    tracing::info!("caught SIGUSR1: reopening access logs");
+                    running.logs.reopen();
+                }
+                name => return tracing::warn!("caught {name}"),
+            },
+            () = running.quit.cancelled() => return,
+        }
+    }
+}
+
+/// Lets connections end: responses close theirs, and new ones are still accepted until the time is up.
+async fn drain(running: &Running) {
+    let limit = running.options.terminate_drain;
+    if limit.is_zero() || running.quit.is_cancelled() {
+        return;
+    }
+    tracing::info!("draining for {limit:?} at most");
+    running.fail_health_checks(true);
+    let deadline = tokio::time::Instant::now() + limit;
+    let mut quiet = 0;
+    // A quarter of a second without a connection is the end of a drain that clients have noticed.
+    while quiet < 5 {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+            () = running.quit.cancelled() => return,
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return;
+        }
+        let open = running.shared.connections.load(Ordering::Relaxed);
+        quiet = if open == 0 { quiet + 1 } else { 0 };
+    }
+}
+
+fn add_server_stats(running: &Arc<Running>) {
+    let stats = &running.stats;
+    let of = |read: fn(&Running) -> Value| {
+        let running = Arc::downgrade(running);
+        move || running.upgrade().map_or(Value::Gauge(0), |running| read(&running))
+    };
+    let server = Scope::Server;
+    stats.computed(&server, "live", of(|running| Value::Gauge(u64::from(running.state() == State::Live))));
+    stats.computed(&server, "state", of(|running| Value::Gauge(running.state() as u64)));
+    stats.computed(&server, "uptime", of(|running| Value::Gauge(running.started.elapsed().as_secs())));
+    let workers = |running: &Running| Value::Gauge(u64::try_from(running.options.concurrency).unwrap_or(0));
+    stats.computed(&server, "concurrency", of(workers));
+    let connections = |running: &Running| Value::Gauge(running.shared.connections.load(Ordering::Relaxed));
+    stats.computed(&server, "total_connections", of(connections));
+    let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
+    let scope = Scope::ClusterManager;
+    for name in ["cluster_added", "cluster_modified", "cluster_removed"] {
+        let is_added = name == "cluster_added";
+        let running = Arc::downgrade(running);
+        let count = move || running.upgrade().filter(|_| is_added).map_or(0, |running| clusters(&running));
+        stats.computed(&scope, name, move || Value::Counter(count()));
+    }
+    stats.computed(
+        &scope,
+        "active_clusters",
+        of(move |running| Value::Gauge(u64::try_from(running.shared.clusters.len()).unwrap_or(0))),
+    );
+}
+
+/// The signals that the proxy handles.
+struct Signals([(tokio::signal::unix::Signal, &'static str); 4]);
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self([
+            (signal(SignalKind::terminate())?, "SIGTERM"),
+            (signal(SignalKind::interrupt())?, "SIGINT"),
+            (signal(SignalKind::hangup())?, "SIGHUP"),
+            (signal(SignalKind::user_defined1())?, "SIGUSR1"),
+        ]))
+    }
+
+    async fn next(&mut self) -> &'static str {
+        std::future::poll_fn(|cx| {
+            for (signal, name) in &mut self.0 {
+                if signal.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(*name);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

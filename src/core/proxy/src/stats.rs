@@ -1,0 +1,330 @@
+//! Statistics with Envoy's names.
+//!
+//! The statistics of a scope (a cluster, a listener, …) are one block of counters that exists once for each worker, so that workers do not
+//! write to the same cache lines; readers sum them up. Gauges are counters that also go down.
+
+mod names;
+mod render;
+
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use mixer_base::shard::ShardedCounters;
+use parking_lot::Mutex;
+
+pub(crate) use names::{ClusterStat, HttpStat, ListenerStat, ManagerStat, TcpStat, WorkerStat};
+pub(crate) use render::{Format, Selection, render};
+
+/// Whether a statistic goes up only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// The statistics of a kind of scope.
+pub(crate) trait Stat: Copy + Send + Sync + 'static {
+    /// All names, in the order of the indices.
+    const NAMES: &'static [(&'static str, Kind)];
+    /// The place in `NAMES`.
+    fn index(self) -> usize;
+}
+
+/// What statistics are about: the beginning of their names, and the labels in the form of Prometheus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Cluster(String),
+    ClusterManager,
+    Http(String),
+    Listener(String),
+    /// What a connection manager counts for its listener.
+    ListenerHttp(String, String),
+    ListenerWorker(String, usize),
+    ListenerManager,
+    Tcp(String),
+    Server,
+}
+
+impl Scope {
+    /// What the names begin with, with a dot at the end.
+    fn prefix(&self) -> String {
+        match self {
+            Scope::Cluster(name) => format!("cluster.{}.", name.replace(':', "_")),
+            Scope::ClusterManager => "cluster_manager.".to_owned(),
+            Scope::Http(name) => format!("http.{name}."),
+            Scope::Listener(name) => format!("listener.{name}."),
+            Scope::ListenerHttp(listener, name) => format!("listener.{listener}.http.{name}."),
+            Scope::ListenerWorker(name, worker) => format!("listener.{name}.worker_{worker}."),
+            Scope::ListenerManager => "listener_manager.".to_owned(),
+            Scope::Tcp(name) => format!("tcp.{name}."),
+            Scope::Server => "server.".to_owned(),
+        }
+    }
+
+    /// The name of the family in the form of Prometheus, without the statistic, and labels.
+    fn family(&self) -> (&'static str, Vec<(&'static str, String)>) {
+        match self {
+            Scope::Cluster(name) => ("envoy_cluster", vec![("envoy_cluster_name", name.clone())]),
+            Scope::ClusterManager => ("envoy_cluster_manager", Vec::new()),
+            Scope::Http(name) => ("envoy_http", vec![("envoy_http_conn_manager_prefix", name.clone())]),
+            Scope::Listener(name) => ("envoy_listener", vec![("envoy_listener_address", name.clone())]),
+            Scope::ListenerHttp(listener, name) => (
+                "envoy_listener_http",
+                vec![
+                    ("envoy_http_conn_manager_prefix", name.clone()),
+                    ("envoy_listener_address", listener.clone()),
+                ],
+            ),
+            Scope::ListenerWorker(name, worker) => (
+                "envoy_listener_worker",
+                vec![("envoy_worker_id", worker.to_string()), ("envoy_listener_address", name.clone())],
+            ),
+            Scope::ListenerManager => ("envoy_listener_manager", Vec::new()),
+            Scope::Tcp(name) => ("envoy_tcp", vec![("envoy_tcp_prefix", name.clone())]),
+            Scope::Server => ("envoy_server", Vec::new()),
+        }
+    }
+}
+
+/// The counters and gauges of a scope.
+#[derive(Debug)]
+pub(crate) struct Block<S: Stat> {
+    cells: ShardedCounters,
+    kind: PhantomData<S>,
+}
+
+impl<S: Stat> Block<S> {
+    fn new() -> Self {
+        Self { cells: ShardedCounters::new(S::NAMES.len()), kind: PhantomData }
+    }
+
+    /// Adds one.
+    #[inline]
+    pub(crate) fn increment(&self, stat: S) {
+        self.cells.add(stat.index(), 1);
+    }
+
+    /// Adds an amount.
+    #[inline]
+    pub(crate) fn add(&self, stat: S, amount: u64) {
+        self.cells.add(stat.index(), amount);
+    }
+
+    /// Subtracts one from a gauge.
+    #[inline]
+    pub(crate) fn decrement(&self, stat: S) {
+        self.cells.add(stat.index(), u64::MAX);
+    }
+}
+
+/// Upper bounds of the buckets of histograms, in milliseconds.
+pub(crate) const BOUNDS: [f64; 19] = [
+    0.5,
+    1.0,
+    5.0,
+    10.0,
+    25.0,
+    50.0,
+    100.0,
+    250.0,
+    500.0,
+    1000.0,
+    2500.0,
+    5000.0,
+    10_000.0,
+    30_000.0,
+    60_000.0,
+    300_000.0,
+    600_000.0,
+    1_800_000.0,
+    3_600_000.0,
+];
+
+/// A histogram of durations.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    /// One cell for each bucket, one for those above, one for the sum in microseconds.
+    cells: ShardedCounters,
+}
+
+impl Histogram {
+    fn new() -> Self {
+        Self { cells: ShardedCounters::new(BOUNDS.len() + 2) }
+    }
+
+    /// Records a duration.
+    pub(crate) fn observe(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let millis = micros as f64 / 1000.0;
+        let bucket = BOUNDS.iter().position(|bound| millis <= *bound).unwrap_or(BOUNDS.len());
+        self.cells.add(bucket, 1);
+        self.cells.add(BOUNDS.len() + 1, micros);
+    }
+
+    /// Counts by bucket, not cumulative, and the sum in milliseconds.
+    fn get(&self) -> (Vec<u64>, f64) {
+        let counts = (0..=BOUNDS.len()).map(|bucket| self.cells.total(bucket)).collect();
+        (counts, self.cells.total(BOUNDS.len() + 1) as f64 / 1000.0)
+    }
+}
+
+/// Responses by status.
+#[derive(Debug, Default)]
+pub(crate) struct Statuses {
+    /// Allocated by the first response.
+    cells: OnceLock<ShardedCounters>,
+}
+
+/// Statuses that are counted one by one: 100 to 599.
+const STATUSES: usize = 500;
+
+impl Statuses {
+    /// Counts a response.
+    pub(crate) fn increment(&self, status: u16) {
+        if let Some(index) = usize::from(status).checked_sub(100).filter(|index| *index < STATUSES) {
+            self.cells.get_or_init(|| ShardedCounters::new(STATUSES)).add(index, 1);
+        }
+    }
+
+    fn get(&self) -> Vec<(usize, u64)> {
+        let Some(cells) = self.cells.get() else { return Vec::new() };
+        let counts = (0..STATUSES).map(|index| (index + 100, cells.total(index)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Everything that can be shown of a scope.
+trait Source: Send + Sync {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>);
+}
+
+/// A statistic as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) scope: Scope,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+/// The value of a statistic.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Counter(u64),
+    Gauge(u64),
+    Histogram(Vec<u64>, f64),
+}
+
+impl<S: Stat> Source for Block<S> {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        for (index, (name, kind)) in S::NAMES.iter().enumerate() {
+            let value = self.cells.total(index);
+            let value = match kind {
+                Kind::Counter => Value::Counter(value),
+                Kind::Gauge => Value::Gauge(value),
+            };
+            out.push(Sample { scope: scope.clone(), name: (*name).to_owned(), value });
+        }
+    }
+}
+
+struct NamedHistogram(&'static str, Arc<Histogram>);
+
+impl Source for NamedHistogram {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        let (counts, sum) = self.1.get();
+        out.push(Sample {
+            scope: scope.clone(),
+            name: self.0.to_owned(),
+            value: Value::Histogram(counts, sum),
+        });
+    }
+}
+
+/// Statuses under several prefixes.
+struct NamedStatuses(&'static [&'static str], Arc<Statuses>);
+
+impl Source for NamedStatuses {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        for (status, count) in self.1.get() {
+            for prefix in self.0 {
+                let name = format!("{prefix}{status}");
+                out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
+            }
+        }
+    }
+}
+
+struct Computed<F>(&'static str, F);
+
+impl<F: Fn() -> Value + Send + Sync> Source for Computed<F> {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        out.push(Sample { scope: scope.clone(), name: self.0.to_owned(), value: (self.1)() });
+    }
+}
+
+/// All statistics of the process.
+#[derive(Default)]
+pub(crate) struct Stats {
+    sources: Mutex<Vec<(Scope, Arc<dyn Source>)>>,
+}
+
+impl std::fmt::Debug for Stats {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stats").field("sources", &self.sources.lock().len()).finish()
+    }
+}
+
+impl Stats {
+    fn push(&self, scope: &Scope, source: Arc<dyn Source>) {
+        self.sources.lock().push((scope.clone(), source));
+    }
+
+    /// A new block of counters and gauges.
+    pub(crate) fn block<S: Stat>(&self, scope: &Scope) -> Arc<Block<S>> {
+        let block = Arc::new(Block::new());
+        self.push(scope, Arc::<Block<S>>::clone(&block));
+        block
+    }
+
+    /// A new histogram.
+    pub(crate) fn histogram(&self, scope: &Scope, name: &'static str) -> Arc<Histogram> {
+        let histogram = Arc::new(Histogram::new());
+        self.push(scope, Arc::new(NamedHistogram(name, Arc::clone(&histogram))));
+        histogram
+    }
+
+    /// New counters of statuses, shown under each of the prefixes.
+    pub(crate) fn statuses(&self, scope: &Scope, prefixes: &'static [&'static str]) -> Arc<Statuses> {
+        let statuses = Arc::new(Statuses::default());
+        self.push(scope, Arc::new(NamedStatuses(prefixes, Arc::clone(&statuses))));
+        statuses
+    }
+
+    /// A value that is computed when it is asked for.
+    pub(crate) fn computed(
+        &self,
+        scope: &Scope,
+        name: &'static str,
+        value: impl Fn() -> Value + Send + Sync + 'static,
+    ) {
+        self.push(scope, Arc::new(Computed(name, value)));
+    }
+
+    /// All values, sorted by name.
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        let sources = self.sources.lock().clone();
+        let mut out = Vec::new();
+        for (scope, source) in sources {
+            source.read(&scope, &mut out);
+        }
+        out
+    }
+}
+
+impl Sample {
+    /// The name, with dots.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}{}", self.scope.prefix(), self.name)
+    }
+}

@@ -1,0 +1,160 @@
+//! The names of statistics by kind of scope.
+
+use super::{Kind, Stat};
+
+/// Defines the statistics of a kind of scope: an index and a name for each.
+macro_rules! stats {
+    ($(#[$meta:meta])* $name:ident { $($(#[$attribute:meta])* $variant:ident = $kind:ident $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($(#[$attribute])* $variant,)*
+        }
+
+        impl Stat for $name {
+            const NAMES: &'static [(&'static str, Kind)] = &[$(($text, Kind::$kind),)*];
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+stats! {
+    /// Of a cluster.
+    ClusterStat {
+        UpstreamCxTotal = Counter "upstream_cx_total",
+        UpstreamCxHttp1Total = Counter "upstream_cx_http1_total",
+        UpstreamCxConnectFail = Counter "upstream_cx_connect_fail",
+        UpstreamCxConnectTimeout = Counter "upstream_cx_connect_timeout",
+        UpstreamCxConnectAttemptsExceeded = Counter "upstream_cx_connect_attempts_exceeded",
+        UpstreamCxOverflow = Counter "upstream_cx_overflow",
+        UpstreamCxNoneHealthy = Counter "upstream_cx_none_healthy",
+        UpstreamCxDestroy = Counter "upstream_cx_destroy",
+        UpstreamCxDestroyLocal = Counter "upstream_cx_destroy_local",
+        UpstreamCxDestroyRemote = Counter "upstream_cx_destroy_remote",
+        UpstreamCxDestroyWithActiveRq = Counter "upstream_cx_destroy_with_active_rq",
+        UpstreamCxDestroyLocalWithActiveRq = Counter "upstream_cx_destroy_local_with_active_rq",
+        UpstreamCxDestroyRemoteWithActiveRq = Counter "upstream_cx_destroy_remote_with_active_rq",
+        UpstreamCxIdleTimeout = Counter "upstream_cx_idle_timeout",
+        UpstreamCxProtocolError = Counter "upstream_cx_protocol_error",
+        UpstreamCxRxBytesTotal = Counter "upstream_cx_rx_bytes_total",
+        UpstreamCxTxBytesTotal = Counter "upstream_cx_tx_bytes_total",
+        UpstreamRqTotal = Counter "upstream_rq_total",
+        UpstreamRqCompleted = Counter "upstream_rq_completed",
+        UpstreamRq1xx = Counter "upstream_rq_1xx",
+        UpstreamRq2xx = Counter "upstream_rq_2xx",
+        UpstreamRq3xx = Counter "upstream_rq_3xx",
+        UpstreamRq4xx = Counter "upstream_rq_4xx",
+        UpstreamRq5xx = Counter "upstream_rq_5xx",
+        UpstreamRqPendingTotal = Counter "upstream_rq_pending_total",
+        UpstreamRqPendingOverflow = Counter "upstream_rq_pending_overflow",
+        UpstreamRqPendingFailureEject = Counter "upstream_rq_pending_failure_eject",
+        UpstreamRqTimeout = Counter "upstream_rq_timeout",
+        UpstreamRqPerTryTimeout = Counter "upstream_rq_per_try_timeout",
+        UpstreamRqCancelled = Counter "upstream_rq_cancelled",
+        UpstreamRqRetry = Counter "upstream_rq_retry",
+        UpstreamRqRetrySuccess = Counter "upstream_rq_retry_success",
+        UpstreamRqRetryOverflow = Counter "upstream_rq_retry_overflow",
+        UpstreamRqRetryLimitExceeded = Counter "upstream_rq_retry_limit_exceeded",
+        UpstreamRqRetryBackoffExponential = Counter "upstream_rq_retry_backoff_exponential",
+        UpstreamRqRxReset = Counter "upstream_rq_rx_reset",
+        UpstreamRqTxReset = Counter "upstream_rq_tx_reset",
+        MembershipChange = Counter "membership_change",
+        UpdateAttempt = Counter "update_attempt",
+        UpdateSuccess = Counter "update_success",
+        UpdateFailure = Counter "update_failure",
+        UpdateEmpty = Counter "update_empty",
+        UpdateNoRebuild = Counter "update_no_rebuild",
+        UpstreamCxActive = Gauge "upstream_cx_active",
+        UpstreamCxHttp1Active = Gauge "upstream_cx_http1_active",
+        UpstreamRqActive = Gauge "upstream_rq_active",
+        UpstreamRqPendingActive = Gauge "upstream_rq_pending_active",
+    }
+}
+
+stats! {
+    /// Of an HTTP connection manager.
+    ManagerStat {
+        DownstreamCxTotal = Counter "downstream_cx_total",
+        DownstreamCxHttp1Total = Counter "downstream_cx_http1_total",
+        DownstreamCxDestroy = Counter "downstream_cx_destroy",
+        DownstreamCxDestroyLocal = Counter "downstream_cx_destroy_local",
+        DownstreamCxDestroyRemote = Counter "downstream_cx_destroy_remote",
+        DownstreamCxDestroyActiveRq = Counter "downstream_cx_destroy_active_rq",
+        DownstreamCxDestroyRemoteActiveRq = Counter "downstream_cx_destroy_remote_active_rq",
+        DownstreamCxRxBytesTotal = Counter "downstream_cx_rx_bytes_total",
+        DownstreamCxTxBytesTotal = Counter "downstream_cx_tx_bytes_total",
+        DownstreamCxDrainClose = Counter "downstream_cx_drain_close",
+        DownstreamCxIdleTimeout = Counter "downstream_cx_idle_timeout",
+        DownstreamCxProtocolError = Counter "downstream_cx_protocol_error",
+        DownstreamCxMaxRequestsReached = Counter "downstream_cx_max_requests_reached",
+        DownstreamRqTotal = Counter "downstream_rq_total",
+        DownstreamRqHttp1Total = Counter "downstream_rq_http1_total",
+        DownstreamRqCompleted = Counter "downstream_rq_completed",
+        DownstreamRq1xx = Counter "downstream_rq_1xx",
+        DownstreamRq2xx = Counter "downstream_rq_2xx",
+        DownstreamRq3xx = Counter "downstream_rq_3xx",
+        DownstreamRq4xx = Counter "downstream_rq_4xx",
+        DownstreamRq5xx = Counter "downstream_rq_5xx",
+        DownstreamRqRxReset = Counter "downstream_rq_rx_reset",
+        DownstreamRqTooLarge = Counter "downstream_rq_too_large",
+        DownstreamRqTimeout = Counter "downstream_rq_timeout",
+        DownstreamRqIdleTimeout = Counter "downstream_rq_idle_timeout",
+        DownstreamRqHeaderTimeout = Counter "downstream_rq_header_timeout",
+        DownstreamRqWsOnNonWsRoute = Counter "downstream_rq_ws_on_non_ws_route",
+        NoRoute = Counter "no_route",
+        NoCluster = Counter "no_cluster",
+        RqTotal = Counter "rq_total",
+        #[expect(dead_code, reason = "Envoy has it, and counts redirects as direct responses")]
+        RqRedirect = Counter "rq_redirect",
+        RqDirectResponse = Counter "rq_direct_response",
+        DownstreamCxActive = Gauge "downstream_cx_active",
+        DownstreamCxHttp1Active = Gauge "downstream_cx_http1_active",
+        DownstreamRqActive = Gauge "downstream_rq_active",
+    }
+}
+
+stats! {
+    /// What a connection manager counts for its listener.
+    HttpStat {
+        DownstreamRq1xx = Counter "downstream_rq_1xx",
+        DownstreamRq2xx = Counter "downstream_rq_2xx",
+        DownstreamRq3xx = Counter "downstream_rq_3xx",
+        DownstreamRq4xx = Counter "downstream_rq_4xx",
+        DownstreamRq5xx = Counter "downstream_rq_5xx",
+        DownstreamRqCompleted = Counter "downstream_rq_completed",
+    }
+}
+
+stats! {
+    /// Of a listener.
+    #[expect(clippy::enum_variant_names, reason = "the names are those of the statistics")]
+    ListenerStat {
+        DownstreamCxTotal = Counter "downstream_cx_total",
+        DownstreamCxDestroy = Counter "downstream_cx_destroy",
+        DownstreamCxActive = Gauge "downstream_cx_active",
+    }
+}
+
+stats! {
+    /// Of a listener on one worker.
+    WorkerStat {
+        DownstreamCxTotal = Counter "downstream_cx_total",
+        DownstreamCxActive = Gauge "downstream_cx_active",
+    }
+}
+
+stats! {
+    /// Of a TCP proxy.
+    TcpStat {
+        DownstreamCxTotal = Counter "downstream_cx_total",
+        DownstreamCxNoRoute = Counter "downstream_cx_no_route",
+        DownstreamCxTxBytesTotal = Counter "downstream_cx_tx_bytes_total",
+        DownstreamCxRxBytesTotal = Counter "downstream_cx_rx_bytes_total",
+        DownstreamFlowControlPausedReadingTotal = Counter "downstream_flow_control_paused_reading_total",
+        DownstreamFlowControlResumedReadingTotal = Counter "downstream_flow_control_resumed_reading_total",
+        IdleTimeout = Counter "idle_timeout",
+    }
+}

@@ -1,0 +1,229 @@
+//! Connections to hosts: opened within a time limit, counted, and kept for the next request.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use mixer_net::stream::Stream;
+
+use crate::buffer;
+use crate::cluster::{Balancer, Cluster, Host, connect_timeout};
+use crate::stats::ClusterStat;
+
+/// Idle connections that a worker keeps of a cluster.
+const MAX_IDLE: usize = 1024;
+/// Time after which an idle connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// A connection to a host.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) stream: Stream,
+    /// Received and not yet read.
+    pub(crate) input: BytesMut,
+    /// To be sent.
+    pub(crate) output: BytesMut,
+    pub(crate) counted: Counted,
+    /// When it became idle.
+    since: Instant,
+}
+
+/// The accounting of a connection, which ends with it.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    cluster: Arc<Cluster>,
+    pub(crate) host: Arc<Host>,
+    opened: Instant,
+    is_http: bool,
+    /// Whether the host closed it.
+    pub(crate) closed_by_host: bool,
+    /// Whether a request was on it when it was closed.
+    pub(crate) with_request: bool,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let stats = &self.cluster.stats;
+        self.host.active_connections.fetch_sub(1, Ordering::Relaxed);
+        stats.block.decrement(ClusterStat::UpstreamCxActive);
+        if self.is_http {
+            stats.block.decrement(ClusterStat::UpstreamCxHttp1Active);
+        }
+        stats.block.increment(ClusterStat::UpstreamCxDestroy);
+        stats.block.increment(match self.closed_by_host {
+            true => ClusterStat::UpstreamCxDestroyRemote,
+            false => ClusterStat::UpstreamCxDestroyLocal,
+        });
+        if self.with_request {
+            stats.block.increment(ClusterStat::UpstreamCxDestroyWithActiveRq);
+            stats.block.increment(match self.closed_by_host {
+                true => ClusterStat::UpstreamCxDestroyRemoteWithActiveRq,
+                false => ClusterStat::UpstreamCxDestroyLocalWithActiveRq,
+            });
+        }
+        stats.connection_length.observe(self.opened.elapsed());
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectError {
+    /// Refused, unreachable, and the like.
+    Failed,
+    /// Not established in time.
+    TimedOut,
+}
+
+/// A cluster on one worker: the next host, and idle connections.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) cluster: Arc<Cluster>,
+    state: RefCell<PoolState>,
+}
+
+#[derive(Debug)]
+struct PoolState {
+    balancer: Balancer,
+    idle: Vec<Upstream>,
+}
+
+impl Pool {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
+        let balancer = Balancer::new(Arc::clone(&cluster));
+        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }) }
+    }
+
+    /// The next host.
+    pub(crate) fn choose(&self) -> Option<Arc<Host>> {
+        self.state.borrow_mut().balancer.choose()
+    }
+
+    /// An idle connection to a host that is still open.
+    pub(crate) fn take(&self, host: &Arc<Host>) -> Option<Upstream> {
+        loop {
+            let mut state = self.state.borrow_mut();
+            let place = state.idle.iter().rposition(|idle| Arc::ptr_eq(&idle.counted.host, host))?;
+            let mut upstream = state.idle.remove(place);
+            drop(state);
+            if is_open(&mut upstream) {
+                return Some(upstream);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request.
+    pub(crate) fn put(&self, mut upstream: Upstream) {
+        if !upstream.input.is_empty() || !upstream.output.is_empty() {
+            // Bytes that no request asked for.
+            return;
+        }
+        buffer::release(&mut upstream.input);
+        buffer::release(&mut upstream.output);
+        upstream.since = Instant::now();
+        let mut state = self.state.borrow_mut();
+        if state.idle.len() < MAX_IDLE {
+            state.idle.push(upstream);
+        }
+    }
+
+    /// Closes idle connections that the host closed, that were idle for too long, or whose host is gone.
+    pub(crate) fn sweep(&self) {
+        let mut idle = std::mem::take(&mut self.state.borrow_mut().idle);
+        if idle.is_empty() {
+            return;
+        }
+        let hosts = self.cluster.hosts();
+        idle.retain_mut(|upstream| {
+            if upstream.since.elapsed() >= IDLE_TIMEOUT {
+                self.cluster.stats.block.increment(ClusterStat::UpstreamCxIdleTimeout);
+                return false;
+            }
+            hosts.iter().any(|host| Arc::ptr_eq(host, &upstream.counted.host)) && is_open(upstream)
+        });
+        self.state.borrow_mut().idle = idle;
+    }
+
+    /// Opens a connection.
+    ///
+    /// Errors: refused, or the time limit of the cluster has passed.
+    pub(crate) async fn connect(&self, host: &Arc<Host>, is_http: bool) -> Result<Upstream, ConnectError> {
+        let stats = &self.cluster.stats;
+        stats.block.increment(ClusterStat::UpstreamCxTotal);
+        stats.block.increment(ClusterStat::UpstreamCxActive);
+        if is_http {
+            stats.block.increment(ClusterStat::UpstreamCxHttp1Total);
+            stats.block.increment(ClusterStat::UpstreamCxHttp1Active);
+        }
+        host.connections.fetch_add(1, Ordering::Relaxed);
+        host.active_connections.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted {
+            cluster: Arc::clone(&self.cluster),
+            host: Arc::clone(host),
+            opened: Instant::now(),
+            is_http,
+            closed_by_host: false,
+            with_request: false,
+        };
+        let connecting =
+            tokio::time::timeout(connect_timeout(&self.cluster), TcpStream::connect(host.address));
+        let connected = match connecting.await {
+            Ok(Ok(stream)) => stream.set_nodelay(true).map(|()| stream).map_err(|_| ConnectError::Failed),
+            Ok(Err(_)) => Err(ConnectError::Failed),
+            Err(_) => Err(ConnectError::TimedOut),
+        };
+        match connected {
+            Ok(stream) => {
+                stats.connect_time.observe(counted.opened.elapsed());
+                let (input, output) = (BytesMut::new(), BytesMut::new());
+                Ok(Upstream { stream: Stream::Tcp(stream), input, output, since: counted.opened, counted })
+            }
+            Err(error) => {
+                host.connect_failures.fetch_add(1, Ordering::Relaxed);
+                stats.block.increment(ClusterStat::UpstreamCxConnectFail);
+                if error == ConnectError::TimedOut {
+                    stats.block.increment(ClusterStat::UpstreamCxConnectTimeout);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Whether an idle connection is open and silent. A host that sends without being asked is not trusted with a request.
+fn is_open(upstream: &mut Upstream) -> bool {
+    let waker = std::task::Waker::noop();
+    let mut cx = std::task::Context::from_waker(waker);
+    match buffer::poll_read(&mut upstream.stream, &mut upstream.input, &mut cx) {
+        Poll::Pending => {
+            buffer::release(&mut upstream.input);
+            true
+        }
+        Poll::Ready(read) => {
+            upstream.counted.closed_by_host = !matches!(read, Ok(1..));
+            false
+        }
+    }
+}
+
+/// Writes what waits and ends the sending direction, within a second.
+pub(crate) async fn close(stream: &mut Stream, output: &mut BytesMut) {
+    let closing = poll_fn(|cx| {
+        while !output.is_empty() {
+            match buffer::poll_write(stream, output, cx) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        buffer::poll_shutdown(stream, cx).map(|_| ())
+    });
+    // The peer may be gone; the connection is closed in any case.
+    let _ = tokio::time::timeout(Duration::from_secs(1), closing).await;
+}

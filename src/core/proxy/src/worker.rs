@@ -1,0 +1,230 @@
+//! Workers: one thread each with an event loop that serves every listener.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use mixer_base::task::{Group, Task};
+use mixer_net::event_loop;
+use mixer_net::http::Backoff;
+use mixer_net::stream::Stream;
+
+use crate::context::{Shared, WorkerContext};
+use crate::http::{self, HttpManager};
+use crate::stats::{Block, Histogram, ListenerStat, WorkerStat};
+use crate::tcp_proxy::TcpProxy;
+use crate::upstream::Pool;
+
+/// Commands that wait for a worker.
+const QUEUE: usize = 256;
+/// Time between two looks at idle connections to hosts.
+const SWEEP: Duration = Duration::from_secs(1);
+/// The threads are named as Envoy's are.
+const THREAD: &str = "wrk:worker_";
+
+/// A listener that workers serve.
+#[derive(Debug)]
+pub(crate) struct ActiveListener {
+    pub(crate) filter: Filter,
+    pub(crate) stats: Arc<Block<ListenerStat>>,
+    /// By worker.
+    pub(crate) worker_stats: Vec<Arc<Block<WorkerStat>>>,
+    pub(crate) connection_length: Arc<Histogram>,
+    /// Cancelled when it stops accepting.
+    pub(crate) stopped: CancellationToken,
+}
+
+/// The filter of a listener.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    Tcp(TcpProxy),
+    Http(Box<HttpManager>),
+}
+
+/// A listener and the socket that a worker accepts from.
+pub(crate) type Serving = (Arc<ActiveListener>, std::net::TcpListener);
+
+/// What a worker serves, for its next start.
+type Kept = Arc<Mutex<Vec<Serving>>>;
+
+/// A worker thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    commands: mpsc::Sender<Serving>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts a worker, which ends when `stop` is cancelled. Errors: thread or event loop cannot be created.
+    pub(crate) fn start(
+        number: usize,
+        shared: Arc<Shared>,
+        stop: CancellationToken,
+    ) -> std::io::Result<Self> {
+        let (commands, incoming) = mpsc::channel(QUEUE);
+        let incoming = RefCell::new(incoming);
+        // What a restart after a panic serves again.
+        let serving: Kept = Arc::default();
+        let until = stop.clone();
+        let main = async move || {
+            let context = Rc::new(WorkerContext::new(Arc::clone(&shared)));
+            let run = run(number, &context, &incoming, &serving);
+            tokio::select! {
+                () = run => {}
+                () = sweep(&context) => {}
+                () = until.cancelled() => {}
+            }
+        };
+        let task = Task::essential("proxy worker").of(number.to_string());
+        let is_stopping = move || stop.is_cancelled();
+        let thread = event_loop::spawn(task, format!("{THREAD}{number}"), number, is_stopping, main)?;
+        Ok(Self { commands, thread: Some(thread) })
+    }
+
+    /// Makes the worker serve a listener. Returns whether it will.
+    pub(crate) async fn add(&self, listener: Arc<ActiveListener>, socket: std::net::TcpListener) -> bool {
+        self.commands.send((listener, socket)).await.is_ok()
+    }
+
+    /// Waits for the end of the thread.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic of it is logged by its supervision.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves listeners as they are added.
+async fn run(
+    number: usize,
+    context: &Rc<WorkerContext>,
+    incoming: &RefCell<mpsc::Receiver<Serving>>,
+    serving: &Kept,
+) {
+    let listeners = Group::new("proxy listener");
+    let begin = |listener: Arc<ActiveListener>, socket: std::net::TcpListener| {
+        let (context, serving) = (Rc::clone(context), Arc::clone(serving));
+        listeners.spawn_local(async move {
+            accept(number, context, &listener, socket).await;
+            serving.lock().retain(|(listener, _)| !listener.stopped.is_cancelled());
+        });
+    };
+    for (listener, socket) in serving.lock().iter() {
+        if let Ok(socket) = socket.try_clone() {
+            begin(Arc::clone(listener), socket);
+        }
+    }
+    loop {
+        let next = std::future::poll_fn(|cx| incoming.borrow_mut().poll_recv(cx)).await;
+        let Some((listener, socket)) = next else { return std::future::pending().await };
+        if let Ok(copy) = socket.try_clone() {
+            serving.lock().push((Arc::clone(&listener), copy));
+        }
+        begin(listener, socket);
+    }
+}
+
+async fn sweep(context: &WorkerContext) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        context.pools.iter().for_each(Pool::sweep);
+    }
+}
+
+/// Accepts connections until the listener stops.
+async fn accept(
+    number: usize,
+    context: Rc<WorkerContext>,
+    listener: &Arc<ActiveListener>,
+    socket: std::net::TcpListener,
+) {
+    let socket = match TcpListener::from_std(socket) {
+        Ok(socket) => socket,
+        Err(error) => return tracing::error!(%error, "a socket cannot be served"),
+    };
+    let connections = Group::new("proxy connection");
+    let mut backoff = Backoff::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = listener.stopped.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, remote)) => {
+                backoff = Backoff::default();
+                let opened = Opened::new(&context.shared, listener, number);
+                let context = Rc::clone(&context);
+                connections.spawn_local(async move {
+                    let local = stream.local_addr().unwrap_or(remote);
+                    // The peer may have reset the connection; reading tells.
+                    let _ = stream.set_nodelay(true);
+                    serve(&opened.listener, Stream::Tcp(stream), remote, local, &context).await;
+                });
+            }
+            Err(error) => {
+                mixer_base::warn_limited!(1, %error, "accept failed");
+                mixer_net::descriptors::report_shortage();
+                tokio::select! {
+                    () = backoff.pause() => {}
+                    () = listener.stopped.cancelled() => return,
+                }
+            }
+        }
+    }
+}
+
+async fn serve(
+    listener: &ActiveListener,
+    stream: Stream,
+    remote: SocketAddr,
+    local: SocketAddr,
+    context: &Rc<WorkerContext>,
+) {
+    match &listener.filter {
+        Filter::Tcp(proxy) => proxy.serve(stream, remote, local, context).await,
+        Filter::Http(manager) => http::serve(manager, stream, remote, local, context).await,
+    }
+}
+
+/// Counts a connection of a listener.
+struct Opened {
+    shared: Arc<Shared>,
+    listener: Arc<ActiveListener>,
+    number: usize,
+    since: tokio::time::Instant,
+}
+
+impl Opened {
+    fn new(shared: &Arc<Shared>, listener: &Arc<ActiveListener>, number: usize) -> Self {
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        listener.stats.increment(ListenerStat::DownstreamCxTotal);
+        listener.stats.increment(ListenerStat::DownstreamCxActive);
+        if let Some(worker) = listener.worker_stats.get(number) {
+            worker.increment(WorkerStat::DownstreamCxTotal);
+            worker.increment(WorkerStat::DownstreamCxActive);
+        }
+        let (shared, listener) = (Arc::clone(shared), Arc::clone(listener));
+        Self { shared, listener, number, since: tokio::time::Instant::now() }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.listener.stats.decrement(ListenerStat::DownstreamCxActive);
+        self.listener.stats.increment(ListenerStat::DownstreamCxDestroy);
+        if let Some(worker) = self.listener.worker_stats.get(self.number) {
+            worker.decrement(WorkerStat::DownstreamCxActive);
+        }
+        self.listener.connection_length.observe(self.since.elapsed());
+    }
+}

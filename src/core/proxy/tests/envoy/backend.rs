@@ -1,0 +1,147 @@
+//! A host that answers with what it received, or badly, as the path says.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Starts the host; returns its port.
+pub(crate) fn http() -> u16 {
+    serve(|stream| {
+        // The client ends the connection.
+        let _ = answer_all(stream);
+    })
+}
+
+/// Starts a host that echoes; returns its port.
+pub(crate) fn echo() -> u16 {
+    serve(|mut stream| {
+        let Ok(mut back) = stream.try_clone() else { return };
+        let _ = std::io::copy(&mut stream, &mut back);
+        let _ = back.shutdown(std::net::Shutdown::Write);
+    })
+}
+
+fn serve(handle: impl Fn(TcpStream) + Send + Clone + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let handle = handle.clone();
+            std::thread::spawn(move || handle(stream));
+        }
+    });
+    port
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|window| window == text)
+}
+
+/// Reads until `text`; returns what is before it.
+fn read_until(stream: &mut TcpStream, buffer: &mut Vec<u8>, text: &[u8]) -> std::io::Result<Vec<u8>> {
+    loop {
+        if let Some(at) = find(buffer, text) {
+            let rest = buffer.split_off(at + text.len());
+            let mut before = std::mem::replace(buffer, rest);
+            before.truncate(at);
+            return Ok(before);
+        }
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece)?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer.extend_from_slice(&piece[..count]);
+    }
+}
+
+fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut buffer = Vec::new();
+    loop {
+        let head = read_until(&mut stream, &mut buffer, b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let body = if let Some(length) = length {
+            while buffer.len() < length {
+                let mut piece = [0; 4096];
+                let count = stream.read(&mut piece)?;
+                if count == 0 {
+                    return Ok(());
+                }
+                buffer.extend_from_slice(&piece[..count]);
+            }
+            let rest = buffer.split_off(length);
+            std::mem::replace(&mut buffer, rest)
+        } else if head.contains("transfer-encoding: chunked") {
+            // Chunks may be cut differently: their data counts.
+            let mut data = Vec::new();
+            loop {
+                let line = read_until(&mut stream, &mut buffer, b"\r\n")?;
+                let size = usize::from_str_radix(&String::from_utf8_lossy(&line), 16).unwrap();
+                if size == 0 {
+                    break;
+                }
+                while buffer.len() < size + 2 {
+                    let mut piece = [0; 4096];
+                    let count = stream.read(&mut piece)?;
+                    buffer.extend_from_slice(&piece[..count]);
+                }
+                let rest = buffer.split_off(size + 2);
+                data.extend_from_slice(&std::mem::replace(&mut buffer, rest)[..size]);
+            }
+            read_until(&mut stream, &mut buffer, b"\r\n")?;
+            data
+        } else {
+            Vec::new()
+        };
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let fixed: Option<(&str, bool)> = match path.trim_start_matches("/ok") {
+            "/close" => Some(("", true)),
+            "/garbage" => Some(("garbage\r\n\r\n", true)),
+            "/ambiguous" => Some((
+                "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+                true,
+            )),
+            "/204" => Some(("HTTP/1.1 204 No Content\r\n\r\n", false)),
+            "/eof" => Some(("HTTP/1.1 200 OK\r\n\r\nabc", true)),
+            "/early" => Some(("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", true)),
+            "/chunked" => Some((
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nT: x\r\n\r\n",
+                false,
+            )),
+            "/hint" => Some((
+                "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+                false,
+            )),
+            _ => None,
+        };
+        if let Some((text, closes)) = fixed {
+            stream.write_all(text.as_bytes())?;
+            if closes {
+                return Ok(());
+            }
+            continue;
+        }
+        if path == "/slow" {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        let status = if path.starts_with("/status/503") { "503 Busy" } else { "200 Fine" };
+        // As a body the head as it was received, in a fixed order: both proxies may have another one.
+        let mut lines: Vec<&str> = head.lines().skip(1).collect();
+        lines.sort_unstable();
+        let shown = format!(
+            "{}\n{}\n\n{}",
+            head.lines().next().unwrap_or_default(),
+            lines.join("\n"),
+            String::from_utf8_lossy(&body)
+        );
+        let shown = super::pair::masked(&shown);
+        let text = if head.starts_with("HEAD") { "" } else { &shown };
+        let length = shown.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nServer: backend\r\nX-Up: 1\r\nX-Gone: 1\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nContent-Length: {length}\r\n\r\n{text}"
+        )?;
+    }
+}

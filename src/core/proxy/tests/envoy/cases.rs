@@ -1,0 +1,89 @@
+//! What clients send. Every case ends with the connection, so that the end of the last response is seen.
+
+/// Bytes of a connection.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// Sent in this order, each part after what was sent before has left.
+    pub(crate) requests: &'static [&'static str],
+}
+
+macro_rules! cases {
+    ($($name:literal: [$($part:expr),*],)*) => {
+        &[$(Case { name: $name, requests: &[$($part),*] },)*]
+    };
+}
+
+/// A request that ends its connection.
+macro_rules! last {
+    ($line:literal, $($rest:literal),*) => {
+        concat!($line, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", $($rest),*)
+    };
+    ($line:literal) => {
+        last!($line, "\r\n")
+    };
+}
+
+pub(crate) const CASES: &[Case] = cases! {
+    "get": [last!("GET /ok?a=b")],
+    "post without length": [last!("POST /ok")],
+    "put without length": [last!("PUT /ok")],
+    "options without length": [last!("OPTIONS /ok")],
+    "delete": [last!("DELETE /ok")],
+    "head": [last!("HEAD /ok")],
+    "length": [last!("POST /ok", "Content-Length: 3\r\n\r\nabc")],
+    "length in pieces": [last!("POST /ok", "Content-Length: 6\r\n\r\nabc"), "def"],
+    "chunked": [last!("POST /ok", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n")],
+    "chunked with trailers": [last!("POST /ok", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n")],
+    "pipelined": ["GET /ok/1 HTTP/1.1\r\nHost: x\r\n\r\n", last!("GET /ok/2")],
+    "two in one write": [concat!("GET /ok/1 HTTP/1.1\r\nHost: x\r\n\r\n", "GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")],
+    "empty lines first": ["\r\n", last!("GET /ok")],
+    "absolute target": [last!("GET http://y:1/ok")],
+    "options of the server": [last!("OPTIONS *")],
+    "connect": ["CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+    "relative target": [last!("GET ok")],
+    "no host": ["GET /ok HTTP/1.1\r\nConnection: close\r\n\r\n"],
+    "invalid host": ["GET /ok HTTP/1.1\r\nHost: a b\r\n\r\n"],
+    "old version": ["GET /ok HTTP/1.0\r\nHost: x\r\n\r\n"],
+    "unknown method": [last!("FOO /ok")],
+    "two lengths": [last!("POST /ok", "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc")],
+    "length and coding": [last!("POST /ok", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")],
+    "unknown coding": [last!("POST /ok", "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")],
+    "blank before the colon": [last!("GET /ok", "A : b\r\n\r\n")],
+    "upgrade": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"],
+    "upgrade to http/2": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: upgrade, http2-settings, close\r\nHTTP2-Settings: a\r\nUpgrade: h2c\r\n\r\n"],
+    "hop by hop": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nTE: gzip\r\nKeep-Alive: 3\r\nProxy-Connection: x\r\n\r\n"],
+    "forwarded": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Request-Id: abc\r\nX-Envoy-Max-Retries: 3\r\nTE: trailers\r\n\r\n")],
+    "continue": [last!("POST /ok", "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"), "abc"],
+    "no route": ["GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", last!("GET /nowhere")],
+    "no route, with a body that does not come": ["POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"],
+    "no route, with a body": ["POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"],
+    "no route, grpc": [last!("POST /nowhere", "Content-Type: application/grpc\r\n\r\n")],
+    "direct response": [last!("GET /direct")],
+    "direct response to head": [last!("HEAD /direct")],
+    "redirect to https": ["GET /secure?a=b HTTP/1.1\r\nHost: x:80\r\nConnection: close\r\n\r\n"],
+    "redirect elsewhere": [last!("GET /old/page?a=b")],
+    "rewritten": [last!("GET /rewrite/page?a=b")],
+    "path in any case": [last!("GET /CASE")],
+    "regex": [last!("GET /items/17?x")],
+    "regex of a whole path": [last!("GET /items/17/more")],
+    "separated prefix": [last!("GET /part/x")],
+    "not separated": [last!("GET /partx")],
+    "header match": [last!("GET /header", "X-Kind: blue-1\r\n\r\n")],
+    "no header match": [last!("GET /header", "X-Kind: red\r\n\r\n")],
+    "domain": ["GET / HTTP/1.1\r\nHost: A.example.com\r\nConnection: close\r\n\r\n"],
+    "domain with a port": ["GET / HTTP/1.1\r\nHost: a.example.com:80\r\nConnection: close\r\n\r\n"],
+    "headers of the route": [last!("GET /edit", "X-Secret: 1\r\nX-Twice: a\r\n\r\n")],
+    "refused by the host": [last!("GET /dead")],
+    "no host in the cluster": [last!("GET /empty")],
+    "no cluster": [last!("GET /ghost")],
+    "too slow": [last!("GET /slow")],
+    "retried": [last!("GET /retry/status/503")],
+    "closed by the host": [last!("GET /ok/close")],
+    "garbage of the host": [last!("GET /ok/garbage")],
+    "ambiguous response": [last!("GET /ok/ambiguous")],
+    "response without content": [last!("GET /ok/204")],
+    "response that ends with the connection": [last!("GET /ok/eof")],
+    "response that ends early": ["GET /ok/early HTTP/1.1\r\nHost: x\r\n\r\n"],
+    "response in chunks": [last!("GET /ok/chunked")],
+    "informational response": [last!("GET /ok/hint")],
+};

