@@ -37,6 +37,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Forward traffic as an Envoy bootstrap says')
             [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'Start an adapter of your own, out of process')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
@@ -409,6 +410,27 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;routes;help;help' {
+            break
+        }
+        'mixer;proxy' {
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'The bootstrap: a YAML or JSON file')
+            [CompletionResult]::new('--config-path', '--config-path', [CompletionResultType]::ParameterName, 'The bootstrap: a YAML or JSON file')
+            [CompletionResult]::new('--config-yaml', '--config-yaml', [CompletionResultType]::ParameterName, 'The bootstrap as text instead of a file, YAML or JSON')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Number of worker threads; 0 is one. Default: the number of CPUs')
+            [CompletionResult]::new('--mode', '--mode', [CompletionResultType]::ParameterName, 'Serve, or only validate the bootstrap')
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Log level')
+            [CompletionResult]::new('--log-level', '--log-level', [CompletionResultType]::ParameterName, 'Log level')
+            [CompletionResult]::new('--log-path', '--log-path', [CompletionResultType]::ParameterName, 'Log file; default: standard error')
+            [CompletionResult]::new('--admin-address-path', '--admin-address-path', [CompletionResultType]::ParameterName, 'Where to write host:port of the admin interface once it listens')
+            [CompletionResult]::new('--terminate-drain', '--terminate-drain', [CompletionResultType]::ParameterName, 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does')
+            [CompletionResult]::new('--service-node', '--service-node', [CompletionResultType]::ParameterName, 'Overrides `node.id`')
+            [CompletionResult]::new('--service-cluster', '--service-cluster', [CompletionResultType]::ParameterName, 'Overrides `node.cluster`')
+            [CompletionResult]::new('--base-id', '--base-id', [CompletionResultType]::ParameterName, 'Has no effect: there is no hot restart, which needs it')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--disable-hot-restart', '--disable-hot-restart', [CompletionResultType]::ParameterName, 'Has no effect: there is no hot restart')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;adapter' {
@@ -845,6 +867,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Forward traffic as an Envoy bootstrap says')
             [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'Start an adapter of your own, out of process')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
@@ -892,6 +915,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;routes;show' {
+            break
+        }
+        'mixer;help;proxy' {
             break
         }
         'mixer;help;adapter' {

@@ -52,6 +52,9 @@ _mixer() {
             mixer,probe)
                 cmd="mixer__subcmd__probe"
                 ;;
+            mixer,proxy)
+                cmd="mixer__subcmd__proxy"
+                ;;
             mixer,report)
                 cmd="mixer__subcmd__report"
                 ;;
@@ -223,6 +226,9 @@ _mixer() {
             mixer__subcmd__help,probe)
                 cmd="mixer__subcmd__help__subcmd__probe"
                 ;;
+            mixer__subcmd__help,proxy)
+                cmd="mixer__subcmd__help__subcmd__proxy"
+                ;;
             mixer__subcmd__help,report)
                 cmd="mixer__subcmd__help__subcmd__report"
                 ;;
@@ -323,7 +329,7 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help"
+            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1945,7 +1951,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help)
-            opts="server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help"
+            opts="server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2322,6 +2328,20 @@ _mixer() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mixer__subcmd__help__subcmd__proxy)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mixer__subcmd__help__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -2584,6 +2604,80 @@ _mixer() {
                     return 0
                     ;;
                 --log-caller)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__proxy)
+            opts="-c -l -h --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --terminate-drain --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config-yaml)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mode)
+                    COMPREPLY=($(compgen -W "serve validate" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-level)
+                    COMPREPLY=($(compgen -W "trace debug info warning error critical off" -- "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -W "trace debug info warning error critical off" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin-address-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --terminate-drain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service-node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service-cluster)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --base-id)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -34,6 +34,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
             cand routes 'Show which requests reach which handlers'
+            cand proxy 'Forward traffic as an Envoy bootstrap says'
             cand adapter 'Start an adapter of your own, out of process'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
@@ -388,6 +389,26 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;routes;help;show'= {
         }
         &'mixer;routes;help;help'= {
+        }
+        &'mixer;proxy'= {
+            cand -c 'The bootstrap: a YAML or JSON file'
+            cand --config-path 'The bootstrap: a YAML or JSON file'
+            cand --config-yaml 'The bootstrap as text instead of a file, YAML or JSON'
+            cand --concurrency 'Number of worker threads; 0 is one. Default: the number of CPUs'
+            cand --mode 'Serve, or only validate the bootstrap'
+            cand -l 'Log level'
+            cand --log-level 'Log level'
+            cand --log-path 'Log file; default: standard error'
+            cand --admin-address-path 'Where to write host:port of the admin interface once it listens'
+            cand --terminate-drain 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does'
+            cand --service-node 'Overrides `node.id`'
+            cand --service-cluster 'Overrides `node.cluster`'
+            cand --base-id 'Has no effect: there is no hot restart, which needs it'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand --disable-hot-restart 'Has no effect: there is no hot restart'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;adapter'= {
             cand --color 'When to color output'
@@ -777,6 +798,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
             cand routes 'Show which requests reach which handlers'
+            cand proxy 'Forward traffic as an Envoy bootstrap says'
             cand adapter 'Start an adapter of your own, out of process'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
@@ -812,6 +834,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand show 'Print the routing table: variety, namespace, handler, condition, instances'
         }
         &'mixer;help;routes;show'= {
+        }
+        &'mixer;help;proxy'= {
         }
         &'mixer;help;adapter'= {
             cand new 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'

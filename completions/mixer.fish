@@ -41,6 +41,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "test" -d 'Run policy te
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "snapshot" -d 'Show the compiled configuration'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "proxy" -d 'Forward traffic as an Envoy bootstrap says'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "adapter" -d 'Start an adapter of your own, out of process'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "version" -d 'Print program version and build information'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
@@ -403,6 +404,31 @@ json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -s c -l config-path -d 'The bootstrap: a YAML or JSON file' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l config-yaml -d 'The bootstrap as text instead of a file, YAML or JSON' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l concurrency -d 'Number of worker threads; 0 is one. Default: the number of CPUs' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l mode -d 'Serve, or only validate the bootstrap' -r -f -a "serve\t'Serve until SIGTERM or SIGINT'
+validate\t'Print whether the bootstrap is valid'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -s l -l log-level -d 'Log level' -r -f -a "trace\t'As debug'
+debug\t'Everything'
+info\t'Life-cycle'
+warning\t'Unexpected, recovered'
+error\t'Someone must act'
+critical\t'As error'
+off\t'Nothing'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l log-path -d 'Log file; default: standard error' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-address-path -d 'Where to write host:port of the admin interface once it listens' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l terminate-drain -d 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-node -d 'Overrides `node.id`' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-cluster -d 'Overrides `node.cluster`' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l base-id -d 'Has no effect: there is no hot restart, which needs it' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l disable-hot-restart -d 'Has no effect: there is no hot restart'
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -716,25 +742,26 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "watch" -d 'Print events of sources as they happen'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "server" -d 'Starts Galley as a server'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "server" -d 'Start the server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "check" -d 'Check a request against a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "report" -d 'Report a request to a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "probe" -d 'Check whether a server is alive or ready'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "validate" -d 'Validate a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "snapshot" -d 'Show the compiled configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "routes" -d 'Show which requests reach which handlers'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "version" -d 'Print program version and build information'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "man" -d 'Print or write man pages'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "galley" -d 'Run and inspect the configuration plane'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes adapter version crd completions man collateral legacy galley help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "server" -d 'Start the server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "check" -d 'Check a request against a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "report" -d 'Report a request to a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "probe" -d 'Check whether a server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "validate" -d 'Validate a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "snapshot" -d 'Show the compiled configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "proxy" -d 'Forward traffic as an Envoy bootstrap says'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "version" -d 'Print program version and build information'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "man" -d 'Print or write man pages'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "galley" -d 'Run and inspect the configuration plane'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from routes" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from adapter" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
