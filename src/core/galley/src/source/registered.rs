@@ -110,7 +110,7 @@ pub(super) struct Registered {
     names: BTreeMap<Arc<str>, Arc<str>>,
     /// What does not fit or cannot be encoded, by key.
     refused: Problems,
-    /// The [size](size) of all.
+    /// The [`size`] of all.
     bytes: usize,
     /// The number of the last version.
     number: u64,
