@@ -7,11 +7,12 @@ use crate::support::reader::Reader;
 const PORTS: [&str; 6] = ["9091", "42422", "15014", "9876", "8000", "8081"];
 
 /// Sections that a reader follows one after the other, by their page.
-const FOLLOWED: [(&str, &[&str]); 4] = [
+const FOLLOWED: [(&str, &[&str]); 5] = [
     ("README.md", &["The first five minutes"]),
     ("docs/envoy-start.md", &["A start"]),
     ("docs/cookbook.md", &["Recipes"]),
     ("docs/policy-tests.md", &["Tests"]),
+    ("docs/proxy.md", &["A start"]),
 ];
 
 /// Pages whose consoles have a test elsewhere.
@@ -48,6 +49,11 @@ fn recipes_do_what_the_cookbook_says() {
 #[test]
 fn policy_tests_run_as_their_page_shows_it() {
     follow("docs/policy-tests.md");
+}
+
+#[test]
+fn the_proxy_starts_as_its_page_shows_it() {
+    follow("docs/proxy.md");
 }
 
 #[test]

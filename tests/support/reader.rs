@@ -118,6 +118,8 @@ impl Reader {
             (with(&flags), Some("9091"))
         } else if command.starts_with("envoy ") {
             (format!(" --base-id {} --concurrency 1 --log-level error", envoy::base_id()), Some("8000"))
+        } else if command.starts_with("mixer proxy ") && !command.contains("--mode validate") {
+            (String::new(), Some("8000"))
         } else if command.starts_with("python3 -m http.server ") {
             (String::new(), Some("8081"))
         } else if command.starts_with("mixer galley ") {
