@@ -9,6 +9,7 @@
 //! directory becomes unreadable, and for a second after a file vanished or became empty.
 
 pub(super) mod file;
+mod problems;
 mod replaced;
 mod scan;
 mod wake;

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::file::{
     Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file,
-    is_open_for_writing, look, system_text, unreadable,
+    is_open_for_writing, look,
 };
+use super::problems::Problems;
 use super::wake::Wake;
 use super::walk::{self, Found, Walk};
 use super::watch::{Aim, LastEvent, Noted, Watch};
 use super::{WhenLost, parallel, replaced};
-use crate::Diagnostic;
 use crate::store::contents::RESOURCE_DUPLICATE;
-use crate::store::{Broken, FileContents, IdentityRule, Reading, StoreContents};
+use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::task::{External, Task};
 
@@ -741,43 +741,4 @@ impl Scanner {
 /// Whether a file is at or below a path.
 fn is_above(files: &BTreeMap<PathBuf, CachedFile>, path: &Path) -> bool {
     files.range(path.to_owned()..).next().is_some_and(|(file, _)| file.starts_with(path))
-}
-
-/// What is wrong with the tree.
-#[derive(Default)]
-struct Problems {
-    diagnostics: Vec<Diagnostic>,
-    broken: Vec<Broken>,
-    /// Directories and links that cannot be read, and directories of which not all can.
-    lost: Vec<PathBuf>,
-    unavailable: Option<String>,
-}
-
-impl Problems {
-    /// A directory or link; what was read below `directory` is lost with it. `known`: that stays in effect.
-    fn lost(&mut self, path: &Path, directory: &Path, error: &std::io::Error, known: bool) {
-        let text = system_text(path, error);
-        self.push(path, unreadable(path, &text, known), known);
-        self.unavailable.get_or_insert(text);
-        self.lost.push(directory.to_owned());
-    }
-
-    /// A directory in place of a file; likewise.
-    fn replaced(&mut self, path: PathBuf, known: bool) {
-        self.failed(&path, &ReadError::directory(), known);
-        self.lost.push(path);
-    }
-
-    /// A file; likewise.
-    fn failed(&mut self, path: &Path, error: &ReadError, known: bool) {
-        self.push(path, error.problem(path, known), known);
-        if error.is_outage() {
-            self.unavailable.get_or_insert_with(|| error.text(path));
-        }
-    }
-
-    fn push(&mut self, path: &Path, problem: Diagnostic, known: bool) {
-        self.broken.push(broken_file(path, problem.clone(), known));
-        self.diagnostics.push(problem);
-    }
 }
