@@ -19,6 +19,9 @@ const BODY: usize = 31 << 10;
 const BOUND: f64 = (20 << 20) as f64;
 /// The server looks every 2 s and waits until it is quiet.
 const DEADLINE: Duration = Duration::from_secs(120);
+/// What of a burst arrives before it ends, in bytes, and how long that may take.
+const ARRIVED: f64 = (16 << 20) as f64;
+const ARRIVAL: Duration = Duration::from_secs(20);
 /// Interval of looks at the server, which must be quiet.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -35,11 +38,15 @@ fn unfinished_calls() -> Vec<u8> {
     bytes
 }
 
-/// Private memory of the server, in bytes.
-fn private(scene: &Scene) -> f64 {
-    let metrics = http("GET", &scene.server.monitoring_url("/metrics"), "").expect("metrics").body;
+/// Private memory of the server with these metrics, in bytes.
+fn private_of(metrics: &str) -> f64 {
+    let metrics = http("GET", metrics, "").expect("metrics").body;
     let sample = "mixer_process_memory_bytes{kind=\"private\"} ";
     metrics.lines().find_map(|line| line.strip_prefix(sample)?.parse::<f64>().ok()).expect("a sample")
+}
+
+fn private(scene: &Scene) -> f64 {
+    private_of(&scene.server.monitoring_url("/metrics"))
 }
 
 /// The client beside the bursts is served, and afterwards their memory goes back.
@@ -48,12 +55,15 @@ fn bursts_beside_a_client() {
     let mut scene = Scene::start(&["--receive-timeout", "10m"]);
     let (port, calls) = (scene.server.ports.api, unfinished_calls());
     let before = private(&scene);
+    let metrics = scene.server.monitoring_url("/metrics");
     let attacker = || {
-        let calls = calls.clone();
+        let (calls, metrics) = (calls.clone(), metrics.clone());
         let attacker = move || {
             let open: Result<Vec<TcpStream>, String> =
                 (0..CONNECTIONS).map(|_| connect(port, &calls)).collect();
-            open.map(drop)
+            // A burst that is closed at once may never be read.
+            let arrives = wait_for(ARRIVAL, || (private_of(&metrics) > before + ARRIVED).then_some(()));
+            open.and_then(|_| arrives.ok_or_else(|| "the burst does not arrive".to_owned()))
         };
         vec![Box::new(attacker) as Attacker]
     };
