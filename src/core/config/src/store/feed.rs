@@ -30,7 +30,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
 /// Maximum [size](object_size) of all objects, in bytes: more than that of 100 000 rules.
-pub const MAX_OBJECT_BYTES: usize = 352 << 20;
+pub const MAX_OBJECT_BYTES: usize = 304 << 20;
 /// Objects of a collection for which there is no room that are listed one by one. With more, all of the collection is unknown.
 const MAX_LISTED: usize = 100;
 /// Whether a collection may come later.

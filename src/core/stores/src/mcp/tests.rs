@@ -279,7 +279,7 @@ async fn a_source_can_connect_to_this_server() {
 #[tokio::test]
 async fn a_change_for_which_there_is_no_room_is_refused() {
     let mut scene = Scene::new();
-    assert_eq!(scene.applier.max_bytes, 352 << 20);
+    assert_eq!(scene.applier.max_bytes, 304 << 20);
     scene.applier.max_bytes = 37_000;
     scene.applier.apply(change(DENIERS, Vec::new())).unwrap();
     // A rule takes some 2 600 bytes.
