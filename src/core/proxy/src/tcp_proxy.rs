@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
+use crate::accept::ConnectionInfo;
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::cluster::weighted;
@@ -47,8 +48,7 @@ impl TcpProxy {
     pub(crate) async fn serve(
         &self,
         mut downstream: Stream,
-        remote: SocketAddr,
-        local: SocketAddr,
+        info: &ConnectionInfo,
         worker: &Rc<WorkerContext>,
     ) {
         let (start, begun) = (SystemTime::now(), Instant::now());
@@ -70,8 +70,7 @@ impl TcpProxy {
             upstream: outcome.upstream,
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: "",
-            remote,
-            local,
+            connection: info,
         };
         for (file, format) in &self.logs {
             file.append(|out| format.write(&entry, out));
@@ -108,15 +107,8 @@ impl TcpProxy {
             return;
         };
         stats.block.increment(ClusterStat::UpstreamRqActive);
-        let mut relay = Relay {
-            proxy: self,
-            cluster: &stats.block,
-            idle_timeout: self.idle_timeout,
-            timer: Timer::new(),
-            to_upstream: Direction::default(),
-            to_downstream: Direction::default(),
-        };
-        relay.touch();
+        let (none, nothing) = (BytesMut::new(), BytesMut::new());
+        let mut relay = Relay::new(Some(&self.stats), &stats.block, self.idle_timeout, none, nothing);
         let end = poll_fn(|cx| relay.poll(downstream, &mut upstream, cx)).await;
         stats.block.decrement(ClusterStat::UpstreamRqActive);
         (outcome.received, outcome.sent) = (relay.to_upstream.read, relay.to_downstream.read);
@@ -147,7 +139,8 @@ struct Direction {
     is_paused: bool,
 }
 
-enum End {
+/// How a relay ends.
+pub(crate) enum End {
     Complete,
     Idle,
     UpstreamFailed,
@@ -155,8 +148,8 @@ enum End {
 }
 
 /// Both directions of a connection.
-struct Relay<'p> {
-    proxy: &'p TcpProxy,
+pub(crate) struct Relay<'p> {
+    tcp: Option<&'p Block<TcpStat>>,
     cluster: &'p Block<ClusterStat>,
     idle_timeout: Option<Duration>,
     timer: Timer,
@@ -164,14 +157,39 @@ struct Relay<'p> {
     to_downstream: Direction,
 }
 
-impl Relay<'_> {
+impl<'p> Relay<'p> {
+    /// A relay that begins with what was received from both sides already.
+    pub(crate) fn new(
+        tcp: Option<&'p Block<TcpStat>>,
+        cluster: &'p Block<ClusterStat>,
+        idle_timeout: Option<Duration>,
+        to_upstream: BytesMut,
+        to_downstream: BytesMut,
+    ) -> Self {
+        let (to_upstream, to_downstream) = (Direction::new(to_upstream), Direction::new(to_downstream));
+        let mut relay = Self { tcp, cluster, idle_timeout, timer: Timer::new(), to_upstream, to_downstream };
+        relay.touch();
+        relay
+    }
+
+    /// Bytes that were read from the client, and from the host.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.to_upstream.read, self.to_downstream.read)
+    }
+
     fn touch(&mut self) {
         self.timer.set(self.idle_timeout.map(|limit| Instant::now() + limit));
     }
 
-    fn poll(&mut self, downstream: &mut Stream, upstream: &mut Upstream, cx: &mut Context<'_>) -> Poll<End> {
+    /// Ready when it ends.
+    pub(crate) fn poll(
+        &mut self,
+        downstream: &mut Stream,
+        upstream: &mut Upstream,
+        cx: &mut Context<'_>,
+    ) -> Poll<End> {
         let before = (self.to_upstream.read, self.to_downstream.read);
-        let tcp = &self.proxy.stats;
+        let tcp = self.tcp;
         let pumped = self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx);
         match pumped {
             Err(Side::Source) => return Poll::Ready(End::DownstreamFailed),
@@ -187,8 +205,10 @@ impl Relay<'_> {
         let after = (self.to_upstream.read, self.to_downstream.read);
         if after != before {
             let (up, down) = (after.0 - before.0, after.1 - before.1);
-            tcp.add(TcpStat::DownstreamCxRxBytesTotal, up);
-            tcp.add(TcpStat::DownstreamCxTxBytesTotal, down);
+            if let Some(tcp) = tcp {
+                tcp.add(TcpStat::DownstreamCxRxBytesTotal, up);
+                tcp.add(TcpStat::DownstreamCxTxBytesTotal, down);
+            }
             self.cluster.add(ClusterStat::UpstreamCxTxBytesTotal, up);
             self.cluster.add(ClusterStat::UpstreamCxRxBytesTotal, down);
             self.touch();
@@ -207,20 +227,31 @@ enum Side {
 }
 
 impl Direction {
+    /// A direction that begins with these bytes.
+    fn new(buffer: BytesMut) -> Self {
+        let read = u64::try_from(buffer.len()).unwrap_or(0);
+        Self { buffer, read, ..Self::default() }
+    }
+
     /// Moves bytes until one side has to wait, at most four buffers of them: others have their turn.
     fn pump(
         &mut self,
         source: &mut Stream,
         destination: &mut Stream,
-        stats: &Block<TcpStat>,
+        stats: Option<&Block<TcpStat>>,
         cx: &mut Context<'_>,
     ) -> Result<(), Side> {
+        let count = |stat| {
+            if let Some(stats) = stats {
+                stats.increment(stat);
+            }
+        };
         for _ in 0..4 {
             let mut waits = true;
             if !self.has_ended && self.buffer.len() < HIGH_WATERMARK {
                 if self.is_paused {
                     self.is_paused = false;
-                    stats.increment(TcpStat::DownstreamFlowControlResumedReadingTotal);
+                    count(TcpStat::DownstreamFlowControlResumedReadingTotal);
                 }
                 match buffer::poll_read(source, &mut self.buffer, cx) {
                     Poll::Ready(Ok(0)) => self.has_ended = true,
@@ -233,16 +264,16 @@ impl Direction {
                 }
             } else if !self.has_ended && !self.is_paused {
                 self.is_paused = true;
-                stats.increment(TcpStat::DownstreamFlowControlPausedReadingTotal);
+                count(TcpStat::DownstreamFlowControlPausedReadingTotal);
             }
-            if !self.buffer.is_empty() {
+            if buffer::has_output(destination, &self.buffer) {
                 match buffer::poll_write(destination, &mut self.buffer, cx) {
                     Poll::Ready(Ok(_)) => waits = false,
                     Poll::Ready(Err(_)) => return Err(Side::Destination),
                     Poll::Pending => {}
                 }
             }
-            if self.buffer.is_empty() {
+            if !buffer::has_output(destination, &self.buffer) {
                 if self.has_ended && !self.is_shut {
                     // An error means that the destination is gone, which its own direction tells.
                     self.is_shut = buffer::poll_shutdown(destination, cx).is_ready();

@@ -14,6 +14,7 @@ use mixer_net::stream::Stream;
 use super::framing::{self, Framing, Remaining};
 use super::routes::Target;
 use super::{HttpManager, date, edits, redirect, reply};
+use crate::accept::ConnectionInfo;
 use crate::access_log::Entry;
 use crate::buffer;
 use crate::cluster::weighted;
@@ -38,8 +39,7 @@ pub(super) struct Connection<'m> {
     pub(super) request: Head,
     pub(super) response: Head,
     pub(super) scratch: Vec<u8>,
-    pub(super) remote: SocketAddr,
-    local: SocketAddr,
+    pub(super) info: ConnectionInfo,
 }
 
 /// A request, as far as it went.
@@ -61,6 +61,8 @@ pub(super) struct Transaction<'m> {
     has_head: bool,
     /// The name of the route.
     route: &'m str,
+    /// The headers `connection` and `upgrade` of a request to change the protocol.
+    pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Why there is no next request.
@@ -75,8 +77,7 @@ enum NoRequest {
 pub(crate) async fn serve(
     manager: &HttpManager,
     stream: Stream,
-    remote: SocketAddr,
-    local: SocketAddr,
+    info: ConnectionInfo,
     worker: &Rc<WorkerContext>,
 ) {
     let opened = Instant::now();
@@ -85,7 +86,12 @@ pub(crate) async fn serve(
     stats.increment(ManagerStat::DownstreamCxHttp1Total);
     stats.increment(ManagerStat::DownstreamCxActive);
     stats.increment(ManagerStat::DownstreamCxHttp1Active);
-    let _ended = Ended(manager, opened);
+    let is_tls = info.tls.is_some();
+    if is_tls {
+        stats.increment(ManagerStat::DownstreamCxSslTotal);
+        stats.increment(ManagerStat::DownstreamCxSslActive);
+    }
+    let _ended = Ended { manager, opened, is_tls };
     let mut connection = Connection {
         manager,
         worker,
@@ -96,8 +102,7 @@ pub(crate) async fn serve(
         request: Head::default(),
         response: Head::default(),
         scratch: Vec::new(),
-        remote,
-        local,
+        info,
     };
     let is_local = connection.run().await;
     stats.increment(match is_local {
@@ -107,15 +112,22 @@ pub(crate) async fn serve(
 }
 
 /// Counts the end of a connection, however it comes.
-struct Ended<'m>(&'m HttpManager, Instant);
+struct Ended<'m> {
+    manager: &'m HttpManager,
+    opened: Instant,
+    is_tls: bool,
+}
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let stats = &self.0.stats;
+        let stats = &self.manager.stats;
+        if self.is_tls {
+            stats.decrement(ManagerStat::DownstreamCxSslActive);
+        }
         stats.decrement(ManagerStat::DownstreamCxActive);
         stats.decrement(ManagerStat::DownstreamCxHttp1Active);
         stats.increment(ManagerStat::DownstreamCxDestroy);
-        self.0.connection_length.observe(self.1.elapsed());
+        self.manager.connection_length.observe(self.opened.elapsed());
     }
 }
 
@@ -229,6 +241,7 @@ impl<'m> Connection<'m> {
             is_aborted: false,
             has_head: true,
             route: "",
+            upgrade: None,
         }
     }
 
@@ -260,8 +273,7 @@ impl<'m> Connection<'m> {
             upstream: transaction.upstream,
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: transaction.route,
-            remote: self.remote,
-            local: self.local,
+            connection: &self.info,
         };
         for (file, format) in &self.manager.logs {
             file.append(|out| format.write(&entry, out));
@@ -330,6 +342,10 @@ impl<'m> Connection<'m> {
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
         let upgrades =
             self.request.get("upgrade").is_some() && says(&self.request, "connection", b"upgrade") && !is_h2c;
+        if upgrades {
+            let value = |name: &str| self.request.get(name).unwrap_or_default().to_vec();
+            transaction.upgrade = Some((value("connection"), value("upgrade")));
+        }
         // What follows CONNECT is not HTTP.
         transaction.closes |= self.request.method() == b"CONNECT";
         if is_h2c {
@@ -341,15 +357,18 @@ impl<'m> Connection<'m> {
             self.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.count_status(100);
         }
-        edits::prepare_request(&mut self.request, self.manager, self.remote.ip());
-        self.route(transaction, framing, upgrades).await;
+        edits::prepare_request(&mut self.request, self.manager, &self.info);
+        self.route(transaction, framing).await;
     }
 
     /// Chooses a route and does what it says.
-    async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing, upgrades: bool) {
+    async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
         let found = manager.routes.find(&self.request, &mut self.scratch);
-        if upgrades {
+        let is_refused = transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
+            found.is_none_or(|(_, route)| !route.target.allows_upgrade(protocol, &manager.upgrades))
+        });
+        if is_refused {
             if let Some((_, route)) = found {
                 transaction.route = &route.name;
                 if let Target::Forward(forward) = &route.target {
@@ -473,7 +492,7 @@ impl<'m> Connection<'m> {
         let mut count = 0;
         timer.set(limit);
         let flushed = poll_fn(|cx| {
-            while !output.is_empty() {
+            while buffer::has_output(stream, output) {
                 match buffer::poll_write(stream, output, cx) {
                     Poll::Ready(Ok(written)) => count += u64::try_from(written).unwrap_or(0),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),

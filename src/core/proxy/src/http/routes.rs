@@ -56,6 +56,23 @@ pub(crate) struct Forward {
     pub(crate) host_rewrite: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
+    /// Protocols that connections may change to, or not, whatever the connection manager says.
+    upgrades: Vec<(String, bool)>,
+}
+
+impl Target {
+    /// Whether a connection may change to a protocol: as the route says, or else as `allowed` does.
+    pub(crate) fn allows_upgrade(&self, protocol: &[u8], allowed: &[(String, bool)]) -> bool {
+        let find = |upgrades: &[(String, bool)]| {
+            let found = upgrades.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(protocol));
+            found.map(|(_, is_enabled)| *is_enabled)
+        };
+        let own = match self {
+            Target::Forward(forward) => find(&forward.upgrades),
+            Target::Redirect(_) | Target::Direct(..) => None,
+        };
+        own.or_else(|| find(allowed)).unwrap_or(false)
+    }
 }
 
 impl RouteTable {
@@ -136,6 +153,7 @@ fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
             host_rewrite: action.host_rewrite.clone(),
             timeout: action.timeout,
             retry: action.retry.clone(),
+            upgrades: action.upgrades.clone(),
         }),
     }
 }
@@ -213,7 +231,8 @@ impl HeaderMatch {
 }
 
 impl TextTest {
-    fn takes(&self, value: &[u8]) -> bool {
+    /// Whether this takes a text.
+    pub(crate) fn takes(&self, value: &[u8]) -> bool {
         match self {
             TextTest::Exact(text) => value == text.as_bytes(),
             TextTest::Prefix(text) => value.starts_with(text.as_bytes()),

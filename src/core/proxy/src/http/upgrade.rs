@@ -1,0 +1,63 @@
+//! Connections that change their protocol, such as to WebSocket: bytes in both directions from then on.
+
+use std::future::poll_fn;
+
+use super::connection::{Connection, Transaction};
+use super::framing::Framing;
+use super::{edits, reply};
+use crate::bootstrap::Edits;
+use crate::flags::Flag;
+use crate::stats::ManagerStat;
+use crate::tcp_proxy::{End, Relay};
+use crate::upstream::{Pool, Upstream};
+
+impl Connection<'_> {
+    /// Forwards the response 101, and then bytes until either side ends.
+    pub(super) async fn change_protocol(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        levels: [&Edits; 3],
+        pool: &Pool,
+        mut upstream: Upstream,
+        service_time: u64,
+    ) {
+        let kept = ["connection", "upgrade"]
+            .map(|name| (name, self.response.get(name).unwrap_or_default().to_vec()));
+        edits::remove_hop_by_hop(&mut self.response);
+        self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        edits::edit_response(&mut self.response, levels);
+        for (name, value) in kept {
+            self.response.set(name, &value);
+        }
+        transaction.closes = false;
+        self.write_head(transaction, Framing::Empty);
+        transaction.closes = true;
+        if self.flush().await.is_err() {
+            transaction.is_aborted = true;
+            return;
+        }
+        let manager = &self.manager.stats;
+        manager.increment(ManagerStat::DownstreamCxUpgradesTotal);
+        manager.increment(ManagerStat::DownstreamCxUpgradesActive);
+        let (input, cluster) = (self.input.split(), &pool.cluster.stats.block);
+        let mut relay =
+            Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
+        let end = poll_fn(|cx| relay.poll(&mut self.stream, &mut upstream, cx)).await;
+        manager.decrement(ManagerStat::DownstreamCxUpgradesActive);
+        (transaction.received, transaction.sent) = relay.bytes();
+        manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
+        manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
+        match end {
+            End::Complete => upstream.counted.closed_by_host = true,
+            End::Idle => transaction.flags.set(Flag::SI),
+            End::UpstreamFailed => {
+                upstream.counted.closed_by_host = true;
+                transaction.flags.set(Flag::UC);
+            }
+            End::DownstreamFailed => {
+                transaction.flags.set(Flag::DC);
+                transaction.is_aborted = true;
+            }
+        }
+    }
+}
