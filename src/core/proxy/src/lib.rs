@@ -18,6 +18,7 @@ mod flags;
 mod head;
 mod http;
 mod listener_manager;
+mod mixer;
 mod running;
 pub mod server;
 mod socket_factory;

@@ -43,6 +43,8 @@ pub(crate) enum Scope {
     ListenerWorker(String, usize),
     ListenerManager,
     Tcp(String),
+    /// The Mixer filters of `http` or `tcp`.
+    Mixer(&'static str),
     Server,
 }
 
@@ -58,6 +60,7 @@ impl Scope {
             Scope::ListenerWorker(name, worker) => format!("listener.{name}.worker_{worker}."),
             Scope::ListenerManager => "listener_manager.".to_owned(),
             Scope::Tcp(name) => format!("tcp.{name}."),
+            Scope::Mixer(kind) => format!("{kind}_mixer_filter."),
             Scope::Server => "server.".to_owned(),
         }
     }
@@ -82,6 +85,8 @@ impl Scope {
             ),
             Scope::ListenerManager => ("envoy_listener_manager", Vec::new()),
             Scope::Tcp(name) => ("envoy_tcp", vec![("envoy_tcp_prefix", name.clone())]),
+            Scope::Mixer("http") => ("envoy_http_mixer_filter", Vec::new()),
+            Scope::Mixer(_) => ("envoy_tcp_mixer_filter", Vec::new()),
             Scope::Server => ("envoy_server", Vec::new()),
         }
     }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use mixer_net::stream::Stream;
 
 use super::framing::{self, Framing, Remaining};
+use super::mixer::Passed;
 use super::routes::Target;
 use super::{HttpManager, date, edits, redirect, reply};
 use crate::access_log::Entry;
@@ -20,6 +21,7 @@ use crate::cluster::weighted;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head};
+use crate::mixer::HttpCall;
 use crate::stats::{HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
@@ -61,6 +63,8 @@ pub(super) struct Transaction<'m> {
     has_head: bool,
     /// The name of the route.
     route: &'m str,
+    /// The request in the Mixer filter.
+    pub(super) mixer: Option<Box<HttpCall>>,
 }
 
 /// Why there is no next request.
@@ -149,7 +153,7 @@ impl<'m> Connection<'m> {
                 transaction.closes = true;
             }
             self.answer(&mut transaction).await;
-            self.end(&transaction);
+            self.end(&mut transaction);
             if transaction.is_aborted {
                 return false;
             }
@@ -229,11 +233,12 @@ impl<'m> Connection<'m> {
             is_aborted: false,
             has_head: true,
             route: "",
+            mixer: None,
         }
     }
 
     /// Counts and logs a request.
-    fn end(&self, transaction: &Transaction<'_>) {
+    fn end(&self, transaction: &mut Transaction<'_>) {
         let stats = &self.manager.stats;
         stats.decrement(ManagerStat::DownstreamRqActive);
         self.count_status(transaction.status);
@@ -243,6 +248,7 @@ impl<'m> Connection<'m> {
             stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
             stats.increment(ManagerStat::DownstreamRqRxReset);
         }
+        self.report_to_mixer(transaction);
         if self.manager.logs.is_empty() {
             return;
         }
@@ -348,7 +354,7 @@ impl<'m> Connection<'m> {
     /// Chooses a route and does what it says.
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing, upgrades: bool) {
         let manager = self.manager;
-        let found = manager.routes.find(&self.request, &mut self.scratch);
+        let mut found = manager.routes.find(&self.request, &mut self.scratch);
         if upgrades {
             if let Some((_, route)) = found {
                 transaction.route = &route.name;
@@ -358,6 +364,14 @@ impl<'m> Connection<'m> {
             }
             manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
             return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
+        }
+        if let Some(filter) = &manager.mixer {
+            let service = found.and_then(|(_, route)| route.mixer.as_ref());
+            match self.pass_mixer(transaction, framing, filter, service).await {
+                Passed::No => return,
+                Passed::Yes => {}
+                Passed::Changed => found = manager.routes.find(&self.request, &mut self.scratch),
+            }
         }
         manager.stats.increment(ManagerStat::RqTotal);
         let Some((host, route)) = found else {
@@ -445,6 +459,9 @@ impl<'m> Connection<'m> {
 
     /// Writes the head of the response; the framing is that of its body.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction<'_>, framing: Framing) {
+        if let Some(call) = &transaction.mixer {
+            call.edit_response(&mut self.response);
+        }
         transaction.status = self.response.status;
         if framing == Framing::Chunked {
             self.response.add("transfer-encoding", b"chunked");
@@ -545,7 +562,7 @@ impl<'m> Connection<'m> {
         self.request = Head::default();
         reply::local(&mut self.response, status, body.unwrap_or_default());
         self.send_reply(&mut transaction, Framing::Empty, body.unwrap_or_default()).await;
-        self.end(&transaction);
+        self.end(&mut transaction);
         self.close().await;
     }
 
