@@ -3,7 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a bench that cannot set up must stop")]
 
-#[path = "support/attributes.rs"]
+#[path = "../../../../benches/support/attributes.rs"]
 mod attributes;
 
 use std::hint::black_box;
