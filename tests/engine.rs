@@ -15,6 +15,8 @@ mod check_cache;
 mod compatibility;
 #[path = "engine/contained.rs"]
 mod contained;
+#[path = "engine/decisions.rs"]
+mod decisions;
 #[path = "engine/default_deny.rs"]
 mod default_deny;
 #[path = "engine/draft.rs"]

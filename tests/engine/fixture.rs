@@ -223,6 +223,11 @@ impl Served {
         answer
     }
 
+    /// The answer as it is.
+    pub(crate) fn answer(&self, service: &MixerService, attributes: &OwnedAttributes) -> CheckResponse {
+        check(&self.background, service, attributes)
+    }
+
     /// Whether the call fails.
     pub(crate) fn check_fails(&self, service: &MixerService, attributes: &OwnedAttributes) -> bool {
         try_check(&self.background, service, attributes).is_err()

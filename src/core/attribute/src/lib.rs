@@ -28,6 +28,6 @@ pub use owned::{OwnedAttributes, OwnedValue};
 pub use report::{RecordError, RecordSlices, ReportRecords, SliceDecoder};
 pub use slot::SlotId;
 pub use typed_text::typed_text;
-pub use value::{StringMap, Value, ValueType};
+pub use value::{StringMap, Value, ValueType, append_key_bytes};
 pub use vocabulary::{CALLER_PRINCIPAL, Vocabulary, VocabularyBuilder};
 pub use wire::{CompressedAttributes, DecodeError, Words};

@@ -46,6 +46,21 @@ impl OwnedValue {
         }
     }
 
+    /// As [`Value::append_key`].
+    pub fn append_key(&self, out: &mut Vec<u8>) -> bool {
+        let value = match self {
+            OwnedValue::String(text) => Value::String(text),
+            OwnedValue::Int64(number) => Value::Int64(*number),
+            OwnedValue::Double(number) => Value::Double(*number),
+            OwnedValue::Bool(value) => Value::Bool(*value),
+            OwnedValue::Timestamp(instant) => Value::Timestamp(*instant),
+            OwnedValue::Duration(duration) => Value::Duration(*duration),
+            OwnedValue::Bytes(bytes) => Value::Bytes(bytes),
+            OwnedValue::StringMap(_) => return false,
+        };
+        value.append_key(out)
+    }
+
     fn field(&self) -> TypedMap {
         match self {
             OwnedValue::String(_) => TypedMap::Strings,

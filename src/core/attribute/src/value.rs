@@ -139,4 +139,30 @@ impl Value<'_> {
             _ => 0,
         }
     }
+
+    /// Appends type and value to the key of a cache: typed and length-prefixed, so that different values have different keys. False for
+    /// maps, which are compared key by key.
+    pub fn append_key(self, out: &mut Vec<u8>) -> bool {
+        let mut tagged = |tag: u8, bytes: &[u8]| {
+            out.push(tag);
+            append_key_bytes(bytes, out);
+            true
+        };
+        match self {
+            Value::String(bytes) => tagged(1, bytes),
+            Value::Int64(number) => tagged(2, &number.to_le_bytes()),
+            Value::Double(number) => tagged(3, &number.to_bits().to_le_bytes()),
+            Value::Bool(flag) => tagged(4, &[u8::from(flag)]),
+            Value::Timestamp(instant) => tagged(5, &instant.unix_nanos().to_le_bytes()),
+            Value::Duration(duration) => tagged(6, &duration.nanos.to_le_bytes()),
+            Value::Bytes(bytes) => tagged(7, bytes),
+            Value::StringMap(_) => false,
+        }
+    }
+}
+
+/// Appends bytes with their length to the key of a cache.
+pub fn append_key_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
 }

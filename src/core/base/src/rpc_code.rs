@@ -38,6 +38,24 @@ pub fn camel_name(code: i32) -> Option<&'static str> {
     names(code).map(|(_, camel)| *camel)
 }
 
+/// The HTTP status that proxies answer a refusal with.
+pub fn http_status(code: i32) -> u16 {
+    match code {
+        0 => 200,
+        1 => 499,
+        3 | 9 | 11 => 400,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}
+
 /// Parses a name, ignoring case, or a number.
 pub fn parse(text: &str) -> Option<i32> {
     let named = CODES.iter().position(|(name, _)| name.eq_ignore_ascii_case(text));

@@ -110,20 +110,7 @@ pub(super) fn code_name(code: i32) -> &'static str {
 
 /// The HTTP status of a code.
 pub(super) fn http_status(code: i32) -> u32 {
-    match code {
-        0 => 200,
-        1 => 499,
-        3 | 9 | 11 => 400,
-        4 => 504,
-        5 => 404,
-        6 | 10 => 409,
-        7 => 403,
-        8 => 429,
-        12 => 501,
-        14 => 503,
-        16 => 401,
-        _ => 500,
-    }
+    rpc_code::http_status(code).into()
 }
 
 fn put_ok(

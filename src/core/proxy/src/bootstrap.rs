@@ -11,6 +11,7 @@ mod listener;
 mod listener_filter;
 mod manager;
 mod matching;
+mod mixer;
 mod reader;
 mod route;
 mod table;
@@ -33,6 +34,10 @@ pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
 pub use manager::ManagerConfig;
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
+pub use mixer::{
+    ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,
+    TransportConfig, UriPattern, UriTemplate,
+};
 pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
     RouteConfig, RouteTableConfig,
@@ -99,6 +104,8 @@ pub struct Bootstrap {
     pub node_id: String,
     /// `node.cluster`.
     pub node_cluster: String,
+    /// `NODE_UID` and `NODE_NAMESPACE` of `node.metadata`, for the Mixer filters.
+    pub node_identity: (Option<String>, Option<String>),
     /// Where the admin interface listens; `None` for no admin interface.
     pub admin: Option<SocketAddr>,
     /// Listeners, in order.
@@ -169,6 +176,9 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
         bootstrap.node_id = text("id").and_then(|id| id.text().map(str::to_owned)).unwrap_or_default();
         bootstrap.node_cluster =
             text("cluster").and_then(|id| id.text().map(str::to_owned)).unwrap_or_default();
+        let metadata = node.node.get("metadata");
+        let of = |name: &str| metadata?.get(name)?.as_str().map(str::to_owned);
+        bootstrap.node_identity = (of("NODE_UID"), of("NODE_NAMESPACE"));
     }
     // Statistics are not pushed anywhere, and tags are those of Envoy's defaults.
     root.ignore(&["stats_flush_interval", "stats_config"]);
@@ -211,6 +221,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             if let NetworkFilter::Http(manager) = &chain.filter {
                 check_clusters(&value, &manager.routes, &names);
             }
+            check_mixer_clusters(&value, &chain.filter, &names);
         }
         let is_taken =
             |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
@@ -248,6 +259,19 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
             let kind = if action.clusters.len() > 1 { "weighted cluster" } else { "cluster" };
             listener.invalid(format!("route: unknown {kind} '{name}'"));
         }
+    }
+}
+
+/// A filter that cannot reach Mixer would refuse everything, or nothing.
+fn check_mixer_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
+    let transport = match filter {
+        NetworkFilter::Http(manager) => manager.mixer.as_ref().map(|mixer| &mixer.transport),
+        NetworkFilter::Tcp(proxy) => proxy.mixer.as_ref().map(|mixer| &mixer.transport),
+    };
+    let Some(transport) = transport else { return };
+    let named = [("check_cluster", &transport.check_cluster), ("report_cluster", &transport.report_cluster)];
+    for (field, name) in named.into_iter().filter(|(_, name)| !known.contains(*name)) {
+        listener.invalid(format!("mixer: unknown {field} '{name}'; without the field it is mixer_server"));
     }
 }
 

@@ -1,10 +1,12 @@
 //! What connections share: of all workers, and of one.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::cluster::Cluster;
-use crate::upstream::Pool;
+use crate::mixer::Clients;
+use crate::upstream::{Pool, Pools};
 
 /// What all threads share.
 #[derive(Debug)]
@@ -19,14 +21,16 @@ pub(crate) struct Shared {
 /// What the connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct WorkerContext {
-    pub(crate) pools: Vec<Pool>,
+    pub(crate) pools: Rc<Pools>,
     pub(crate) shared: Arc<Shared>,
+    /// Of the Mixer filters.
+    pub(crate) mixer: Clients,
 }
 
 impl WorkerContext {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let pools = shared.clusters.iter().map(|cluster| Pool::new(Arc::clone(cluster))).collect();
-        Self { pools, shared }
+        let pools = Rc::new(Pools::new(&shared.clusters));
+        Self { mixer: Clients::new(Rc::clone(&pools)), pools, shared }
     }
 
     /// A cluster by its index.

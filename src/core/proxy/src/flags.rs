@@ -29,9 +29,11 @@ pub(crate) enum Flag {
     SI,
     /// Upstream remote reset.
     UR,
+    /// Refused by an external authorizer, such as Mixer.
+    Uaex,
 }
 
-const NAMES: [(Flag, &str); 13] = [
+const NAMES: [(Flag, &str); 14] = [
     (Flag::UH, "UH"),
     (Flag::UF, "UF"),
     (Flag::UO, "UO"),
@@ -45,6 +47,7 @@ const NAMES: [(Flag, &str); 13] = [
     (Flag::Dpe, "DPE"),
     (Flag::SI, "SI"),
     (Flag::UR, "UR"),
+    (Flag::Uaex, "UAEX"),
 ];
 
 /// The flags of a response in the order in which they were set; at most four, more have no meaning.

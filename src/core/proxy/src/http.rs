@@ -10,6 +10,7 @@ mod exchange;
 mod failure;
 mod forward;
 pub(crate) mod framing;
+mod mixer;
 mod redirect;
 mod reply;
 pub(crate) mod routes;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
+use crate::mixer::HttpFilter;
 use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
 
 pub(crate) use connection::serve;
@@ -30,6 +32,8 @@ pub(crate) use connection::serve;
 pub(crate) struct HttpManager {
     pub(crate) server_name: String,
     pub(crate) routes: routes::RouteTable,
+    /// The filter `mixer`.
+    pub(crate) mixer: Option<HttpFilter>,
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,
     pub(crate) use_remote_address: bool,
     pub(crate) generate_request_id: bool,

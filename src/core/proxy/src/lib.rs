@@ -19,6 +19,7 @@ mod flags;
 mod head;
 mod http;
 mod listener_manager;
+mod mixer;
 mod running;
 pub mod server;
 mod socket_factory;

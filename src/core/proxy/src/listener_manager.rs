@@ -15,6 +15,7 @@ use crate::context::Shared;
 use crate::error::StartError;
 use crate::http::HttpManager;
 use crate::http::routes::RouteTable;
+use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats, Value};
 use crate::tcp_proxy::TcpProxy;
@@ -39,6 +40,7 @@ pub(crate) struct ListenerManager {
     stats: Arc<Stats>,
     stop: CancellationToken,
     counters: Counters,
+    mixer: FilterBuilder,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -71,7 +73,12 @@ impl Counters {
 }
 
 impl ListenerManager {
-    pub(crate) fn new(concurrency: usize, shared: Arc<Shared>, stats: Arc<Stats>) -> Self {
+    pub(crate) fn new(
+        concurrency: usize,
+        shared: Arc<Shared>,
+        stats: Arc<Stats>,
+        mixer: FilterBuilder,
+    ) -> Self {
         let counters = Counters::default();
         for (index, name) in NAMES.into_iter().enumerate() {
             let counted = counters.clone();
@@ -85,7 +92,8 @@ impl ListenerManager {
         let active = move || Value::Gauge(counted.get(ADDED).saturating_sub(counted.get(STOPPED)));
         stats.computed(&Scope::ListenerManager, "total_listeners_active", active);
         let stop = CancellationToken::new();
-        Self { listeners: Vec::new(), workers: Mutex::default(), concurrency, shared, stats, stop, counters }
+        let (listeners, workers) = (Vec::new(), Mutex::default());
+        Self { listeners, workers, concurrency, shared, stats, stop, counters, mixer }
     }
 
     /// Adds a listener: binds its sockets, opens its access logs. Workers that start later serve it.
@@ -143,6 +151,10 @@ impl ListenerManager {
             idle_timeout: config.idle_timeout,
             logs: open(&config.access_logs, logs)?,
             stats: self.stats.block(&Scope::Tcp(config.stat_prefix.clone())),
+            mixer: config
+                .mixer
+                .as_ref()
+                .map(|mixer| self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name))),
         })
     }
 
@@ -156,6 +168,10 @@ impl ListenerManager {
         Ok(HttpManager {
             server_name: config.server_name.clone(),
             routes: RouteTable::new(&config.routes, |name| self.cluster(name)),
+            mixer: config
+                .mixer
+                .as_ref()
+                .map(|mixer| self.mixer.http(mixer, &self.stats, |name| self.cluster(name))),
             logs: open(&config.access_logs, logs)?,
             use_remote_address: config.use_remote_address,
             generate_request_id: config.generate_request_id,

@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
 use crate::listener_manager::ListenerManager;
+use crate::mixer::FilterBuilder;
 pub use crate::running::Options;
 use crate::running::{Running, State};
 use crate::socket_factory::{SocketFactory, reason};
@@ -118,7 +119,8 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     tracing::info!("loading {} listener(s)", bootstrap.listeners.len());
     let options = &running.options;
     let (shared, stats) = (Arc::clone(&running.shared), Arc::clone(&running.stats));
-    let mut manager = ListenerManager::new(options.concurrency, shared, stats);
+    let mixer = FilterBuilder::new(bootstrap);
+    let mut manager = ListenerManager::new(options.concurrency, shared, stats, mixer);
     for listener in &bootstrap.listeners {
         manager.add(listener.clone(), &running.logs)?;
     }

@@ -19,6 +19,7 @@ use crate::buffer::{self, HIGH_WATERMARK};
 use crate::cluster::weighted;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
+use crate::mixer::{Bytes, Peer, TcpCall, TcpFilter};
 use crate::stats::{Block, ClusterStat, TcpStat};
 use crate::timer::Timer;
 use crate::upstream::Upstream;
@@ -31,6 +32,8 @@ pub(crate) struct TcpProxy {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,
     pub(crate) stats: Arc<Block<TcpStat>>,
+    /// The filter `mixer` before it.
+    pub(crate) mixer: Option<TcpFilter>,
 }
 
 /// What happened, for the access log.
@@ -54,7 +57,12 @@ impl TcpProxy {
         let (start, begun) = (SystemTime::now(), Instant::now());
         self.stats.increment(TcpStat::DownstreamCxTotal);
         let mut outcome = Outcome::default();
-        self.forward(&mut downstream, worker, &mut outcome).await;
+        let mut call =
+            self.mixer.as_ref().map(|filter| filter.begin(&Peer::of(info), info.local, &worker.mixer));
+        self.forward(&mut downstream, worker, &mut outcome, &mut call).await;
+        if let Some(call) = call {
+            call.close(Bytes { received: outcome.received, sent: outcome.sent }, outcome.upstream);
+        }
         drop(downstream);
         let cluster = outcome.cluster.and_then(|cluster| worker.pool(cluster));
         let entry = Entry {
@@ -77,7 +85,13 @@ impl TcpProxy {
         }
     }
 
-    async fn forward(&self, downstream: &mut Stream, worker: &Rc<WorkerContext>, outcome: &mut Outcome) {
+    async fn forward(
+        &self,
+        downstream: &mut Stream,
+        worker: &Rc<WorkerContext>,
+        outcome: &mut Outcome,
+        call: &mut Option<TcpCall<'_>>,
+    ) {
         let chosen = weighted(&self.clusters).flatten();
         let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
             self.stats.increment(TcpStat::DownstreamCxNoRoute);
@@ -109,6 +123,7 @@ impl TcpProxy {
         stats.block.increment(ClusterStat::UpstreamRqActive);
         let (none, nothing) = (BytesMut::new(), BytesMut::new());
         let mut relay = Relay::new(Some(&self.stats), &stats.block, self.idle_timeout, none, nothing);
+        (relay.mixer, relay.host) = (call.as_mut(), Some(host.address));
         let end = poll_fn(|cx| relay.poll(downstream, &mut upstream, cx)).await;
         stats.block.decrement(ClusterStat::UpstreamRqActive);
         (outcome.received, outcome.sent) = (relay.to_upstream.read, relay.to_downstream.read);
@@ -120,6 +135,7 @@ impl TcpProxy {
             }
             End::Complete => upstream.counted.closed_by_host = relay.to_downstream.ended_first,
             End::DownstreamFailed => {}
+            End::Refused => outcome.flags.set(Flag::Uaex),
         }
     }
 }
@@ -145,19 +161,24 @@ pub(crate) enum End {
     Idle,
     UpstreamFailed,
     DownstreamFailed,
+    /// By the Mixer filter.
+    Refused,
 }
 
 /// Both directions of a connection.
-pub(crate) struct Relay<'p> {
+pub(crate) struct Relay<'p, 'f> {
     tcp: Option<&'p Block<TcpStat>>,
     cluster: &'p Block<ClusterStat>,
     idle_timeout: Option<Duration>,
     timer: Timer,
     to_upstream: Direction,
     to_downstream: Direction,
+    /// The Mixer filter before it.
+    mixer: Option<&'p mut TcpCall<'f>>,
+    host: Option<SocketAddr>,
 }
 
-impl<'p> Relay<'p> {
+impl<'p, 'f> Relay<'p, 'f> {
     /// A relay that begins with what was received from both sides already.
     pub(crate) fn new(
         tcp: Option<&'p Block<TcpStat>>,
@@ -167,7 +188,16 @@ impl<'p> Relay<'p> {
         to_downstream: BytesMut,
     ) -> Self {
         let (to_upstream, to_downstream) = (Direction::new(to_upstream), Direction::new(to_downstream));
-        let mut relay = Self { tcp, cluster, idle_timeout, timer: Timer::new(), to_upstream, to_downstream };
+        let mut relay = Self {
+            tcp,
+            cluster,
+            idle_timeout,
+            timer: Timer::new(),
+            to_upstream,
+            to_downstream,
+            mixer: None,
+            host: None,
+        };
         relay.touch();
         relay
     }
@@ -181,6 +211,32 @@ impl<'p> Relay<'p> {
         self.timer.set(self.idle_timeout.map(|limit| Instant::now() + limit));
     }
 
+    /// The Mixer filter: the first bytes of the client start the check and wait for its end, the end of the client without any passes.
+    fn poll_mixer(&mut self, downstream: &mut Stream, cx: &mut Context<'_>) -> Poll<End> {
+        let Some(call) = &mut self.mixer else { return Poll::Pending };
+        let up = &mut self.to_upstream;
+        if call.holds() && !call.is_checking() {
+            match buffer::poll_read(downstream, &mut up.buffer, cx) {
+                Poll::Ready(Ok(0)) => {
+                    up.has_ended = true;
+                    call.pass_silence();
+                }
+                Poll::Ready(Ok(count)) => {
+                    up.read += u64::try_from(count).unwrap_or(0);
+                    let bytes = Bytes { received: up.read, sent: self.to_downstream.read };
+                    call.start(bytes, self.host);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(End::DownstreamFailed),
+                Poll::Pending => {}
+            }
+        }
+        let bytes = Bytes { received: up.read, sent: self.to_downstream.read };
+        if call.poll(bytes, self.host, cx) && call.is_refused() {
+            return Poll::Ready(End::Refused);
+        }
+        Poll::Pending
+    }
+
     /// Ready when it ends.
     pub(crate) fn poll(
         &mut self,
@@ -189,8 +245,13 @@ impl<'p> Relay<'p> {
         cx: &mut Context<'_>,
     ) -> Poll<End> {
         let before = (self.to_upstream.read, self.to_downstream.read);
+        if let Poll::Ready(end) = self.poll_mixer(downstream, cx) {
+            return Poll::Ready(end);
+        }
+        let holds = self.mixer.as_ref().is_some_and(|call| call.holds());
         let tcp = self.tcp;
-        let pumped = self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx);
+        let pumped =
+            if holds { Ok(()) } else { self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx) };
         match pumped {
             Err(Side::Source) => return Poll::Ready(End::DownstreamFailed),
             Err(Side::Destination) => return Poll::Ready(End::UpstreamFailed),

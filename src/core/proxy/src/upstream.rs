@@ -82,6 +82,25 @@ pub(crate) enum ConnectError {
     TimedOut,
 }
 
+/// All clusters on one worker.
+#[derive(Debug)]
+pub(crate) struct Pools(Vec<Pool>);
+
+impl Pools {
+    pub(crate) fn new(clusters: &[Arc<Cluster>]) -> Self {
+        Self(clusters.iter().map(|cluster| Pool::new(Arc::clone(cluster))).collect())
+    }
+
+    /// A cluster by its index.
+    pub(crate) fn get(&self, cluster: usize) -> Option<&Pool> {
+        self.0.get(cluster)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pool> {
+        self.0.iter()
+    }
+}
+
 /// A cluster on one worker: the next host, and idle connections.
 #[derive(Debug)]
 pub(crate) struct Pool {

@@ -7,6 +7,8 @@
 
 mod link;
 
+pub use link::http2_client;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,13 +128,8 @@ impl GrpcChannel {
         header: Option<(HeaderName, HeaderValue)>,
         deadline: Option<Duration>,
     ) -> Result<Bytes, Status> {
-        let length = u32::try_from(message.len())
-            .map_err(|_| Status::resource_exhausted("the request has more than 4 GiB"))?;
-        let mut framed = BytesMut::with_capacity(PREFIX + message.len());
-        framed.put_u8(0);
-        framed.put_u32(length);
-        framed.put_slice(message);
-        let call = Call { path, header, deadline, message: framed.freeze() };
+        let message = grpc_message(message)?;
+        let call = Call { path, header, deadline, message };
         let answer = self.exchange(&call);
         match deadline {
             None => answer.await,
@@ -145,49 +142,70 @@ impl GrpcChannel {
     /// Sends a request and reads its answer; once more if the server says that it has not begun it.
     async fn exchange(&self, call: &Call) -> Result<Bytes, Status> {
         let sender = self.links.sender(&self.place).await?;
-        let answered = match self.attempt(sender, call.request(&self.place)?, call.message.clone()).await {
-            Err(error) if was_not_begun(&error) => {
-                let sender = self.links.sender(&self.place).await?;
-                self.attempt(sender, call.request(&self.place)?, call.message.clone()).await
-            }
-            answered => answered,
-        };
+        let answered =
+            match grpc_exchange(sender, call.request(&self.place)?, call.message.clone(), self.max_answer)
+                .await
+            {
+                Err(error) if was_not_begun(&error) => {
+                    let sender = self.links.sender(&self.place).await?;
+                    grpc_exchange(sender, call.request(&self.place)?, call.message.clone(), self.max_answer)
+                        .await
+                }
+                answered => answered,
+            };
         answered.map_err(|error| status_of(&error))?
     }
+}
 
-    async fn attempt(
-        &self,
-        mut sender: SendRequest<Bytes>,
-        request: Request<()>,
-        message: Bytes,
-    ) -> Result<Result<Bytes, Status>, h2::Error> {
-        let (response, mut body) = sender.send_request(request, false)?;
-        body.send_data(message, true)?;
-        let (head, mut body) = response.await?.into_parts();
-        if let Some(status) = Status::from_header_map(&head.headers) {
-            // Without a message.
-            return Ok(Err(failure(status)));
-        }
-        if let Some(status) = not_grpc(head.status, &head.headers) {
+/// Sends a request of one message on a connection, and reads its answer of one message of at most `max_answer` bytes. `message` has its prefix:
+/// [`grpc_message`].
+///
+/// Errors: the connection or the stream failed; within, the status of the server.
+pub async fn grpc_exchange(
+    mut sender: SendRequest<Bytes>,
+    request: Request<()>,
+    message: Bytes,
+    max_answer: usize,
+) -> Result<Result<Bytes, Status>, h2::Error> {
+    let (response, mut body) = sender.send_request(request, false)?;
+    body.send_data(message, true)?;
+    let (head, mut body) = response.await?.into_parts();
+    if let Some(status) = Status::from_header_map(&head.headers) {
+        // Without a message.
+        return Ok(Err(failure(status)));
+    }
+    if let Some(status) = not_grpc(head.status, &head.headers) {
+        return Ok(Err(status));
+    }
+    let mut answer = Received::default();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        answer.add(chunk);
+        if let Some(status) = too_long(answer.so_far(), max_answer) {
             return Ok(Err(status));
         }
-        let mut answer = Received::default();
-        while let Some(chunk) = body.data().await {
-            let chunk = chunk?;
-            body.flow_control().release_capacity(chunk.len())?;
-            answer.add(chunk);
-            if let Some(status) = too_long(answer.so_far(), self.max_answer) {
-                return Ok(Err(status));
-            }
-        }
-        let answer = answer.into_bytes();
-        let trailers = body.trailers().await?.unwrap_or_default();
-        Ok(match Status::from_header_map(&trailers) {
-            Some(status) if status.code() == Code::Ok => message_of(&answer),
-            Some(status) => Err(status),
-            None => Err(Status::internal("server closed the stream without sending trailers")),
-        })
     }
+    let answer = answer.into_bytes();
+    let trailers = body.trailers().await?.unwrap_or_default();
+    Ok(match Status::from_header_map(&trailers) {
+        Some(status) if status.code() == Code::Ok => message_of(&answer),
+        Some(status) => Err(status),
+        None => Err(Status::internal("server closed the stream without sending trailers")),
+    })
+}
+
+/// A message with its prefix, not compressed.
+///
+/// Errors: RESOURCE_EXHAUSTED for one of 4 GiB.
+pub fn grpc_message(message: &[u8]) -> Result<Bytes, Status> {
+    let length = u32::try_from(message.len())
+        .map_err(|_| Status::resource_exhausted("the request has more than 4 GiB"))?;
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    framed.put_u32(length);
+    framed.put_slice(message);
+    Ok(framed.freeze())
 }
 
 /// The body of an answer, which usually comes in one piece.
@@ -270,7 +288,7 @@ fn message_of(answer: &Bytes) -> Result<Bytes, Status> {
 }
 
 /// Whether the server says that nothing of a call has begun: the stream was refused, or is above those of a graceful GOAWAY.
-fn was_not_begun(error: &h2::Error) -> bool {
+pub fn was_not_begun(error: &h2::Error) -> bool {
     let is_graceful = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
     let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
     error.is_remote() && (is_graceful || is_refused)

@@ -204,7 +204,7 @@ impl<'b> Reader<'b> {
 
     /// The content of a length-delimited field, or an error if it has another wire type.
     #[inline]
-    pub(crate) fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
+    pub fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
         expect(field, wire_type, LENGTH)?;
         self.bytes()
     }

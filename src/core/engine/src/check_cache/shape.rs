@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mixer_attribute::{AttributeBag, Condition, Reference, SlotId, Value};
+use mixer_attribute::{AttributeBag, Condition, Reference, SlotId, Value, append_key_bytes};
 
 /// Most shapes of a shard that are kept by use. Configuration needs a handful; only a condition that looks up a key sent by the client
 /// produces more.
@@ -119,37 +119,16 @@ impl ShapeTest {
         let found = bag.peek_received(self.slot);
         match (&self.key, found) {
             (None, None) => !self.present && !bag.has_received(self.slot),
-            (None, Some(value)) => self.present && append_value(value, out),
+            (None, Some(value)) => self.present && value.append_key(out),
             (Some(_), None) => false,
             (Some(key), Some(Value::StringMap(map))) => match map.peek(key) {
-                Some(value) => self.present && append_bytes(value, out),
+                Some(value) => {
+                    append_key_bytes(value, out);
+                    self.present
+                }
                 None => !self.present,
             },
             (Some(_), Some(_)) => false,
         }
-    }
-}
-
-fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(bytes);
-    true
-}
-
-/// Appends type and value; false for whole maps, which cannot be compared.
-fn append_value(value: Value<'_>, out: &mut Vec<u8>) -> bool {
-    let mut tagged = |tag: u8, bytes: &[u8]| {
-        out.push(tag);
-        append_bytes(bytes, out)
-    };
-    match value {
-        Value::String(bytes) => tagged(1, bytes),
-        Value::Int64(number) => tagged(2, &number.to_le_bytes()),
-        Value::Double(number) => tagged(3, &number.to_bits().to_le_bytes()),
-        Value::Bool(flag) => tagged(4, &[u8::from(flag)]),
-        Value::Timestamp(instant) => tagged(5, &instant.unix_nanos().to_le_bytes()),
-        Value::Duration(duration) => tagged(6, &duration.nanos.to_le_bytes()),
-        Value::Bytes(bytes) => tagged(7, bytes),
-        Value::StringMap(_) => false,
     }
 }

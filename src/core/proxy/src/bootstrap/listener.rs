@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use mixer_config::Node;
+
 use super::access_log::{self, AccessLogConfig};
 use super::address;
 use super::chain::{self, ChainMatch, FilterChainConfig};
 use super::listener_filter::{self, ListenerFilter};
 use super::manager::{self, ManagerConfig};
+use super::mixer::{self, TcpMixerConfig};
 use super::reader::{Fields, Message, Value, type_of, unknown_type};
 use super::tls;
 
@@ -121,6 +124,8 @@ pub struct TcpProxyConfig {
     pub idle_timeout: Option<Duration>,
     /// Access logs.
     pub access_logs: Vec<AccessLogConfig>,
+    /// The filter `mixer` before it.
+    pub mixer: Option<TcpMixerConfig>,
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
@@ -222,6 +227,8 @@ fn read_chain(value: &Value<'_>) -> Option<FilterChainConfig> {
     if filters.is_empty() {
         chain.value.unsupported("a filter chain without filters");
     }
+    let (mixers, filters): (Vec<_>, Vec<_>) = filters.into_iter().partition(is_mixer);
+    let mixer = read_mixer(&chain, &mixers);
     let mut read: Vec<(String, Option<NetworkFilter>)> = filters.iter().filter_map(read_filter).collect();
     if read.len() > 1
         && let (Some((name, _)), Some(filter)) = (read.first(), filters.first())
@@ -231,8 +238,38 @@ fn read_chain(value: &Value<'_>) -> Option<FilterChainConfig> {
         ));
     }
     chain.finish();
-    let filter = read.pop()?.1?;
+    let filter = match (read.pop()?.1?, mixer) {
+        (NetworkFilter::Tcp(proxy), mixer) => NetworkFilter::Tcp(TcpProxyConfig { mixer, ..proxy }),
+        (filter, None) => filter,
+        (filter, Some(_)) => {
+            value.unsupported("the network filter `mixer` before a filter other than tcp_proxy");
+            filter
+        }
+    };
     Some(FilterChainConfig { name, matching: matching?, tls: tls?, handshake_timeout, filter })
+}
+
+fn is_mixer(filter: &Value<'_>) -> bool {
+    filter.node.get("name").and_then(Node::as_str) == Some("mixer")
+}
+
+/// Reads the filters `mixer` of a chain, of which there may be one, before the terminal filter.
+fn read_mixer(chain: &Fields<'_>, filters: &[Value<'_>]) -> Option<TcpMixerConfig> {
+    if let Some(second) = filters.get(1) {
+        second.unsupported("a second filter `mixer`");
+    }
+    let value = filters.first()?;
+    let is_last = chain.items("filters").last().is_some_and(is_mixer);
+    if is_last {
+        value.invalid(
+            "Error: non-terminal filter named mixer of type mixer is the last filter in a network filter chain.",
+        );
+    }
+    let filter = value.message(&FILTER)?;
+    filter.ignore(&["name"]);
+    let config = mixer::tcp(&filter);
+    filter.finish();
+    config
 }
 
 fn read_filter(value: &Value<'_>) -> Option<(String, Option<NetworkFilter>)> {
@@ -272,7 +309,8 @@ fn read_tcp_proxy(value: &Value<'_>) -> Option<TcpProxyConfig> {
     let idle_timeout = timeout(&proxy, "idle_timeout", Duration::from_secs(3600));
     let access_logs = access_log::read(&proxy);
     proxy.finish();
-    Some(TcpProxyConfig { stat_prefix: stat_prefix?, clusters: clusters?, idle_timeout, access_logs })
+    let (stat_prefix, clusters) = (stat_prefix?, clusters?);
+    Some(TcpProxyConfig { stat_prefix, clusters, idle_timeout, access_logs, mixer: None })
 }
 
 fn read_weighted(value: &Value<'_>) -> Option<Vec<(String, u32)>> {

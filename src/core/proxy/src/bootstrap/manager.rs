@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use mixer_config::Node;
+
 use super::access_log::{self, AccessLogConfig};
 use super::listener::{read_stat_prefix, timeout};
+use super::mixer::{self, MixerConfig};
 use super::reader::{Fields, Message, Value, type_of, unknown_type};
 use super::route;
 use super::table::RouteTableConfig;
@@ -105,6 +108,8 @@ pub struct ManagerConfig {
     pub server_name: String,
     /// The routes.
     pub routes: RouteTableConfig,
+    /// The filter `mixer`.
+    pub mixer: Option<MixerConfig>,
     /// Access logs.
     pub access_logs: Vec<AccessLogConfig>,
     /// Whether the client's address is that of the connection.
@@ -174,7 +179,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
             None
         }
     };
-    read_filters(&manager);
+    let mixer = read_filters(&manager);
     let common = manager.message("common_http_protocol_options", &COMMON);
     let seconds = Duration::from_secs;
     let idle_timeout = match &common {
@@ -204,6 +209,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
         stat_prefix: stat_prefix.unwrap_or_default(),
         server_name: server_name.to_owned(),
         routes: routes.unwrap_or_default(),
+        mixer,
         access_logs: access_log::read(&manager),
         use_remote_address: manager.boolean("use_remote_address"),
         generate_request_id: manager
@@ -224,13 +230,25 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     Some(config)
 }
 
-/// The HTTP filters, of which the router is the only one supported, and the last.
-fn read_filters(manager: &Fields<'_>) {
+/// The HTTP filters: `mixer`, if there is one, and the router, which is the last. Returns the former.
+fn read_filters(manager: &Fields<'_>) -> Option<MixerConfig> {
     let filters = manager.items("http_filters");
-    let mut routers = 0;
+    let (mut routers, mut found) = (0, None);
     for item in &filters {
         let Some(filter) = item.message(&HTTP_FILTER) else { continue };
         let name = filter.text("name").unwrap_or_default().to_owned();
+        if name == "mixer" {
+            let config = mixer::http(&filter);
+            if found.is_some() {
+                item.unsupported("a second filter `mixer`");
+            }
+            if routers > 0 {
+                item.invalid("the filter `mixer` stands behind the router, which must be the last filter");
+            }
+            found = config;
+            filter.finish();
+            continue;
+        }
         match type_of(&filter, &name) {
             Some(("envoy.extensions.filters.http.router.v3.Router", config)) => {
                 routers += 1;
@@ -249,11 +267,14 @@ fn read_filters(manager: &Fields<'_>) {
         );
     }
     if routers > 1
-        && let Some(first) = filters.first()
+        && let Some(first) = filters
+            .iter()
+            .find(|filter| filter.node.get("name").and_then(Node::as_str).is_some_and(|name| name != "mixer"))
     {
         let router = "envoy.filters.http.router";
         first.invalid(format!(
             "Error: terminal filter named {router} of type {router} must be the last filter in a http filter chain."
         ));
     }
+    found
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use mixer_base::suggestion::{Case, near};
-use mixer_config::{Diagnostic, FieldPath, Location, Node, NodeKind, Span};
+use mixer_config::{Diagnostic, FieldPath, Location, Node, NodeKind, Severity, Span};
 
 /// A message of Envoy's API: what this version reads is asked for by name, and these are its other fields.
 #[derive(Debug)]
@@ -33,6 +33,15 @@ impl<'d> Document<'d> {
     /// The number of problems so far.
     pub(super) fn count(&self) -> usize {
         self.problems.borrow().len()
+    }
+
+    /// Makes unknown fields among the problems after the first `before` ones warnings.
+    pub(super) fn forgive_unknown_fields(&self, before: usize) {
+        for problem in self.problems.borrow_mut().iter_mut().skip(before) {
+            if problem.code == "proxy-unknown-field" {
+                problem.severity = Severity::Warning;
+            }
+        }
     }
 
     pub(super) fn report(&self, problem: Diagnostic) {
@@ -83,7 +92,7 @@ impl<'d> Value<'d> {
     /// Warns.
     pub(super) fn warn(&self, message: impl Into<String>) {
         let problem = self.problem("proxy-invalid", message);
-        self.document.report(problem.with_severity(mixer_config::Severity::Warning));
+        self.document.report(problem.with_severity(Severity::Warning));
     }
 
     fn wrong_type(&self, expected: &str) {

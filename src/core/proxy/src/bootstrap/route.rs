@@ -6,12 +6,12 @@ use mixer_expr::functions::Regex;
 
 use super::listener::timeout;
 use super::manager;
-use super::matching;
 use super::reader::{Fields, Message, Value};
 use super::table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
     RouteConfig, RouteTableConfig,
 };
+use super::{matching, mixer};
 
 static TABLE: Message = Message {
     name: "RouteConfiguration",
@@ -36,7 +36,6 @@ static HOST: Message = Message {
         "virtual_clusters",
         "rate_limits",
         "cors",
-        "typed_per_filter_config",
         "retry_policy",
         "include_request_attempt_count",
         "include_attempt_count_in_response",
@@ -54,7 +53,6 @@ static ROUTE: Message = Message {
     unsupported: &[
         "metadata",
         "decorator",
-        "typed_per_filter_config",
         "tracing",
         "per_request_buffer_limit_bytes",
         "filter_action",
@@ -179,9 +177,10 @@ fn read_host(value: &Value<'_>) -> Option<HostConfig> {
     }
     let routes = host.items("routes").iter().filter_map(read_route).collect();
     let edits = read_edits(&host);
+    let mixer = mixer::per_route(&host);
     host.finish();
     let domains = domains.into_iter().map(str::to_ascii_lowercase).collect();
-    Some(HostConfig { name: name.to_owned(), domains, edits, routes })
+    Some(HostConfig { name: name.to_owned(), domains, edits, mixer, routes })
 }
 
 fn read_route(value: &Value<'_>) -> Option<RouteConfig> {
@@ -210,8 +209,9 @@ fn read_route(value: &Value<'_>) -> Option<RouteConfig> {
         }
     };
     let edits = read_edits(&route);
+    let mixer = mixer::per_route(&route);
     route.finish();
-    Some(RouteConfig { name, matching: matching?, action: action?, edits })
+    Some(RouteConfig { name, matching: matching?, action: action?, edits, mixer })
 }
 
 fn read_action(value: &Value<'_>) -> Option<RouteAction> {

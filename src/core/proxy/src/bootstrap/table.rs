@@ -1,8 +1,10 @@
 //! Route tables.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::matching::MatchConfig;
+use super::mixer::ServiceConfig;
 
 /// A route table.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,8 @@ pub struct HostConfig {
     pub domains: Vec<String>,
     /// Edits of its requests and responses.
     pub edits: Edits,
+    /// What the Mixer filter does with its requests.
+    pub mixer: Option<Arc<ServiceConfig>>,
     /// Routes, in order.
     pub routes: Vec<RouteConfig>,
 }
@@ -41,6 +45,8 @@ pub struct RouteConfig {
     pub action: Action,
     /// Edits of its requests and responses.
     pub edits: Edits,
+    /// What the Mixer filter does with its requests.
+    pub mixer: Option<Arc<ServiceConfig>>,
 }
 
 /// Header edits.

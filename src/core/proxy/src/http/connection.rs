@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use mixer_net::stream::Stream;
 
 use super::framing::{self, Framing, Remaining};
-use super::routes::Target;
+use super::mixer::Passed;
+use super::routes::{Route, Target, VirtualHost};
 use super::{HttpManager, date, edits, redirect, reply};
 use crate::accept::ConnectionInfo;
 use crate::access_log::Entry;
@@ -21,6 +22,7 @@ use crate::cluster::weighted;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head};
+use crate::mixer::HttpCall;
 use crate::stats::{HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
@@ -63,6 +65,18 @@ pub(super) struct Transaction<'m> {
     route: &'m str,
     /// The headers `connection` and `upgrade` of a request to change the protocol.
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
+    /// The request in the Mixer filter.
+    pub(super) mixer: Option<Box<HttpCall>>,
+}
+
+/// A route, and its virtual host.
+type Found<'m> = (&'m VirtualHost, &'m Route);
+
+/// Whether a request asks to change the protocol, and its route does not allow it.
+fn refuses_upgrade(manager: &HttpManager, transaction: &Transaction<'_>, found: Option<Found<'_>>) -> bool {
+    transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
+        found.is_none_or(|(_, route)| !route.target.allows_upgrade(protocol, &manager.upgrades))
+    })
 }
 
 /// Why there is no next request.
@@ -161,7 +175,7 @@ impl<'m> Connection<'m> {
                 transaction.closes = true;
             }
             self.answer(&mut transaction).await;
-            self.end(&transaction);
+            self.end(&mut transaction);
             if transaction.is_aborted {
                 return false;
             }
@@ -242,11 +256,12 @@ impl<'m> Connection<'m> {
             has_head: true,
             route: "",
             upgrade: None,
+            mixer: None,
         }
     }
 
     /// Counts and logs a request.
-    fn end(&self, transaction: &Transaction<'_>) {
+    fn end(&self, transaction: &mut Transaction<'_>) {
         let stats = &self.manager.stats;
         stats.decrement(ManagerStat::DownstreamRqActive);
         self.count_status(transaction.status);
@@ -256,6 +271,7 @@ impl<'m> Connection<'m> {
             stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
             stats.increment(ManagerStat::DownstreamRqRxReset);
         }
+        self.report_to_mixer(transaction);
         if self.manager.logs.is_empty() {
             return;
         }
@@ -361,22 +377,37 @@ impl<'m> Connection<'m> {
         self.route(transaction, framing).await;
     }
 
+    /// Refuses to change the protocol as a request asks.
+    async fn refuse_upgrade(&mut self, transaction: &mut Transaction<'m>, found: Option<Found<'m>>) {
+        if let Some((_, route)) = found {
+            transaction.route = &route.name;
+            if let Target::Forward(forward) = &route.target {
+                transaction.cluster = weighted(&forward.clusters).flatten();
+            }
+        }
+        self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
+        self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
+    }
+
     /// Chooses a route and does what it says.
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
-        let found = manager.routes.find(&self.request, &mut self.scratch);
-        let is_refused = transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
-            found.is_none_or(|(_, route)| !route.target.allows_upgrade(protocol, &manager.upgrades))
-        });
-        if is_refused {
-            if let Some((_, route)) = found {
-                transaction.route = &route.name;
-                if let Target::Forward(forward) = &route.target {
-                    transaction.cluster = weighted(&forward.clusters).flatten();
+        let mut found = manager.routes.find(&self.request, &mut self.scratch);
+        if refuses_upgrade(manager, transaction, found) {
+            return self.refuse_upgrade(transaction, found).await;
+        }
+        if let Some(filter) = &manager.mixer {
+            let service = found.and_then(|(_, route)| route.mixer.as_ref());
+            match self.pass_mixer(transaction, framing, filter, service).await {
+                Passed::No => return,
+                Passed::Yes => {}
+                Passed::Changed => {
+                    found = manager.routes.find(&self.request, &mut self.scratch);
+                    if refuses_upgrade(manager, transaction, found) {
+                        return self.refuse_upgrade(transaction, found).await;
+                    }
                 }
             }
-            manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
-            return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
         }
         manager.stats.increment(ManagerStat::RqTotal);
         let Some((host, route)) = found else {
@@ -464,6 +495,9 @@ impl<'m> Connection<'m> {
 
     /// Writes the head of the response; the framing is that of its body.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction<'_>, framing: Framing) {
+        if let Some(call) = &transaction.mixer {
+            call.edit_response(&mut self.response);
+        }
         transaction.status = self.response.status;
         if framing == Framing::Chunked {
             self.response.add("transfer-encoding", b"chunked");
@@ -564,7 +598,7 @@ impl<'m> Connection<'m> {
         self.request = Head::default();
         reply::local(&mut self.response, status, body.unwrap_or_default());
         self.send_reply(&mut transaction, Framing::Empty, body.unwrap_or_default()).await;
-        self.end(&transaction);
+        self.end(&mut transaction);
         self.close().await;
     }
 

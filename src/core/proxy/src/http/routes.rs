@@ -1,11 +1,12 @@
 //! Route tables as they serve: virtual hosts by domain, routes in order, clusters by index.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bootstrap::{
     Action, Edits, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig, RouteTableConfig,
-    TextTest,
+    ServiceConfig, TextTest,
 };
 use crate::head::Head;
 
@@ -36,6 +37,8 @@ pub(crate) struct Route {
     pub(crate) matching: MatchConfig,
     pub(crate) target: Target,
     pub(crate) edits: Edits,
+    /// What the Mixer filter does with its requests, if it is not the default.
+    pub(crate) mixer: Option<Arc<ServiceConfig>>,
 }
 
 /// What a route does.
@@ -104,6 +107,7 @@ impl RouteTable {
                     matching: route.matching.clone(),
                     target: target(&route.action, &cluster),
                     edits: route.edits.clone(),
+                    mixer: route.mixer.clone().or_else(|| host.mixer.clone()),
                 })
                 .collect(),
         });

@@ -48,7 +48,8 @@ impl Connection<'_> {
         manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
         match end {
-            End::Complete => upstream.counted.closed_by_host = true,
+            // A relay without a Mixer filter is never refused.
+            End::Complete | End::Refused => upstream.counted.closed_by_host = true,
             End::Idle => transaction.flags.set(Flag::SI),
             End::UpstreamFailed => {
                 upstream.counted.closed_by_host = true;

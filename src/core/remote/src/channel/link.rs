@@ -138,6 +138,11 @@ type Connection = h2::client::Connection<Box<dyn Stream>, Bytes>;
 
 async fn open(place: &Connector) -> Result<(SendRequest<Bytes>, Connection), String> {
     let stream = place.connect().await?;
+    http2_client().handshake(stream).await.map_err(|error| format!("cannot connect: {error}"))
+}
+
+/// The settings of connections for calls of gRPC: bounded windows and heads, no push.
+pub fn http2_client() -> h2::client::Builder {
     let mut builder = h2::client::Builder::new();
     builder
         .enable_push(false)
@@ -145,5 +150,5 @@ async fn open(place: &Connector) -> Result<(SendRequest<Bytes>, Connection), Str
         .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(MAX_HEAD)
         .initial_max_send_streams(FIRST_STREAMS);
-    builder.handshake(stream).await.map_err(|error| format!("cannot connect: {error}"))
+    builder
 }

@@ -1,0 +1,112 @@
+//! Requests in the Mixer filter: before a route acts, and at their end.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::connection::{Connection, Transaction};
+use super::framing::Framing;
+use crate::bootstrap::ServiceConfig;
+use crate::buffer;
+use crate::flags::Flag;
+use crate::mixer::{HttpFilter, Next, Peer, Summary};
+
+/// Whether a request has passed the filter.
+pub(super) enum Passed {
+    Yes,
+    /// Its head was changed: a route is to be chosen again.
+    Changed,
+    /// It is answered, or its client is gone.
+    No,
+}
+
+impl<'m> Connection<'m> {
+    /// Has the Mixer filter decide on the request, and answers it if that is the decision.
+    pub(super) async fn pass_mixer(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        framing: Framing,
+        filter: &HttpFilter,
+        service: Option<&Arc<ServiceConfig>>,
+    ) -> Passed {
+        match self.ask_mixer(transaction, filter, service).await {
+            None => Passed::No,
+            Some(Next::Forward) => Passed::Yes,
+            Some(Next::Reroute) => Passed::Changed,
+            Some(Next::Reply { status, body, is_direct }) => {
+                if is_direct {
+                    transaction.details = "mixer_direct_response";
+                } else {
+                    transaction.details = "mixer_access_denied";
+                    transaction.flags.set(Flag::Uaex);
+                }
+                self.reply(transaction, framing, status, &body).await;
+                Passed::No
+            }
+        }
+    }
+
+    /// Has the Mixer filter decide on the request. Meanwhile what the client sends waits, and its end ends the check. `None` if it is gone.
+    async fn ask_mixer(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        filter: &HttpFilter,
+        service: Option<&Arc<ServiceConfig>>,
+    ) -> Option<Next> {
+        let peer = Peer::of(&self.info);
+        let Some(mut call) = filter.begin(&mut self.request, service, &peer, &self.worker.mixer) else {
+            return Some(Next::Forward);
+        };
+        let mut next = Some(Next::Forward);
+        if call.wants_check() {
+            let is_there = {
+                let mut check = pin!(call.check());
+                let (stream, input) = (&mut self.stream, &mut self.input);
+                poll_fn(|cx| {
+                    if check.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(true);
+                    }
+                    while input.len() < buffer::HIGH_WATERMARK {
+                        match buffer::poll_read(stream, input, cx) {
+                            Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(false),
+                            Poll::Ready(Ok(_)) => {}
+                            Poll::Pending => break,
+                        }
+                    }
+                    Poll::Pending
+                })
+                .await
+            };
+            next = is_there.then(|| call.apply(&mut self.request));
+        }
+        if next.is_none() {
+            transaction.flags.set(Flag::DC);
+            transaction.details = "downstream_remote_disconnect";
+            transaction.closes = true;
+            transaction.is_aborted = true;
+        }
+        transaction.mixer = Some(call);
+        next
+    }
+
+    /// Reports a request at its end.
+    pub(super) fn report_to_mixer(&self, transaction: &mut Transaction<'_>) {
+        if let Some(call) = transaction.mixer.take() {
+            call.report(&self.summary(transaction));
+        }
+    }
+
+    fn summary(&self, transaction: &Transaction<'_>) -> Summary<'_> {
+        Summary {
+            request: &self.request,
+            response: &self.response,
+            status: transaction.status,
+            flags: transaction.flags,
+            received: transaction.received,
+            sent: transaction.sent,
+            upstream: transaction.upstream,
+            duration: transaction.began.elapsed(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The HTTP filter: one call of it is one request.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mixer_attribute::OwnedAttributes;
+use mixer_base::rpc_code;
+
+use super::client::{Client, ClientConfig, Clients, Outcome};
+use super::node::Node;
+use super::peer::Peer;
+use super::request::{self, Summary};
+use super::{api, forwarded, headers, quotas};
+use crate::bootstrap::{MixerConfig, ServiceConfig};
+use crate::head::Head;
+
+/// The filter of a connection manager.
+#[derive(Debug)]
+pub(crate) struct HttpFilter {
+    client: Arc<ClientConfig>,
+    /// Of the node and of the filter.
+    attributes: OwnedAttributes,
+    forward: OwnedAttributes,
+    /// The service of routes without one.
+    service: Option<Arc<ServiceConfig>>,
+}
+
+/// What follows a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The request goes on, on the route that is there.
+    Forward,
+    /// The head of the request was changed: a route is chosen again.
+    Reroute,
+    /// The proxy answers.
+    Reply {
+        status: u16,
+        body: String,
+        /// Whether Mixer wants this answer; otherwise it is a refusal.
+        is_direct: bool,
+    },
+}
+
+/// A request on its way through the filter.
+#[derive(Debug)]
+pub(crate) struct HttpCall {
+    client: Rc<Client>,
+    service: Arc<ServiceConfig>,
+    attributes: OwnedAttributes,
+    outcome: Option<Outcome>,
+    /// Whether the operations for the response apply.
+    edits_response: bool,
+    /// Bytes of the head as the filter saw it.
+    head_bytes: u64,
+}
+
+fn merge(into: &mut OwnedAttributes, from: &OwnedAttributes) {
+    for (name, value) in from.iter() {
+        into.insert(name, value.clone());
+    }
+}
+
+impl HttpFilter {
+    pub(crate) fn new(config: &MixerConfig, node: &Node, client: Arc<ClientConfig>) -> Self {
+        let (mut attributes, mut forward) = node.attributes(&config.attributes);
+        merge(&mut attributes, &config.attributes);
+        merge(&mut forward, &config.forward);
+        let service = config.services.get(&config.default_service).cloned();
+        Self { client, attributes, forward, service }
+    }
+
+    /// Takes a request: reads what the proxy before says of it, and tells the next one. `service` is that of the route. `None` if the request
+    /// is neither checked nor reported.
+    pub(crate) fn begin(
+        &self,
+        head: &mut Head,
+        service: Option<&Arc<ServiceConfig>>,
+        peer: &Peer,
+        clients: &Clients,
+    ) -> Option<Box<HttpCall>> {
+        let service = service.or(self.service.as_ref());
+        let call = service.filter(|service| service.checks || service.reports).map(|service| {
+            let mut attributes = self.attributes.clone();
+            merge(&mut attributes, &service.attributes);
+            request::extract(head, peer, &mut attributes);
+            api::extract(&service.api, head, &mut attributes);
+            if let Some(told) = head.get(forwarded::HEADER) {
+                merge(&mut attributes, &forwarded::decode(told));
+            }
+            Box::new(HttpCall {
+                client: clients.of(&self.client),
+                service: Arc::clone(service),
+                attributes,
+                outcome: None,
+                edits_response: false,
+                head_bytes: request::head_bytes(head),
+            })
+        });
+        head.remove(forwarded::HEADER.as_bytes());
+        let mut forward = self.forward.clone();
+        if let Some(service) = service {
+            merge(&mut forward, &service.forward);
+        }
+        if !forward.is_empty() {
+            head.add(forwarded::HEADER, forwarded::encode(&forward).as_bytes());
+        }
+        call
+    }
+}
+
+impl HttpCall {
+    /// Whether the request is to be checked.
+    pub(crate) fn wants_check(&self) -> bool {
+        self.service.checks
+    }
+
+    /// Checks the request. Dropping the future cancels the call.
+    pub(crate) async fn check(&mut self) {
+        let quotas = quotas::required(&self.service.quotas, &self.attributes);
+        self.outcome = Some(self.client.check(&self.attributes, &quotas).await);
+    }
+
+    /// Applies the outcome of the check to the head of the request.
+    pub(crate) fn apply(&mut self, head: &mut Head) -> Next {
+        let Some(outcome) = &self.outcome else { return Next::Forward };
+        let directive = outcome.verdict.as_ref().and_then(|verdict| verdict.directive.as_ref());
+        if let Some((status, body)) = directive.and_then(|directive| directive.direct.as_ref()) {
+            self.edits_response = true;
+            // What is no status of a final response is an error of the policy.
+            let status = u16::try_from(*status).ok().filter(|status| (200..600).contains(status));
+            return Next::Reply { status: status.unwrap_or(500), body: body.clone(), is_direct: true };
+        }
+        if outcome.code != 0 {
+            let (status, body) = (rpc_code::http_status(outcome.code), refusal(outcome));
+            return Next::Reply { status, body, is_direct: false };
+        }
+        self.edits_response = true;
+        match directive.is_some_and(|directive| headers::edit_request(head, &directive.request)) {
+            true => Next::Reroute,
+            false => Next::Forward,
+        }
+    }
+
+    /// Applies the operations for the response to its head.
+    pub(crate) fn edit_response(&self, head: &mut Head) {
+        let verdict = self.outcome.as_ref().and_then(|outcome| outcome.verdict.as_ref());
+        if let (true, Some(directive)) = (self.edits_response, verdict.and_then(|v| v.directive.as_ref())) {
+            headers::edit_response(head, &directive.response);
+        }
+    }
+
+    /// Reports the request.
+    pub(crate) fn report(self, summary: &Summary<'_>) {
+        if !self.service.reports {
+            return;
+        }
+        let mut attributes = self.attributes;
+        request::complete(summary, self.head_bytes, &mut attributes);
+        if let Some(outcome) = &self.outcome {
+            attributes.insert("check.cache_hit", outcome.check_hit);
+            attributes.insert("quota.cache_hit", outcome.quota_hit);
+            if outcome.code != 0 {
+                attributes.insert("response.code", i64::from(rpc_code::http_status(outcome.code)));
+                attributes.insert("check.error_code", i64::from(outcome.code));
+                attributes.insert("check.error_message", refusal(outcome).as_str());
+            }
+        }
+        self.client.report(attributes);
+    }
+}
+
+/// The name of the code, and the message if there is one.
+pub(super) fn refusal(outcome: &Outcome) -> String {
+    let name = rpc_code::name(outcome.code).unwrap_or("UNKNOWN");
+    match outcome.message.as_str() {
+        "" => name.to_owned(),
+        message => format!("{name}:{message}"),
+    }
+}
