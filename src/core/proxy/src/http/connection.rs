@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use mixer_net::stream::Stream;
 
 use super::framing::{self, Framing, Remaining};
-use super::routes::Target;
+use super::routes::{Target, find_upgrade};
 use super::{HttpManager, date, edits, redirect, reply};
 use crate::accept::ConnectionInfo;
 use crate::access_log::Entry;
@@ -21,7 +21,7 @@ use crate::cluster::weighted;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head};
-use crate::stats::{HttpStat, ManagerStat};
+use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
 
@@ -109,6 +109,23 @@ pub(crate) async fn serve(
         true => ManagerStat::DownstreamCxDestroyLocal,
         false => ManagerStat::DownstreamCxDestroyRemote,
     });
+}
+
+/// Counts a connection that is to change its protocol.
+struct Changing<'m>(&'m Block<ManagerStat>);
+
+impl<'m> Changing<'m> {
+    fn new(stats: &'m Block<ManagerStat>) -> Self {
+        stats.increment(ManagerStat::DownstreamCxUpgradesTotal);
+        stats.increment(ManagerStat::DownstreamCxUpgradesActive);
+        Self(stats)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(ManagerStat::DownstreamCxUpgradesActive);
+    }
 }
 
 /// Counts the end of a connection, however it comes.
@@ -366,7 +383,8 @@ impl<'m> Connection<'m> {
         let manager = self.manager;
         let found = manager.routes.find(&self.request, &mut self.scratch);
         let is_refused = transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
-            found.is_none_or(|(_, route)| !route.target.allows_upgrade(protocol, &manager.upgrades))
+            let own = found.and_then(|(_, route)| route.target.allows_upgrade(protocol));
+            !own.or_else(|| find_upgrade(&manager.upgrades, protocol)).unwrap_or(false)
         });
         if is_refused {
             if let Some((_, route)) = found {
@@ -378,6 +396,9 @@ impl<'m> Connection<'m> {
             manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
             return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
         }
+        let _changing = transaction.upgrade.is_some().then(|| Changing::new(&manager.stats));
+        // If the protocol does not change, what follows may not be HTTP.
+        transaction.closes |= transaction.upgrade.is_some();
         manager.stats.increment(ManagerStat::RqTotal);
         let Some((host, route)) = found else {
             manager.stats.increment(ManagerStat::NoRoute);
