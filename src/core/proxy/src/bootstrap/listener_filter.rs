@@ -1,6 +1,6 @@
 //! Listener filters.
 
-use super::reader::{Message, Value, type_of, unknown_type};
+use super::reader::{Fields, Message, Value, type_of, unknown_type};
 
 static FILTER: Message =
     Message { name: "ListenerFilter", unsupported: &["config_discovery", "filter_disabled"] };
@@ -44,7 +44,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerFilter> {
     let typed = type_of(&filter, &name);
     filter.finish();
     let (kind, config) = typed?;
-    let message = |message: &'static Message| Some(config.message(message)?.finish());
+    let message = |message: &'static Message| config.message(message).map(Fields::finish);
     match kind {
         "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector" => {
             message(&TLS).map(|()| ListenerFilter::TlsInspector)

@@ -13,7 +13,7 @@ use mixer_net::stream::Stream;
 
 use super::framing::{self, Framing, Remaining};
 use super::mixer::Passed;
-use super::routes::{Route, Target, VirtualHost};
+use super::routes::{Route, Target, VirtualHost, find_upgrade};
 use super::{HttpManager, date, edits, redirect, reply};
 use crate::accept::ConnectionInfo;
 use crate::access_log::Entry;
@@ -23,7 +23,7 @@ use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::mixer::HttpCall;
-use crate::stats::{HttpStat, ManagerStat};
+use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
 
@@ -75,7 +75,8 @@ type Found<'m> = (&'m VirtualHost, &'m Route);
 /// Whether a request asks to change the protocol, and its route does not allow it.
 fn refuses_upgrade(manager: &HttpManager, transaction: &Transaction<'_>, found: Option<Found<'_>>) -> bool {
     transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
-        found.is_none_or(|(_, route)| !route.target.allows_upgrade(protocol, &manager.upgrades))
+        let own = found.and_then(|(_, route)| route.target.allows_upgrade(protocol));
+        !own.or_else(|| find_upgrade(&manager.upgrades, protocol)).unwrap_or(false)
     })
 }
 
@@ -123,6 +124,23 @@ pub(crate) async fn serve(
         true => ManagerStat::DownstreamCxDestroyLocal,
         false => ManagerStat::DownstreamCxDestroyRemote,
     });
+}
+
+/// Counts a connection that is to change its protocol.
+struct Changing<'m>(&'m Block<ManagerStat>);
+
+impl<'m> Changing<'m> {
+    fn new(stats: &'m Block<ManagerStat>) -> Self {
+        stats.increment(ManagerStat::DownstreamCxUpgradesTotal);
+        stats.increment(ManagerStat::DownstreamCxUpgradesActive);
+        Self(stats)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(ManagerStat::DownstreamCxUpgradesActive);
+    }
 }
 
 /// Counts the end of a connection, however it comes.
@@ -396,6 +414,8 @@ impl<'m> Connection<'m> {
         if refuses_upgrade(manager, transaction, found) {
             return self.refuse_upgrade(transaction, found).await;
         }
+        // If the protocol does not change, what follows may not be HTTP.
+        transaction.closes |= transaction.upgrade.is_some();
         if let Some(filter) = &manager.mixer {
             let service = found.and_then(|(_, route)| route.mixer.as_ref());
             match self.pass_mixer(transaction, framing, filter, service).await {
@@ -409,6 +429,7 @@ impl<'m> Connection<'m> {
                 }
             }
         }
+        let _changing = transaction.upgrade.is_some().then(|| Changing::new(&manager.stats));
         manager.stats.increment(ManagerStat::RqTotal);
         let Some((host, route)) = found else {
             manager.stats.increment(ManagerStat::NoRoute);

@@ -335,13 +335,14 @@ impl Connection<'_> {
         stats.count_response(status);
         transaction.details = "via_upstream";
         if status == 101 {
-            self.change_protocol(transaction, request.levels, pool, upstream, service_time).await;
+            self.change_protocol(transaction, request.levels, pool, upstream).await;
             return Attempt::Done;
         }
-        // After a request to change the protocol, what the client sends may not be HTTP.
-        transaction.closes |= transaction.upgrade.is_some();
         edits::remove_hop_by_hop(&mut self.response);
-        self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        // Counted from the end of the request, which one to change the protocol does not have.
+        if transaction.upgrade.is_none() {
+            self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        }
         edits::edit_response(&mut self.response, request.levels);
         let outgoing = match framing {
             Framing::UntilClose => Framing::Chunked,

@@ -64,18 +64,19 @@ pub(crate) struct Forward {
 }
 
 impl Target {
-    /// Whether a connection may change to a protocol: as the route says, or else as `allowed` does.
-    pub(crate) fn allows_upgrade(&self, protocol: &[u8], allowed: &[(String, bool)]) -> bool {
-        let find = |upgrades: &[(String, bool)]| {
-            let found = upgrades.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(protocol));
-            found.map(|(_, is_enabled)| *is_enabled)
-        };
-        let own = match self {
-            Target::Forward(forward) => find(&forward.upgrades),
+    /// Whether a connection may change to a protocol; `None` if the route does not say.
+    pub(crate) fn allows_upgrade(&self, protocol: &[u8]) -> Option<bool> {
+        match self {
+            Target::Forward(forward) => find_upgrade(&forward.upgrades, protocol),
             Target::Redirect(_) | Target::Direct(..) => None,
-        };
-        own.or_else(|| find(allowed)).unwrap_or(false)
+        }
     }
+}
+
+/// What a list of protocols in lower case says of one.
+pub(crate) fn find_upgrade(upgrades: &[(String, bool)], protocol: &[u8]) -> Option<bool> {
+    let found = upgrades.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(protocol));
+    found.map(|(_, is_enabled)| *is_enabled)
 }
 
 impl RouteTable {

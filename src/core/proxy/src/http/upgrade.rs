@@ -3,8 +3,8 @@
 use std::future::poll_fn;
 
 use super::connection::{Connection, Transaction};
+use super::edits;
 use super::framing::Framing;
-use super::{edits, reply};
 use crate::bootstrap::Edits;
 use crate::flags::Flag;
 use crate::stats::ManagerStat;
@@ -19,12 +19,10 @@ impl Connection<'_> {
         levels: [&Edits; 3],
         pool: &Pool,
         mut upstream: Upstream,
-        service_time: u64,
     ) {
         let kept = ["connection", "upgrade"]
             .map(|name| (name, self.response.get(name).unwrap_or_default().to_vec()));
         edits::remove_hop_by_hop(&mut self.response);
-        self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
         edits::edit_response(&mut self.response, levels);
         for (name, value) in kept {
             self.response.set(name, &value);
@@ -37,13 +35,10 @@ impl Connection<'_> {
             return;
         }
         let manager = &self.manager.stats;
-        manager.increment(ManagerStat::DownstreamCxUpgradesTotal);
-        manager.increment(ManagerStat::DownstreamCxUpgradesActive);
         let (input, cluster) = (self.input.split(), &pool.cluster.stats.block);
         let mut relay =
             Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
         let end = poll_fn(|cx| relay.poll(&mut self.stream, &mut upstream, cx)).await;
-        manager.decrement(ManagerStat::DownstreamCxUpgradesActive);
         (transaction.received, transaction.sent) = relay.bytes();
         manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
