@@ -154,7 +154,7 @@ impl ListenerManager {
             mixer: config
                 .mixer
                 .as_ref()
-                .map(|mixer| self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name))),
+                .map(|mixer| Box::new(self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name)))),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The Mixer filters of HTTP and TCP: attributes of requests and connections, checks, quotas, reports.
 //!
-//! A worker has a [`Client`] for each filter, with caches, connections and a batch of reports of its own; nothing is shared but statistics.
+//! A worker has a client for each filter ([`Clients`]), with caches, connections and a batch of reports of its own; nothing is shared but statistics.
 //! `http` and `tcp` say what a filter does with a request and with a connection, `client` how it asks, `channel` carries calls to a cluster.
 //! A request waits for its check on its own task: the worker serves others meanwhile.
 //!

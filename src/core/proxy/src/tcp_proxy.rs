@@ -33,7 +33,7 @@ pub(crate) struct TcpProxy {
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,
     pub(crate) stats: Arc<Block<TcpStat>>,
     /// The filter `mixer` before it.
-    pub(crate) mixer: Option<TcpFilter>,
+    pub(crate) mixer: Option<Box<TcpFilter>>,
 }
 
 /// What happened, for the access log.

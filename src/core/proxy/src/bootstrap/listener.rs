@@ -125,7 +125,7 @@ pub struct TcpProxyConfig {
     /// Access logs.
     pub access_logs: Vec<AccessLogConfig>,
     /// The filter `mixer` before it.
-    pub mixer: Option<TcpMixerConfig>,
+    pub mixer: Option<Box<TcpMixerConfig>>,
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
@@ -254,7 +254,7 @@ fn is_mixer(filter: &Value<'_>) -> bool {
 }
 
 /// Reads the filters `mixer` of a chain, of which there may be one, before the terminal filter.
-fn read_mixer(chain: &Fields<'_>, filters: &[Value<'_>]) -> Option<TcpMixerConfig> {
+fn read_mixer(chain: &Fields<'_>, filters: &[Value<'_>]) -> Option<Box<TcpMixerConfig>> {
     if let Some(second) = filters.get(1) {
         second.unsupported("a second filter `mixer`");
     }
@@ -269,7 +269,7 @@ fn read_mixer(chain: &Fields<'_>, filters: &[Value<'_>]) -> Option<TcpMixerConfi
     filter.ignore(&["name"]);
     let config = mixer::tcp(&filter);
     filter.finish();
-    config
+    config.map(Box::new)
 }
 
 fn read_filter(value: &Value<'_>) -> Option<(String, Option<NetworkFilter>)> {

@@ -119,7 +119,7 @@ pub(super) struct Client {
     reports_in_flight: Cell<usize>,
     fetches_in_flight: Cell<usize>,
     failed_reports: Cell<u64>,
-    tasks: Group,
+    calls: Group,
 }
 
 impl Client {
@@ -140,7 +140,7 @@ impl Client {
             reports_in_flight: Cell::new(0),
             fetches_in_flight: Cell::new(0),
             failed_reports: Cell::new(0),
-            tasks: Group::new("proxy mixer call"),
+            calls: Group::new("proxy mixer call"),
             config,
             pools,
         }
@@ -282,7 +282,7 @@ impl Client {
         self.count(MixerStat::RemoteQuotaPrefetchCalls);
         self.fetches_in_flight.set(self.fetches_in_flight.get() + 1);
         let (client, attributes) = (Rc::clone(self), attributes.clone());
-        drop(self.tasks.spawn_local(async move {
+        drop(self.calls.spawn_local(async move {
             let amounts = requests.iter().map(|r| (r.name.clone(), (r.amount(), true))).collect();
             let sent = Instant::now();
             let response = client.call(&attributes, amounts).await;
@@ -368,7 +368,7 @@ impl Client {
             self.send_batch();
         } else if let (true, Some(deadline)) = (is_first, deadline) {
             let client = Rc::clone(self);
-            drop(self.tasks.spawn_local(async move {
+            drop(self.calls.spawn_local(async move {
                 tokio::time::sleep_until(deadline.into()).await;
                 let is_same = client.batch.borrow().deadline() == Some(deadline);
                 if is_same {
@@ -387,7 +387,7 @@ impl Client {
         }
         self.reports_in_flight.set(self.reports_in_flight.get() + 1);
         let client = Rc::clone(self);
-        drop(self.tasks.spawn_local(async move {
+        drop(self.calls.spawn_local(async move {
             let called = match mixer_remote::grpc_message(&body) {
                 Ok(message) => {
                     let path = "/istio.mixer.v1.Mixer/Report";
