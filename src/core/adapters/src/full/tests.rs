@@ -94,7 +94,7 @@ async fn obeys<A: Adapter>(
 }
 
 macro_rules! obeys {
-    ($adapter:ty, $instance:expr, $default:ident, $params:path { $($field:ident: $value:expr),* $(,)? }) => {
+    ($adapter:ty, $instance:expr, $default:ident, $params:ident { $($field:ident: $value:expr),* $(,)? }) => {
         obeys::<$adapter>(
             $instance,
             WhenFull::$default,
