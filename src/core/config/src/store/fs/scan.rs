@@ -20,6 +20,7 @@ use super::{WhenLost, parallel, replaced};
 use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::load::{self, Load, LoadId};
 use mixer_base::task::{External, Task};
 
 /// The tree is walked once more this long after a change: a new directory may change before its watch is set.
@@ -484,13 +485,20 @@ impl Scanner {
             })
             .collect();
         let work: Vec<(&Found, bool)> = found.iter().zip(within).collect();
+        let load = Load::begin(self.root.display().to_string(), "read", 0);
+        load::files_known(load.id(), work.len());
+        self.reading.load = load.id();
         let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
             true => {
                 let event = events.get(&file.path).copied().flatten();
-                look(file, self.before(&file.path, event), now)
+                let look = look(file, self.before(&file.path, event), now);
+                load::files_done(load.id(), 1);
+                look
             }
             false => Look::Failed(ReadError::TooMuch(limit)),
         });
+        self.reading.load = LoadId::default();
+        drop(load);
         let mut gone: BTreeMap<PathBuf, CachedFile> = std::mem::take(&mut self.files);
         let mut unsettled = std::mem::take(&mut self.unsettled);
         for (file, look) in found.iter().zip(looks) {
