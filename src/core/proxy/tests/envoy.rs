@@ -11,6 +11,8 @@ mod backend;
 mod cases;
 #[path = "envoy/pair.rs"]
 mod pair;
+#[path = "support/proxy.rs"]
+mod proxy;
 
 use cases::{CASES, Case};
 use pair::Pair;
