@@ -19,8 +19,11 @@ use crate::cluster::weighted;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::stats::{Block, ClusterStat, TcpStat};
-use crate::timer::Timer;
+use crate::timer::{Timer, earlier};
 use crate::upstream::Upstream;
+
+/// Time between two looks at a side that is not read from.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A TCP proxy as it serves.
 #[derive(Debug)]
@@ -113,6 +116,8 @@ impl TcpProxy {
             cluster: &stats.block,
             idle_timeout: self.idle_timeout,
             timer: Timer::new(),
+            idle: None,
+            look: None,
             to_upstream: Direction::default(),
             to_downstream: Direction::default(),
         };
@@ -160,13 +165,17 @@ struct Relay<'p> {
     cluster: &'p Block<ClusterStat>,
     idle_timeout: Option<Duration>,
     timer: Timer,
+    /// When the connection was idle for too long.
+    idle: Option<Instant>,
+    /// The next look at a side that is not read from.
+    look: Option<Instant>,
     to_upstream: Direction,
     to_downstream: Direction,
 }
 
 impl Relay<'_> {
     fn touch(&mut self) {
-        self.timer.set(self.idle_timeout.map(|limit| Instant::now() + limit));
+        self.idle = self.idle_timeout.map(|limit| Instant::now() + limit);
     }
 
     fn poll(&mut self, downstream: &mut Stream, upstream: &mut Upstream, cx: &mut Context<'_>) -> Poll<End> {
@@ -196,7 +205,27 @@ impl Relay<'_> {
         if self.to_upstream.is_shut && self.to_downstream.is_shut {
             return Poll::Ready(End::Complete);
         }
-        self.timer.poll(cx).map(|()| End::Idle)
+        loop {
+            // A side that is not read from, because the other one does not keep up, may have reset the connection.
+            let is_paused = self.to_upstream.is_paused || self.to_downstream.is_paused;
+            let look = self.look.filter(|_| is_paused);
+            self.look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
+            let next = earlier(self.idle, self.look);
+            self.timer.set(next);
+            if self.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if next == self.idle {
+                return Poll::Ready(End::Idle);
+            }
+            if downstream.is_reset() {
+                return Poll::Ready(End::DownstreamFailed);
+            }
+            if upstream.stream.is_reset() {
+                return Poll::Ready(End::UpstreamFailed);
+            }
+            self.look = None;
+        }
     }
 }
 
