@@ -11,6 +11,8 @@ mod backend;
 mod cases;
 #[path = "envoy/pair.rs"]
 mod pair;
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "envoy/secure.rs"]
 mod secure;
 
@@ -223,7 +225,7 @@ fn tls_with_clients_is_that_of_envoy() {
     other.write(&secure.directory, "server");
     let [port, _] = secure.pair.ports("$TLS");
     let shows = || secure::certificate(&client, port).filter(|shown| *shown == secure::der(&other));
-    pair::wait_for("the new certificate is used", shows);
+    proxy::wait_for("the new certificate is used", shows);
 }
 
 #[test]
