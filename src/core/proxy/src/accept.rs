@@ -91,7 +91,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) is_local_restored: bool,
     /// `tls` or `raw_buffer`.
     transport: &'static str,
-    /// The server name that the client asked for, in lower case; empty for none.
+    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
     pub(crate) server_name: String,
     /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
     pub(crate) protocols: Vec<String>,
@@ -259,9 +259,6 @@ impl Chain {
             Some(tls) => match tls.context.accept(stream, tls.limit).await {
                 Ok((stream, session)) => {
                     tls.stats.succeeded(&session);
-                    if info.server_name.is_empty() {
-                        info.server_name = session.server_name.clone().unwrap_or_default();
-                    }
                     info.tls = Some(session);
                     stream
                 }

@@ -408,7 +408,10 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::Complete => {
-                if keeps && request.body.remaining.is_done() && upstream.output.is_empty() {
+                if keeps
+                    && request.body.remaining.is_done()
+                    && !buffer::has_output(&upstream.stream, &upstream.output)
+                {
                     upstream.counted.with_request = false;
                 }
             }
