@@ -1,4 +1,4 @@
-//! String escaping of JSON log lines: only what must be escaped is escaped, and bytes need not be UTF-8.
+//! String escaping of JSON log lines, and the number of values of a text. In log lines only what must be escaped is escaped, and bytes need not be UTF-8.
 //!
 //! `serde_json` writes only `str` and other escapes; the format of these lines is fixed by Mixer's stdio adapter.
 
@@ -46,6 +46,23 @@ fn push_valid(out: &mut Vec<u8>, mut text: &[u8]) {
     out.extend_from_slice(text);
 }
 
+/// The number of values and keys of a JSON text, or more: what separates and opens them, outside of strings.
+pub fn values(text: &[u8]) -> usize {
+    let (mut count, mut is_string, mut is_escaped) = (1, false, false);
+    for byte in text {
+        match (is_string, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (true, b'"') => is_string = false,
+            (true, _) => {}
+            (false, b'"') => is_string = true,
+            (false, b',' | b':' | b'[' | b'{') => count += 1,
+            (false, _) => {}
+        }
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +81,21 @@ mod tests {
             let mut out = Vec::new();
             push_string(&mut out, text);
             assert_eq!(String::from_utf8(out).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, expected) in [
+            ("", 1),
+            ("1", 1),
+            ("[]", 2),
+            ("[[],[]]", 5),
+            (r#"{"a":1,"b":"x"}"#, 5),
+            (r#"{"a,b":"[{\"\\\",:"}"#, 3),
+            (r#""a\\",1"#, 2),
+        ] {
+            assert_eq!(values(text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@
 //! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
 //! | secrets that are known, anywhere in a text | [`mask_known`] |
 //! | both in a document | [`mask_document`] |
-//! | both in the text of a YAML or JSON file | [`mask_source`] |
+//! | both in the text of a YAML or JSON file | [`mask_source`] line by line; `mask_secrets` of mixer-config by what it means |
 //! | both on a command line | [`mask_arguments`] |
 
 use std::borrow::Cow;

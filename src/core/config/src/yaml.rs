@@ -7,6 +7,7 @@ mod cursor;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod masked;
 mod merge;
 mod parser;
 mod plain;
@@ -17,6 +18,7 @@ use rustc_hash::FxHashMap;
 
 use cursor::Mark;
 pub use error::YamlError;
+pub use masked::mask_secrets;
 use merge::{Duplicate, MappingBuilder, Overridden};
 use parser::{AnchorId, Event, Failure, Placed};
 
@@ -130,7 +132,7 @@ fn parse_any(text: &str) -> Result<Parsed, YamlError> {
 /// The characters, with the time that others need between some.
 fn stretched<T>(characters: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     characters.enumerate().map(|(number, character)| {
-        if number.is_multiple_of(cursor::STRETCH) {
+        if number > 0 && number.is_multiple_of(cursor::STRETCH) {
             mixer_base::scheduling::let_others_run();
         }
         character

@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::excerpt;
 use super::page::Page;
 use super::{Server, form, format, page, parameter};
-use mixer_base::secrets::{mask_source, mask_text};
+use mixer_base::secrets::mask_text;
 use mixer_config::store::{SourceStatus, StoreContents};
+use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity, Span};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
@@ -325,7 +326,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
             (excerpt::numbered(&found.origin.text, found.origin.first_line.max(1)))
             @if let Some(effective) = effective {
                 h2 { "Effective parameters" }
-                pre.source { (mask_source(&effective)) }
+                pre.source { (mask_secrets(&effective)) }
             }
             @if !users.is_empty() {
                 h2 { "Used by" }

@@ -5,8 +5,8 @@ use std::path::Path;
 use maud::{Markup, html};
 
 use mixer_base::regular_file;
-use mixer_base::secrets::mask_source;
 use mixer_config::store::StoreContents;
+use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, RawResource, ResourceKey};
 
 /// Context lines before the position.
@@ -65,7 +65,7 @@ fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
 pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
     let Some((text, first_line)) = source(diagnostic, contents) else { return html! {} };
     let wanted = diagnostic.span.map_or(0, |span| span.start.line);
-    let text = mask_source(&text);
+    let text = mask_secrets(&text);
     let shown = text
         .lines()
         .zip(first_line..)
@@ -85,7 +85,7 @@ pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Mark
 
 /// A text with line numbers.
 pub(super) fn numbered(text: &str, first_line: u32) -> Markup {
-    let text = mask_source(text);
+    let text = mask_secrets(text);
     html! {
         pre.source { @for (line, number) in text.lines().zip(first_line..) {
             span.line { span.number { (number) } (line) "\n" }

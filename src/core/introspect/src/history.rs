@@ -11,7 +11,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::page::Page;
 use super::{Server, configuration, format, parameter};
-use mixer_base::secrets::mask_source;
+use mixer_config::yaml::mask_secrets;
 use mixer_engine::runtime::{HistoryEntry, ResourceChange};
 use mixer_engine::snapshot::SnapshotId;
 
@@ -165,7 +165,7 @@ fn problem(server: &Server, text: &str) -> Response {
 fn difference(change: &ResourceChange) -> Markup {
     let text = |side: &Option<Arc<mixer_config::RawResource>>| {
         side.as_ref()
-            .map(|r| mask_source(r.origin.text.trim_start_matches("---").trim()).into_owned())
+            .map(|r| mask_secrets(r.origin.text.trim_start_matches("---").trim()).into_owned())
             .unwrap_or_default()
     };
     let (before, after) = (text(&change.before), text(&change.after));

@@ -99,7 +99,7 @@ impl<'t> Cursor<'t> {
 
     /// Skips a character that is not a line break, and returns it.
     pub(super) fn next(&mut self) -> Option<char> {
-        if self.mark.characters.is_multiple_of(STRETCH) {
+        if self.mark.characters > 0 && self.mark.characters.is_multiple_of(STRETCH) {
             scheduling::let_others_run();
         }
         let c = self.text.get(self.mark.at..)?.chars().next()?;

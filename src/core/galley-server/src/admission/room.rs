@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use mixer_base::{memory, scheduling};
+use mixer_base::{json, memory, scheduling};
 use mixer_net::http::Places;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -82,7 +82,7 @@ impl Room {
 
     /// Room for what is made of a body. Errors: it is too large, or others have the room for too long.
     pub(super) async fn tree(&self, body: &[u8]) -> Result<Taken, Full> {
-        let values = values(body);
+        let values = json::values(body);
         let size = values.saturating_mul(VALUE).saturating_add(body.len().saturating_mul(TEXTS));
         if size < SMALL_TREE {
             return Ok(Taken::Small(self.small.clone()));
@@ -149,41 +149,9 @@ async fn take(room: &Arc<Semaphore>, units: u32) -> Result<OwnedSemaphorePermit,
     }
 }
 
-/// The number of values and keys of a JSON text, or more: what separates and opens them, outside of strings.
-fn values(text: &[u8]) -> usize {
-    let (mut count, mut is_string, mut is_escaped) = (1, false, false);
-    for byte in text {
-        match (is_string, byte) {
-            (true, _) if is_escaped => is_escaped = false,
-            (true, b'\\') => is_escaped = true,
-            (true, b'"') => is_string = false,
-            (true, _) => {}
-            (false, b'"') => is_string = true,
-            (false, b',' | b':' | b'[' | b'{') => count += 1,
-            (false, _) => {}
-        }
-    }
-    count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_counted_outside_of_strings() {
-        for (text, expected) in [
-            ("", 1),
-            ("1", 1),
-            ("[]", 2),
-            ("[[],[]]", 5),
-            (r#"{"a":1,"b":"x"}"#, 5),
-            (r#"{"a,b":"[{\"\\\",:"}"#, 3),
-            (r#""a\\",1"#, 2),
-        ] {
-            assert_eq!(values(text.as_bytes()), expected, "{text}");
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn large_reviews_wait_for_each_other_and_small_ones_for_nobody() {

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 /// Characters of a refusal that are told.
 const MAX_TOLD: usize = 512;
+/// Length of a body from which what it takes meanwhile is returned to the system at once, in bytes.
+const LARGE: usize = 256 << 10;
 
 /// Writes changes into a feed. Clones write the same feed, one after the other.
 #[derive(Clone)]
@@ -148,7 +150,12 @@ impl Applier {
             }
             if applied.get(name) != Some(&hash) {
                 let name = name.clone();
+                let is_large = resource.body.len() >= LARGE;
                 let read = self.read(kind, resource)?;
+                if is_large {
+                    // What it took meanwhile, up to thirty times its length, lies between what stays.
+                    mixer_base::memory::release();
+                }
                 added += object_size(&read);
                 // What is replaced stays until all is read.
                 if added > self.max_bytes || held + added > self.max_bytes + self.max_bytes / 2 {
@@ -209,7 +216,7 @@ impl Applier {
         let limit = self.max_bytes;
         Refusal::from(format!(
             "new and different objects take {added} bytes or more beside {held} bytes of others; all may take {limit}, and half as much more \
-             while objects are replaced: remove objects, of which each takes three times its text and 2048 bytes, or large labels and \
+             while objects are replaced: remove objects, of which each takes three times its text, 2048 bytes and 48 for each value beyond the first 64, or large labels and \
              annotations, or have several servers with a part each"
         ))
     }
