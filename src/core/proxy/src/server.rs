@@ -231,17 +231,15 @@ fn add_server_stats(running: &Arc<Running>) {
     stats.computed(&server, "total_connections", of(connections));
     let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
     let counters = &running.logs.counters;
-    let read: [(&str, fn(&Counters) -> &AtomicU64); 3] = [
-        ("write_completed", |counters| &counters.completed),
-        ("write_failed", |counters| &counters.failed),
-        ("lines_lost", |counters| &counters.lost),
-    ];
-    for (name, read) in read {
+    let of_logs = |name, read: fn(&Counters) -> &AtomicU64| {
         let counters = Arc::clone(counters);
         stats.computed(&Scope::Filesystem, name, move || {
             Value::Counter(read(&counters).load(Ordering::Relaxed))
         });
-    }
+    };
+    of_logs("write_completed", |counters| &counters.completed);
+    of_logs("write_failed", |counters| &counters.failed);
+    of_logs("lines_lost", |counters| &counters.lost);
     let scope = Scope::ClusterManager;
     for name in ["cluster_added", "cluster_modified", "cluster_removed"] {
         let is_added = name == "cluster_added";

@@ -20,15 +20,17 @@ const ACCEPTED: [&str; 6] = [
 /// The attributes of a header that are accepted: some texts that are not empty. None of a header that cannot be read.
 pub(super) fn decode(header: &[u8]) -> OwnedAttributes {
     let decoded = STANDARD.decode(header).ok().and_then(|bytes| texts(&bytes).ok());
-    let accepted = |(name, value): &(Vec<u8>, Vec<u8>)| {
-        !value.is_empty() && ACCEPTED.iter().any(|known| known.as_bytes() == name)
-    };
+    let accepted =
+        |(name, value): &Text| !value.is_empty() && ACCEPTED.iter().any(|known| known.as_bytes() == name);
     let all = decoded.unwrap_or_default().into_iter().filter(accepted);
     all.map(|(name, value)| (name, OwnedValue::String(value))).collect()
 }
 
+/// The name and the value of an attribute that is a text.
+type Text = (Vec<u8>, Vec<u8>);
+
 /// Names and values of the attributes that are texts. Errors: invalid protobuf.
-fn texts(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, DecodeError> {
+fn texts(bytes: &[u8]) -> Result<Vec<Text>, DecodeError> {
     let mut found = Vec::new();
     let mut message = Reader::new(bytes);
     while let Some((number, wire_type)) = message.tag()? {

@@ -119,7 +119,8 @@ impl NodeTls {
 /// the user that it knows is the name of this.
 pub(super) struct ClusterNodes {
     name: String,
-    known: Arc<KnownNodes>,
+    /// Found by name as long as this is there.
+    _known: Arc<KnownNodes>,
 }
 
 struct KnownNodes {
@@ -138,7 +139,7 @@ impl ClusterNodes {
         let settings = servers.first().map(|first| first.redis_settings().clone()).unwrap_or_default();
         let known = Arc::new(KnownNodes { settings, tls: Arc::clone(tls) });
         CLUSTERS.lock().insert(name.clone(), Arc::downgrade(&known));
-        Self { name, known }
+        Self { name, _known: known }
     }
 
     /// The servers as the client of clusters gets them.

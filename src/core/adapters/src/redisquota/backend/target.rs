@@ -97,8 +97,11 @@ enum Kind {
 #[derive(Clone)]
 pub(super) enum Connection {
     Single(Node),
-    /// With what its nodes are connected with.
-    Cluster(ClusterConnection<Node>, Arc<ClusterNodes>),
+    Cluster {
+        connection: ClusterConnection<Node>,
+        /// What its nodes are connected with.
+        _nodes: Arc<ClusterNodes>,
+    },
 }
 
 impl Connection {
@@ -109,7 +112,7 @@ impl Connection {
     ) -> RedisResult<T> {
         match self {
             Connection::Single(connection) => script.invoke_async(connection).await,
-            Connection::Cluster(connection, _) => script.invoke_async(connection).await,
+            Connection::Cluster { connection, .. } => script.invoke_async(connection).await,
         }
     }
 
@@ -117,7 +120,7 @@ impl Connection {
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<()> {
         match self {
             Connection::Single(connection) => command.exec_async(connection).await,
-            Connection::Cluster(connection, _) => command.exec_async(connection).await,
+            Connection::Cluster { connection, .. } => command.exec_async(connection).await,
         }
     }
 }
@@ -215,7 +218,7 @@ impl Target {
                     .overall_response_timeout(Some(self.timeout))
                     .build()?;
                 let connection = client.get_async_generic_connection::<Node>().await?;
-                Ok(Connection::Cluster(connection, Arc::new(nodes)))
+                Ok(Connection::Cluster { connection, _nodes: Arc::new(nodes) })
             }
         }
     }
