@@ -210,6 +210,10 @@ impl Chaos {
         self.stage.switch.lock().expect("no caller panics").insert(is_denied.then_some(next));
         if is_denied {
             put(&self.file("switch.yaml"), &numbered("switch", next));
+            // A scan that began before may find the next file without this one: an edit is in effect once it decides.
+            let mut client = Client::new(&format!("127.0.0.1:{}", self.ports.api))?;
+            let serves = || (number(ask(&mut client, "switch", "shop")) == Ok(Some(next))).then_some(());
+            wait_for(DEADLINE, serves).ok_or("an edited rule does not serve")?;
         } else if self.file("switch.yaml").exists() {
             fs::remove_file(self.file("switch.yaml")).expect("it is writable");
             // The store waits for a file that vanished.

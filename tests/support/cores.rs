@@ -41,6 +41,11 @@ impl Cores {
     }
 }
 
+/// Moves the calling thread to a core.
+pub(crate) fn move_to(core: usize) {
+    run("taskset", &["--cpu-list", "--pid", &core.to_string(), &thread_id()]);
+}
+
 /// Lets the calling thread run only when others do not.
 pub(crate) fn yield_to_others() {
     run("chrt", &["--idle", "--pid", "0", &thread_id()]);

@@ -1,18 +1,17 @@
 //! Time that the core of a server gave to neither the server nor idleness: the host of the machine took it, or other programs did.
 //!
 //! On a machine that is shared, the host takes a core for milliseconds at a time, some percent of the time: a 99th percentile is then that of
-//! the host. A process that runs only when nobody else does takes what the server leaves, so that the CPU times of both, and of the
+//! the host. A thread that runs only when nobody else does takes what the server leaves, so that the CPU times of both, and of the
 //! kernel's thread for packets, add up to the time of the core, but for what was lost. CPU times do not have what the host took
 //! (`CONFIG_PARAVIRT_TIME_ACCOUNTING` of Linux). The server's core never sleeps meanwhile, attacked or not.
 
-use std::process::{Command, Stdio};
+use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Process;
-use super::cores::{Cores, at_once};
+use super::cores::{Cores, at_once, move_to, yield_to_others};
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_micros(100);
@@ -20,8 +19,8 @@ const INTERVAL: Duration = Duration::from_micros(100);
 /// Looks at the core of a server.
 pub(crate) struct Witness {
     looks: JoinHandle<Vec<Look>>,
+    idler: JoinHandle<()>,
     stop: Arc<AtomicBool>,
-    _idler: Process,
 }
 
 /// What was lost until a point in time.
@@ -39,21 +38,11 @@ impl Witness {
     /// Looks at the core of a server until it ends; `None` unless latencies are measured and the server has one core.
     pub(crate) fn start(server: u32) -> Option<Self> {
         let core = Cores::only_of_server()?;
-        let mut idler = Command::new("taskset");
-        idler.args([
-            "--cpu-list",
-            &core.to_string(),
-            "chrt",
-            "--idle",
-            "0",
-            "sh",
-            "-c",
-            "while :; do :; done",
-        ]);
-        let idler = Process::spawn(idler.stdin(Stdio::null())).expect("taskset is there");
-        let packets = thread_of_packets(core).expect("a thread of the kernel");
-        let clocks = [server, idler.id(), packets].map(CpuClock::of);
         let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let idler = std::thread::spawn(move || idle(core, &stops));
+        let packets = thread_of_packets(core).expect("a thread of the kernel");
+        let clocks = [CpuClock::of(server), CpuClock::of_thread(&idler), CpuClock::of(packets)];
         let stops = Arc::clone(&stop);
         let looks = std::thread::spawn(move || {
             at_once();
@@ -67,13 +56,26 @@ impl Witness {
             }
             looks
         });
-        Some(Self { looks, stop, _idler: idler })
+        Some(Self { looks, idler, stop })
     }
 
     /// Ends it.
     pub(crate) fn end(self) -> LostTime {
         self.stop.store(true, Ordering::Relaxed);
-        LostTime::of(self.looks.join().expect("it does not panic"))
+        let looks = self.looks.join().expect("it does not panic");
+        self.idler.join().expect("it does not panic");
+        LostTime::of(looks)
+    }
+}
+
+/// Takes what the server leaves of its core until `stop` is set. Once it runs, the system would let it run until the next tick, 4 ms, however
+/// long a thread of the server that was preempted has waited: it offers the core again and again.
+fn idle(core: usize, stop: &AtomicBool) {
+    move_to(core);
+    yield_to_others();
+    while !stop.load(Ordering::Relaxed) {
+        (0..500).for_each(|_| std::hint::spin_loop());
+        std::thread::yield_now();
     }
 }
 
@@ -127,7 +129,7 @@ fn thread_of_packets(core: usize) -> Option<u32> {
         .find(|id: &u32| std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|found| found == name))
 }
 
-/// The CPU time of a process.
+/// The CPU time of a process or a thread.
 #[derive(Debug, Clone, Copy)]
 struct CpuClock(libc::clockid_t);
 
@@ -139,6 +141,15 @@ impl CpuClock {
         // SAFETY: the system writes the clock.
         let error = unsafe { libc::clock_getcpuclockid(id, &raw mut clock) };
         assert_eq!(error, 0, "process {process}");
+        Self(clock)
+    }
+
+    fn of_thread<T>(thread: &JoinHandle<T>) -> Self {
+        let mut clock = 0;
+        #[expect(unsafe_code, reason = "pthread_getcpuclockid, which the standard library does not have")]
+        // SAFETY: the handle is not joined yet, so that the thread is there; the system writes the clock.
+        let error = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
+        assert_eq!(error, 0, "the thread runs");
         Self(clock)
     }
 

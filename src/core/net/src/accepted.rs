@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::peer::Peer;
 use crate::stream::{Socket, Stream};
@@ -112,6 +112,6 @@ impl Accepted {
             Peer::Tcp(address) => Peer::Tls(address, identity.map(Arc::new)),
             other => other,
         };
-        Ok((Stream::Tls(Box::new(stream)), peer))
+        Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), peer))
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 /// An accepted socket that is not registered with an event loop.
 #[derive(Debug)]
@@ -46,6 +46,14 @@ impl Stream {
             Stream::Unix(stream) => stream.take_error(),
         };
         error.is_ok_and(|error| error.is_some())
+    }
+
+    /// Whether bytes that were written wait for the socket: those of TLS records. [`poll_flush`](AsyncWrite::poll_flush) sends them.
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Stream::Tls(stream) => stream.get_ref().1.wants_write(),
+            Stream::Tcp(_) | Stream::Unix(_) => false,
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! TLS of servers and clients, with one crypto provider for the process.
 //!
 //! Call [`install_crypto_provider`] before building a TLS client or server. [`ServerTls`] reloads certificates while it is in use,
-//! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] and [`ClientPem`] configure clients. This module opens no connection.
+//! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] and [`ClientPem`] configure clients; [`context`] is TLS of
+//! proxies, in both directions. This module opens no connection.
 
+mod certificate;
 mod chain;
 mod client;
+pub mod context;
 mod der;
 mod error;
 mod files;
+mod follow;
 mod identity;
 mod pem;
 mod server;
@@ -15,6 +19,7 @@ mod validity;
 
 use std::sync::Once;
 
+pub use certificate::PeerCertificate;
 pub use client::{ClientTls, ClientTlsOptions, ServerIdentity};
 pub use error::TlsError;
 pub use identity::PeerIdentity;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use file::{AccessLogFile, AccessLogFiles};
 
+use crate::accept::ConnectionInfo;
 use crate::flags::Flags;
 use crate::head::Head;
 
@@ -57,10 +58,17 @@ enum Operator {
     RouteName,
     RemoteAddress,
     RemoteHost,
+    DirectRemoteAddress,
     LocalAddress,
+    PeerSubject,
+    PeerUris,
+    PeerNames,
+    TlsVersion,
+    TlsCipher,
+    ServerName,
 }
 
-const OPERATORS: [(&str, Operator); 14] = [
+const OPERATORS: [(&str, Operator); 21] = [
     ("START_TIME", Operator::StartTime),
     ("PROTOCOL", Operator::Protocol),
     ("RESPONSE_CODE", Operator::ResponseCode),
@@ -74,7 +82,14 @@ const OPERATORS: [(&str, Operator); 14] = [
     ("ROUTE_NAME", Operator::RouteName),
     ("DOWNSTREAM_REMOTE_ADDRESS", Operator::RemoteAddress),
     ("DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT", Operator::RemoteHost),
+    ("DOWNSTREAM_DIRECT_REMOTE_ADDRESS", Operator::DirectRemoteAddress),
     ("DOWNSTREAM_LOCAL_ADDRESS", Operator::LocalAddress),
+    ("DOWNSTREAM_PEER_SUBJECT", Operator::PeerSubject),
+    ("DOWNSTREAM_PEER_URI_SAN", Operator::PeerUris),
+    ("DOWNSTREAM_PEER_DNS_SAN", Operator::PeerNames),
+    ("DOWNSTREAM_TLS_VERSION", Operator::TlsVersion),
+    ("DOWNSTREAM_TLS_CIPHER", Operator::TlsCipher),
+    ("REQUESTED_SERVER_NAME", Operator::ServerName),
 ];
 
 /// What a line is about.
@@ -94,8 +109,7 @@ pub(crate) struct Entry<'e> {
     pub(crate) upstream: Option<SocketAddr>,
     pub(crate) cluster: &'e str,
     pub(crate) route: &'e str,
-    pub(crate) remote: SocketAddr,
-    pub(crate) local: SocketAddr,
+    pub(crate) connection: &'e ConnectionInfo,
 }
 
 impl Format {
@@ -196,6 +210,8 @@ impl Operator {
         let or_dash = |text: &str, out: &mut Vec<u8>| {
             out.write_all(if text.is_empty() { b"-" } else { text.as_bytes() })
         };
+        let tls = entry.connection.tls.as_ref();
+        let peer = tls.and_then(|tls| tls.peer.as_ref());
         // Writing to memory does not fail.
         let _ = match self {
             Operator::StartTime => match jiff::Timestamp::try_from(entry.start) {
@@ -218,9 +234,16 @@ impl Operator {
             },
             Operator::UpstreamCluster => or_dash(entry.cluster, out),
             Operator::RouteName => or_dash(entry.route, out),
-            Operator::RemoteAddress => write!(out, "{}", entry.remote),
-            Operator::RemoteHost => write!(out, "{}", entry.remote.ip()),
-            Operator::LocalAddress => write!(out, "{}", entry.local),
+            Operator::RemoteAddress => write!(out, "{}", entry.connection.remote),
+            Operator::RemoteHost => write!(out, "{}", entry.connection.remote.ip()),
+            Operator::DirectRemoteAddress => write!(out, "{}", entry.connection.direct_remote),
+            Operator::LocalAddress => write!(out, "{}", entry.connection.local),
+            Operator::PeerSubject => or_dash(peer.map_or("", |peer| peer.subject.as_str()), out),
+            Operator::PeerUris => or_dash(&peer.map(|peer| peer.uris.join(",")).unwrap_or_default(), out),
+            Operator::PeerNames => or_dash(&peer.map(|peer| peer.dns.join(",")).unwrap_or_default(), out),
+            Operator::TlsVersion => or_dash(tls.map_or("", |tls| tls.version), out),
+            Operator::TlsCipher => or_dash(tls.map_or("", |tls| tls.cipher), out),
+            Operator::ServerName => or_dash(&entry.connection.server_name, out),
         };
     }
 }
@@ -244,8 +267,7 @@ mod tests {
             upstream: None,
             cluster: "c",
             route: "",
-            remote: ([127, 0, 0, 1], 5).into(),
-            local: ([127, 0, 0, 1], 6).into(),
+            connection: &ConnectionInfo::new(([127, 0, 0, 1], 5).into(), ([127, 0, 0, 1], 6).into()),
         };
         let mut out = Vec::new();
         Format::default_http().write(&entry, &mut out);

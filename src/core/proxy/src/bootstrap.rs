@@ -5,8 +5,10 @@
 
 mod access_log;
 mod address;
+mod chain;
 mod cluster;
 mod listener;
+mod listener_filter;
 mod manager;
 mod matching;
 mod mixer;
@@ -15,6 +17,7 @@ mod route;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -25,8 +28,10 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Severity,
 
 pub use access_log::AccessLogConfig;
 pub use address::HostPort;
+pub use chain::{ChainMatch, FilterChainConfig, Range, SourceType};
 pub use cluster::{ClusterConfig, Discovery, Family, Policy};
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
+pub use listener_filter::ListenerFilter;
 pub use manager::ManagerConfig;
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
 pub use mixer::{
@@ -212,10 +217,12 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             refuse_incomplete(&value, before);
             continue;
         };
-        if let NetworkFilter::Http(manager) = &listener.filter {
-            check_clusters(&value, &manager.routes, &names);
+        for chain in listener.all_chains() {
+            if let NetworkFilter::Http(manager) = &chain.filter {
+                check_clusters(&value, &manager.routes, &names);
+            }
+            check_mixer_clusters(&value, &chain.filter, &names);
         }
-        check_mixer_clusters(&value, &listener.filter, &names);
         let is_taken =
             |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
         if bootstrap.listeners.iter().any(|other| other.name == listener.name) {

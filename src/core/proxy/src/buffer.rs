@@ -24,7 +24,12 @@ pub(crate) fn poll_read(
     pin!(stream.read_buf(&mut limited)).poll(cx)
 }
 
-/// Writes everything. Ready when the buffer is empty.
+/// Whether anything waits to be sent: in the buffer, or in records of TLS that the socket did not take yet.
+pub(crate) fn has_output(stream: &Stream, buffer: &BytesMut) -> bool {
+    !buffer.is_empty() || stream.has_unsent()
+}
+
+/// Writes everything. Ready when [`has_output`] is false, or something was written.
 pub(crate) fn poll_write(
     stream: &mut Stream,
     buffer: &mut BytesMut,
@@ -41,7 +46,15 @@ pub(crate) fn poll_write(
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending if written == 0 => return Poll::Pending,
             // The caller polls again before it waits.
-            Poll::Pending => break,
+            Poll::Pending => return Poll::Ready(Ok(written)),
+        }
+    }
+    if stream.has_unsent() {
+        match Pin::new(stream).poll_flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending if written == 0 => return Poll::Pending,
+            Poll::Pending => {}
         }
     }
     Poll::Ready(Ok(written))

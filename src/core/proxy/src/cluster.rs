@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::bootstrap::{ClusterConfig, Discovery, Policy};
 use crate::stats::{Block, ClusterStat, Histogram, Scope, Stats, Statuses, Value};
+use crate::tls::TlsStats;
 
 pub(crate) use dns::resolve_all;
 
@@ -61,6 +62,8 @@ pub(crate) struct ClusterStats {
     pub(crate) connect_time: Arc<Histogram>,
     pub(crate) connection_length: Arc<Histogram>,
     pub(crate) request_time: Arc<Histogram>,
+    /// `None` for clusters of plain text.
+    pub(crate) tls: Option<TlsStats>,
 }
 
 impl ClusterStats {
@@ -108,6 +111,7 @@ impl Cluster {
             connect_time: stats.histogram(&scope, "upstream_cx_connect_ms"),
             connection_length: stats.histogram(&scope, "upstream_cx_length_ms"),
             request_time: stats.histogram(&scope, "upstream_rq_time"),
+            tls: config.tls.is_some().then(|| TlsStats::new(stats, &scope)),
         };
         let cluster = Arc::new(Self {
             config,
@@ -275,6 +279,7 @@ mod tests {
             discovery: Discovery::Static(addresses),
             connect_timeout: Duration::from_secs(1),
             policy,
+            tls: None,
         };
         Cluster::new(config, &Stats::default())
     }

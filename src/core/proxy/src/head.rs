@@ -299,6 +299,13 @@ impl Head {
         (!part.is_empty()).then_some(part)
     }
 
+    /// Sets the scheme, unless the target of the request had one.
+    pub(crate) fn set_scheme_if_none(&mut self, scheme: &[u8]) {
+        if self.scheme.is_empty() {
+            self.scheme = self.push(scheme);
+        }
+    }
+
     /// Removes all fields of this name. Returns whether there was one.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let mut found = false;

@@ -16,6 +16,7 @@ mod reply;
 pub(crate) mod routes;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub(crate) struct HttpManager {
     pub(crate) max_head: usize,
     pub(crate) max_fields: usize,
     pub(crate) max_requests: Option<u32>,
+    /// Protocols in lower case that connections may change to, and those that they may not.
+    pub(crate) upgrades: Vec<(String, bool)>,
     pub(crate) stats: Arc<Block<ManagerStat>>,
     pub(crate) listener_stats: Arc<Block<HttpStat>>,
     pub(crate) request_time: Arc<Histogram>,

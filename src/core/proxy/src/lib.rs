@@ -7,6 +7,7 @@
 //! The data path takes no lock that workers share but that of an access log, and allocates nothing for a request once the buffers of its
 //! connection have grown. Every buffer is bounded: reading pauses while the other side does not keep up.
 
+mod accept;
 mod access_log;
 mod admin;
 pub mod bootstrap;
@@ -25,6 +26,7 @@ mod socket_factory;
 mod stats;
 mod tcp_proxy;
 mod timer;
+mod tls;
 mod upstream;
 mod uuid;
 mod worker;

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::{Chain, ChainTls, Entrance, Filter};
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{AccessLogConfig, ListenerConfig, ManagerConfig, NetworkFilter, TcpProxyConfig};
+use crate::bootstrap::{
+    AccessLogConfig, FilterChainConfig, ListenerConfig, ManagerConfig, NetworkFilter, TcpProxyConfig,
+};
 use crate::context::Shared;
 use crate::error::StartError;
 use crate::http::HttpManager;
@@ -16,7 +19,8 @@ use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats, Value};
 use crate::tcp_proxy::TcpProxy;
-use crate::worker::{ActiveListener, Filter, Worker};
+use crate::tls::TlsStats;
+use crate::worker::{ActiveListener, Worker};
 
 /// A listener of the configuration.
 #[derive(Debug)]
@@ -101,14 +105,14 @@ impl ListenerManager {
         let place =
             config.stat_prefix.clone().unwrap_or_else(|| factory.address.to_string().replace(':', "_"));
         let scope = Scope::Listener(place.clone());
-        let filter = match &config.filter {
-            NetworkFilter::Tcp(tcp) => Filter::Tcp(self.tcp_proxy(tcp, logs)?),
-            NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, &place, logs)?)),
-        };
+        let chains: Result<Vec<_>, _> =
+            config.chains.iter().map(|chain| self.chain(chain, &place, logs)).collect();
+        let default =
+            config.default_chain.as_ref().map(|chain| self.chain(chain, &place, logs)).transpose()?;
         let worker_stats = (0..self.concurrency)
             .map(|worker| self.stats.block(&Scope::ListenerWorker(place.clone(), worker)));
         let active = ActiveListener {
-            filter,
+            entrance: Entrance::new(&config, &self.stats, chains?, default),
             stats: self.stats.block(&scope),
             worker_stats: worker_stats.collect(),
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
@@ -121,6 +125,23 @@ impl ListenerManager {
 
     fn cluster(&self, name: &str) -> Option<usize> {
         self.shared.clusters.iter().position(|cluster| cluster.config.name == name)
+    }
+
+    fn chain(
+        &self,
+        config: &FilterChainConfig,
+        place: &str,
+        logs: &AccessLogFiles,
+    ) -> Result<Chain, StartError> {
+        let filter = match &config.filter {
+            NetworkFilter::Tcp(tcp) => Filter::Tcp(self.tcp_proxy(tcp, logs)?),
+            NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, place, logs)?)),
+        };
+        let tls = config.tls.as_ref().map(|context| {
+            let stats = TlsStats::new(&self.stats, &Scope::Listener(place.to_owned()));
+            ChainTls::new(Arc::clone(context), config.handshake_timeout, stats)
+        });
+        Ok(Chain { matching: config.matching.clone(), tls, filter })
     }
 
     fn tcp_proxy(&self, config: &TcpProxyConfig, logs: &AccessLogFiles) -> Result<TcpProxy, StartError> {
@@ -163,6 +184,7 @@ impl ListenerManager {
             max_head: config.max_head,
             max_fields: config.max_fields,
             max_requests: config.max_requests,
+            upgrades: config.upgrades.clone(),
             stats: self.stats.block(&scope),
             listener_stats: self
                 .stats

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use mixer_base::log::Log;
 use mixer_base::task::{Group, Task};
 use mixer_net::http::{Endpoint, HttpLimits};
+use mixer_net::tls::context::follow;
 
 use crate::access_log::AccessLogFiles;
 use crate::admin;
-use crate::bootstrap::{Bootstrap, Discovery};
+use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
 use crate::cluster::{Cluster, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
@@ -26,6 +27,9 @@ use crate::stats::{Scope, Stats, Value};
 
 /// Connections of the admin interface that wait to be accepted.
 const ADMIN_BACKLOG: u32 = 128;
+
+/// Time between two looks at the files of certificates.
+const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a proxy until it is told to end.
 ///
@@ -120,6 +124,7 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     for listener in &bootstrap.listeners {
         manager.add(listener.clone(), &running.logs)?;
     }
+    let _certificates = follow_certificates(running);
     running.logs.start().map_err(|error| StartError::Thread(error.to_string()))?;
     let manager = running.listeners.get_or_init(|| manager);
     tokio::select! {
@@ -133,6 +138,20 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     end(running, signals).await;
     drain(running).await;
     Ok(())
+}
+
+/// Follows the files of certificates until what is returned is dropped.
+fn follow_certificates(running: &Running) -> DropGuard {
+    let group = Group::new("proxy certificates");
+    let stop = CancellationToken::new();
+    let servers = running.bootstrap.listeners.iter().flat_map(ListenerConfig::all_chains);
+    for context in servers.filter_map(|chain| chain.tls.as_ref()) {
+        group.spawn(follow(Arc::clone(context), CERTIFICATES_INTERVAL, stop.clone()));
+    }
+    for context in running.bootstrap.clusters.iter().filter_map(|cluster| cluster.tls.as_ref()) {
+        group.spawn(follow(Arc::clone(context), CERTIFICATES_INTERVAL, stop.clone()));
+    }
+    stop.drop_guard()
 }
 
 /// Starts the resolution of names. Completes when each was tried once.

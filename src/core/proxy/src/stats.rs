@@ -6,6 +6,7 @@
 mod names;
 mod render;
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,7 +14,10 @@ use std::time::Duration;
 use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
-pub(crate) use names::{ClusterStat, HttpStat, ListenerStat, ManagerStat, TcpStat, WorkerStat};
+pub(crate) use names::{
+    ClusterStat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat,
+    SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+};
 pub(crate) use render::{Format, Selection, render};
 
 /// Whether a statistic goes up only.
@@ -46,6 +50,11 @@ pub(crate) enum Scope {
     /// The Mixer filters of `http` or `tcp`.
     Mixer(&'static str),
     Server,
+    TlsInspector,
+    HttpInspector,
+    ProxyProtocol,
+    /// Names without a beginning.
+    Root,
 }
 
 impl Scope {
@@ -62,6 +71,10 @@ impl Scope {
             Scope::Tcp(name) => format!("tcp.{name}."),
             Scope::Mixer(kind) => format!("{kind}_mixer_filter."),
             Scope::Server => "server.".to_owned(),
+            Scope::TlsInspector => "tls_inspector.".to_owned(),
+            Scope::HttpInspector => "http_inspector.".to_owned(),
+            Scope::ProxyProtocol => "proxy_proto.".to_owned(),
+            Scope::Root => String::new(),
         }
     }
 
@@ -88,6 +101,10 @@ impl Scope {
             Scope::Mixer("http") => ("envoy_http_mixer_filter", Vec::new()),
             Scope::Mixer(_) => ("envoy_tcp_mixer_filter", Vec::new()),
             Scope::Server => ("envoy_server", Vec::new()),
+            Scope::TlsInspector => ("envoy_tls_inspector", Vec::new()),
+            Scope::HttpInspector => ("envoy_http_inspector", Vec::new()),
+            Scope::ProxyProtocol => ("envoy_proxy_proto", Vec::new()),
+            Scope::Root => ("envoy", Vec::new()),
         }
     }
 }
@@ -200,7 +217,7 @@ impl Statuses {
 }
 
 /// Everything that can be shown of a scope.
-trait Source: Send + Sync {
+trait Source: Any + Send + Sync {
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>);
 }
 
@@ -229,6 +246,39 @@ impl<S: Stat> Source for Block<S> {
                 Kind::Gauge => Value::Gauge(value),
             };
             out.push(Sample { scope: scope.clone(), name: (*name).to_owned(), value });
+        }
+    }
+}
+
+/// Counters that are shown once they are not 0.
+#[derive(Debug)]
+pub(crate) struct NamedCounters(&'static [&'static str], ShardedCounters);
+
+impl NamedCounters {
+    /// Adds one to the counter of this name; a name that is not known is not counted.
+    pub(crate) fn increment(&self, name: &[&str]) {
+        let is_it = |known: &&&str| {
+            let mut rest = **known;
+            name.iter().all(|part| {
+                let after = rest.strip_prefix(*part);
+                rest = after.unwrap_or_default();
+                after.is_some()
+            }) && rest.is_empty()
+        };
+        if let Some(index) = self.0.iter().position(|known| is_it(&known)) {
+            self.1.add(index, 1);
+        }
+    }
+}
+
+impl Source for NamedCounters {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        for (index, name) in self.0.iter().enumerate() {
+            let value = self.1.total(index);
+            if value > 0 {
+                let name = (*name).to_owned();
+                out.push(Sample { scope: scope.clone(), name, value: Value::Counter(value) });
+            }
         }
     }
 }
@@ -262,7 +312,7 @@ impl Source for NamedStatuses {
 
 struct Computed<F>(&'static str, F);
 
-impl<F: Fn() -> Value + Send + Sync> Source for Computed<F> {
+impl<F: Fn() -> Value + Send + Sync + 'static> Source for Computed<F> {
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
         out.push(Sample { scope: scope.clone(), name: self.0.to_owned(), value: (self.1)() });
     }
@@ -271,7 +321,16 @@ impl<F: Fn() -> Value + Send + Sync> Source for Computed<F> {
 /// All statistics of the process.
 #[derive(Default)]
 pub(crate) struct Stats {
-    sources: Mutex<Vec<(Scope, Arc<dyn Source>)>>,
+    sources: Mutex<Vec<Entry>>,
+}
+
+/// A source and what it is of.
+#[derive(Clone)]
+struct Entry {
+    scope: Scope,
+    source: Arc<dyn Source>,
+    /// The same, to be found by its type.
+    typed: Arc<dyn Any + Send + Sync>,
 }
 
 impl std::fmt::Debug for Stats {
@@ -280,29 +339,61 @@ impl std::fmt::Debug for Stats {
     }
 }
 
+impl Entry {
+    fn new<T: Source>(scope: &Scope, source: &Arc<T>) -> Self {
+        let typed: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(source);
+        Self { scope: scope.clone(), source: Arc::<T>::clone(source), typed }
+    }
+}
+
 impl Stats {
-    fn push(&self, scope: &Scope, source: Arc<dyn Source>) {
-        self.sources.lock().push((scope.clone(), source));
+    fn push<T: Source>(&self, scope: &Scope, source: T) {
+        self.sources.lock().push(Entry::new(scope, &Arc::new(source)));
     }
 
-    /// A new block of counters and gauges.
+    /// The source of a kind that a scope has, or a new one: filter chains with the same prefix count together.
+    fn shared<T: Source>(
+        &self,
+        scope: &Scope,
+        is_it: impl Fn(&T) -> bool,
+        new: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        let mut sources = self.sources.lock();
+        let of_scope = sources.iter().filter(|entry| entry.scope == *scope);
+        let mut typed = of_scope.filter_map(|entry| Arc::clone(&entry.typed).downcast::<T>().ok());
+        if let Some(found) = typed.find(|source| is_it(source)) {
+            return found;
+        }
+        let new = Arc::new(new());
+        sources.push(Entry::new(scope, &new));
+        new
+    }
+
+    /// The counters and gauges of a scope.
     pub(crate) fn block<S: Stat>(&self, scope: &Scope) -> Arc<Block<S>> {
-        let block = Arc::new(Block::new());
-        self.push(scope, Arc::<Block<S>>::clone(&block));
-        block
+        self.shared(scope, |_: &Block<S>| true, Block::new)
     }
 
-    /// A new histogram.
+    /// The histogram of this name.
     pub(crate) fn histogram(&self, scope: &Scope, name: &'static str) -> Arc<Histogram> {
-        let histogram = Arc::new(Histogram::new());
-        self.push(scope, Arc::new(NamedHistogram(name, Arc::clone(&histogram))));
-        histogram
+        let found = self.shared(
+            scope,
+            |histogram: &NamedHistogram| histogram.0 == name,
+            || NamedHistogram(name, Arc::new(Histogram::new())),
+        );
+        Arc::clone(&found.1)
+    }
+
+    /// The counters of the values that `values` lists, each under its own name; those that are 0 are not shown.
+    pub(crate) fn named(&self, scope: &Scope, values: &'static [&'static str]) -> Arc<NamedCounters> {
+        let is_it = |counters: &NamedCounters| std::ptr::eq(counters.0, values);
+        self.shared(scope, is_it, || NamedCounters(values, ShardedCounters::new(values.len())))
     }
 
     /// New counters of statuses, shown under each of the prefixes.
     pub(crate) fn statuses(&self, scope: &Scope, prefixes: &'static [&'static str]) -> Arc<Statuses> {
         let statuses = Arc::new(Statuses::default());
-        self.push(scope, Arc::new(NamedStatuses(prefixes, Arc::clone(&statuses))));
+        self.push(scope, NamedStatuses(prefixes, Arc::clone(&statuses)));
         statuses
     }
 
@@ -313,15 +404,15 @@ impl Stats {
         name: &'static str,
         value: impl Fn() -> Value + Send + Sync + 'static,
     ) {
-        self.push(scope, Arc::new(Computed(name, value)));
+        self.push(scope, Computed(name, value));
     }
 
     /// All values, sorted by name.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let sources = self.sources.lock().clone();
         let mut out = Vec::new();
-        for (scope, source) in sources {
-            source.read(&scope, &mut out);
+        for entry in sources {
+            entry.source.read(&entry.scope, &mut out);
         }
         out
     }

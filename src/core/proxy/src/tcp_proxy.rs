@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
+use crate::accept::ConnectionInfo;
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::cluster::weighted;
@@ -50,15 +51,14 @@ impl TcpProxy {
     pub(crate) async fn serve(
         &self,
         mut downstream: Stream,
-        remote: SocketAddr,
-        local: SocketAddr,
+        info: &ConnectionInfo,
         worker: &Rc<WorkerContext>,
     ) {
         let (start, begun) = (SystemTime::now(), Instant::now());
         self.stats.increment(TcpStat::DownstreamCxTotal);
         let mut outcome = Outcome::default();
         let mut call =
-            self.mixer.as_ref().map(|filter| filter.begin(&Peer::plain(remote.ip()), local, &worker.mixer));
+            self.mixer.as_ref().map(|filter| filter.begin(&Peer::of(info), info.local, &worker.mixer));
         self.forward(&mut downstream, worker, &mut outcome, &mut call).await;
         if let Some(call) = call {
             call.close(Bytes { received: outcome.received, sent: outcome.sent }, outcome.upstream);
@@ -78,8 +78,7 @@ impl TcpProxy {
             upstream: outcome.upstream,
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: "",
-            remote,
-            local,
+            connection: info,
         };
         for (file, format) in &self.logs {
             file.append(|out| format.write(&entry, out));
@@ -122,17 +121,9 @@ impl TcpProxy {
             return;
         };
         stats.block.increment(ClusterStat::UpstreamRqActive);
-        let mut relay = Relay {
-            proxy: self,
-            cluster: &stats.block,
-            idle_timeout: self.idle_timeout,
-            timer: Timer::new(),
-            to_upstream: Direction::default(),
-            to_downstream: Direction::default(),
-            mixer: call.as_mut(),
-            host: host.address,
-        };
-        relay.touch();
+        let (none, nothing) = (BytesMut::new(), BytesMut::new());
+        let mut relay = Relay::new(Some(&self.stats), &stats.block, self.idle_timeout, none, nothing);
+        (relay.mixer, relay.host) = (call.as_mut(), Some(host.address));
         let end = poll_fn(|cx| relay.poll(downstream, &mut upstream, cx)).await;
         stats.block.decrement(ClusterStat::UpstreamRqActive);
         (outcome.received, outcome.sent) = (relay.to_upstream.read, relay.to_downstream.read);
@@ -164,7 +155,8 @@ struct Direction {
     is_paused: bool,
 }
 
-enum End {
+/// How a relay ends.
+pub(crate) enum End {
     Complete,
     Idle,
     UpstreamFailed,
@@ -174,18 +166,47 @@ enum End {
 }
 
 /// Both directions of a connection.
-struct Relay<'p, 'f> {
-    proxy: &'p TcpProxy,
+pub(crate) struct Relay<'p, 'f> {
+    tcp: Option<&'p Block<TcpStat>>,
     cluster: &'p Block<ClusterStat>,
     idle_timeout: Option<Duration>,
     timer: Timer,
     to_upstream: Direction,
     to_downstream: Direction,
+    /// The Mixer filter before it.
     mixer: Option<&'p mut TcpCall<'f>>,
-    host: SocketAddr,
+    host: Option<SocketAddr>,
 }
 
-impl Relay<'_, '_> {
+impl<'p, 'f> Relay<'p, 'f> {
+    /// A relay that begins with what was received from both sides already.
+    pub(crate) fn new(
+        tcp: Option<&'p Block<TcpStat>>,
+        cluster: &'p Block<ClusterStat>,
+        idle_timeout: Option<Duration>,
+        to_upstream: BytesMut,
+        to_downstream: BytesMut,
+    ) -> Self {
+        let (to_upstream, to_downstream) = (Direction::new(to_upstream), Direction::new(to_downstream));
+        let mut relay = Self {
+            tcp,
+            cluster,
+            idle_timeout,
+            timer: Timer::new(),
+            to_upstream,
+            to_downstream,
+            mixer: None,
+            host: None,
+        };
+        relay.touch();
+        relay
+    }
+
+    /// Bytes that were read from the client, and from the host.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.to_upstream.read, self.to_downstream.read)
+    }
+
     fn touch(&mut self) {
         self.timer.set(self.idle_timeout.map(|limit| Instant::now() + limit));
     }
@@ -203,26 +224,32 @@ impl Relay<'_, '_> {
                 Poll::Ready(Ok(count)) => {
                     up.read += u64::try_from(count).unwrap_or(0);
                     let bytes = Bytes { received: up.read, sent: self.to_downstream.read };
-                    call.start(bytes, Some(self.host));
+                    call.start(bytes, self.host);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(End::DownstreamFailed),
                 Poll::Pending => {}
             }
         }
         let bytes = Bytes { received: up.read, sent: self.to_downstream.read };
-        if call.poll(bytes, Some(self.host), cx) && call.is_refused() {
+        if call.poll(bytes, self.host, cx) && call.is_refused() {
             return Poll::Ready(End::Refused);
         }
         Poll::Pending
     }
 
-    fn poll(&mut self, downstream: &mut Stream, upstream: &mut Upstream, cx: &mut Context<'_>) -> Poll<End> {
+    /// Ready when it ends.
+    pub(crate) fn poll(
+        &mut self,
+        downstream: &mut Stream,
+        upstream: &mut Upstream,
+        cx: &mut Context<'_>,
+    ) -> Poll<End> {
         let before = (self.to_upstream.read, self.to_downstream.read);
         if let Poll::Ready(end) = self.poll_mixer(downstream, cx) {
             return Poll::Ready(end);
         }
         let holds = self.mixer.as_ref().is_some_and(|call| call.holds());
-        let tcp = &self.proxy.stats;
+        let tcp = self.tcp;
         let pumped =
             if holds { Ok(()) } else { self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx) };
         match pumped {
@@ -239,8 +266,10 @@ impl Relay<'_, '_> {
         let after = (self.to_upstream.read, self.to_downstream.read);
         if after != before {
             let (up, down) = (after.0 - before.0, after.1 - before.1);
-            tcp.add(TcpStat::DownstreamCxRxBytesTotal, up);
-            tcp.add(TcpStat::DownstreamCxTxBytesTotal, down);
+            if let Some(tcp) = tcp {
+                tcp.add(TcpStat::DownstreamCxRxBytesTotal, up);
+                tcp.add(TcpStat::DownstreamCxTxBytesTotal, down);
+            }
             self.cluster.add(ClusterStat::UpstreamCxTxBytesTotal, up);
             self.cluster.add(ClusterStat::UpstreamCxRxBytesTotal, down);
             self.touch();
@@ -259,20 +288,31 @@ enum Side {
 }
 
 impl Direction {
+    /// A direction that begins with these bytes.
+    fn new(buffer: BytesMut) -> Self {
+        let read = u64::try_from(buffer.len()).unwrap_or(0);
+        Self { buffer, read, ..Self::default() }
+    }
+
     /// Moves bytes until one side has to wait, at most four buffers of them: others have their turn.
     fn pump(
         &mut self,
         source: &mut Stream,
         destination: &mut Stream,
-        stats: &Block<TcpStat>,
+        stats: Option<&Block<TcpStat>>,
         cx: &mut Context<'_>,
     ) -> Result<(), Side> {
+        let count = |stat| {
+            if let Some(stats) = stats {
+                stats.increment(stat);
+            }
+        };
         for _ in 0..4 {
             let mut waits = true;
             if !self.has_ended && self.buffer.len() < HIGH_WATERMARK {
                 if self.is_paused {
                     self.is_paused = false;
-                    stats.increment(TcpStat::DownstreamFlowControlResumedReadingTotal);
+                    count(TcpStat::DownstreamFlowControlResumedReadingTotal);
                 }
                 match buffer::poll_read(source, &mut self.buffer, cx) {
                     Poll::Ready(Ok(0)) => self.has_ended = true,
@@ -285,16 +325,16 @@ impl Direction {
                 }
             } else if !self.has_ended && !self.is_paused {
                 self.is_paused = true;
-                stats.increment(TcpStat::DownstreamFlowControlPausedReadingTotal);
+                count(TcpStat::DownstreamFlowControlPausedReadingTotal);
             }
-            if !self.buffer.is_empty() {
+            if buffer::has_output(destination, &self.buffer) {
                 match buffer::poll_write(destination, &mut self.buffer, cx) {
                     Poll::Ready(Ok(_)) => waits = false,
                     Poll::Ready(Err(_)) => return Err(Side::Destination),
                     Poll::Pending => {}
                 }
             }
-            if self.buffer.is_empty() {
+            if !buffer::has_output(destination, &self.buffer) {
                 if self.has_ended && !self.is_shut {
                     // An error means that the destination is gone, which its own direction tells.
                     self.is_shut = buffer::poll_shutdown(destination, cx).is_ready();

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
+use mixer_net::tls::context::HandshakeError;
 
 use crate::buffer;
 use crate::cluster::{Balancer, Cluster, Host, connect_timeout};
@@ -190,18 +191,12 @@ impl Pool {
             closed_by_host: false,
             with_request: false,
         };
-        let connecting =
-            tokio::time::timeout(connect_timeout(&self.cluster), TcpStream::connect(host.address));
-        let connected = match connecting.await {
-            Ok(Ok(stream)) => stream.set_nodelay(true).map(|()| stream).map_err(|_| ConnectError::Failed),
-            Ok(Err(_)) => Err(ConnectError::Failed),
-            Err(_) => Err(ConnectError::TimedOut),
-        };
+        let connected = self.open(host, is_http.then_some(b"http/1.1")).await;
         match connected {
             Ok(stream) => {
                 stats.connect_time.observe(counted.opened.elapsed());
                 let (input, output) = (BytesMut::new(), BytesMut::new());
-                Ok(Upstream { stream: Stream::Tcp(stream), input, output, since: counted.opened, counted })
+                Ok(Upstream { stream, input, output, since: counted.opened, counted })
             }
             Err(error) => {
                 host.connect_failures.fetch_add(1, Ordering::Relaxed);
@@ -210,6 +205,35 @@ impl Pool {
                     stats.block.increment(ClusterStat::UpstreamCxConnectTimeout);
                 }
                 Err(error)
+            }
+        }
+    }
+
+    /// Connects, and negotiates TLS if the cluster says so, within the time limit of the cluster.
+    async fn open(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
+        let limit = connect_timeout(&self.cluster);
+        let begun = Instant::now();
+        let stream = match tokio::time::timeout(limit, TcpStream::connect(host.address)).await {
+            Ok(stream) => stream.map_err(|_| ConnectError::Failed)?,
+            Err(_) => return Err(ConnectError::TimedOut),
+        };
+        stream.set_nodelay(true).map_err(|_| ConnectError::Failed)?;
+        let (Some(context), Some(stats)) = (&self.cluster.config.tls, &self.cluster.stats.tls) else {
+            return Ok(Stream::Tcp(stream));
+        };
+        let protocol = protocol.map(<[u8; 8]>::as_slice);
+        match context.connect(stream, limit.saturating_sub(begun.elapsed()), protocol).await {
+            Ok((stream, session)) => {
+                stats.succeeded(&session);
+                Ok(stream)
+            }
+            Err(error) => {
+                tracing::debug!(host = %host.address, cluster = self.cluster.config.name, %error, "TLS handshake failed");
+                stats.failed(&error);
+                Err(match error {
+                    HandshakeError::Timeout(_) => ConnectError::TimedOut,
+                    _ => ConnectError::Failed,
+                })
             }
         }
     }
@@ -234,7 +258,7 @@ fn is_open(upstream: &mut Upstream) -> bool {
 /// Writes what waits and ends the sending direction, within a second.
 pub(crate) async fn close(stream: &mut Stream, output: &mut BytesMut) {
     let closing = poll_fn(|cx| {
-        while !output.is_empty() {
+        while buffer::has_output(stream, output) {
             match buffer::poll_write(stream, output, cx) {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(()),

@@ -8,19 +8,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::{Group, Task};
 use mixer_net::event_loop;
 use mixer_net::http::Backoff;
-use mixer_net::stream::Stream;
 
+use crate::accept::{ConnectionInfo, Entrance};
 use crate::context::{Shared, WorkerContext};
-use crate::http::{self, HttpManager};
 use crate::stats::{Block, Histogram, ListenerStat, WorkerStat};
-use crate::tcp_proxy::TcpProxy;
 use crate::upstream::Pool;
 
 /// Commands that wait for a worker.
@@ -35,20 +33,13 @@ const THREAD: &str = "wrk:worker_";
 /// A listener that workers serve.
 #[derive(Debug)]
 pub(crate) struct ActiveListener {
-    pub(crate) filter: Filter,
+    pub(crate) entrance: Entrance,
     pub(crate) stats: Arc<Block<ListenerStat>>,
     /// By worker.
     pub(crate) worker_stats: Vec<Arc<Block<WorkerStat>>>,
     pub(crate) connection_length: Arc<Histogram>,
     /// Cancelled when it stops accepting.
     pub(crate) stopped: CancellationToken,
-}
-
-/// The filter of a listener.
-#[derive(Debug)]
-pub(crate) enum Filter {
-    Tcp(TcpProxy),
-    Http(Box<HttpManager>),
 }
 
 /// A listener and the socket that a worker accepts from.
@@ -165,13 +156,10 @@ async fn accept(
         match accepted {
             Ok((stream, remote)) => {
                 backoff = Backoff::default();
-                let opened = Opened::new(&context.shared, listener, number);
+                let accepted = Held::new(&context.shared, listener);
                 let context = Rc::clone(&context);
                 connections.spawn_local(async move {
-                    let local = stream.local_addr().unwrap_or(remote);
-                    // The peer may have reset the connection; reading tells.
-                    let _ = stream.set_nodelay(true);
-                    serve(&opened.listener, Stream::Tcp(stream), remote, local, &context).await;
+                    serve(&accepted.listener, stream, remote, number, &context).await
                 });
             }
             Err(error) => {
@@ -187,43 +175,59 @@ async fn accept(
 }
 
 async fn serve(
-    listener: &ActiveListener,
-    stream: Stream,
+    listener: &Arc<ActiveListener>,
+    mut stream: TcpStream,
     remote: SocketAddr,
-    local: SocketAddr,
+    number: usize,
     context: &Rc<WorkerContext>,
 ) {
-    match &listener.filter {
-        Filter::Tcp(proxy) => proxy.serve(stream, remote, local, context).await,
-        Filter::Http(manager) => http::serve(manager, stream, remote, local, context).await,
+    let local = stream.local_addr().unwrap_or(remote);
+    let mut info = ConnectionInfo::new(remote, local);
+    let Some(chain) = listener.entrance.admit(&mut stream, &mut info, &listener.stats).await else { return };
+    let _opened = Opened::new(listener, number);
+    chain.serve(stream, info, &listener.stats, context).await;
+}
+
+/// Counts an accepted connection of the process.
+struct Held {
+    shared: Arc<Shared>,
+    listener: Arc<ActiveListener>,
+}
+
+impl Held {
+    fn new(shared: &Arc<Shared>, listener: &Arc<ActiveListener>) -> Self {
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), listener: Arc::clone(listener) }
     }
 }
 
-/// Counts a connection of a listener.
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a connection of a listener that has a filter chain.
 struct Opened {
-    shared: Arc<Shared>,
     listener: Arc<ActiveListener>,
     number: usize,
     since: tokio::time::Instant,
 }
 
 impl Opened {
-    fn new(shared: &Arc<Shared>, listener: &Arc<ActiveListener>, number: usize) -> Self {
-        shared.connections.fetch_add(1, Ordering::Relaxed);
+    fn new(listener: &Arc<ActiveListener>, number: usize) -> Self {
         listener.stats.increment(ListenerStat::DownstreamCxTotal);
         listener.stats.increment(ListenerStat::DownstreamCxActive);
         if let Some(worker) = listener.worker_stats.get(number) {
             worker.increment(WorkerStat::DownstreamCxTotal);
             worker.increment(WorkerStat::DownstreamCxActive);
         }
-        let (shared, listener) = (Arc::clone(shared), Arc::clone(listener));
-        Self { shared, listener, number, since: tokio::time::Instant::now() }
+        Self { listener: Arc::clone(listener), number, since: tokio::time::Instant::now() }
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         self.listener.stats.decrement(ListenerStat::DownstreamCxActive);
         self.listener.stats.increment(ListenerStat::DownstreamCxDestroy);
         if let Some(worker) = self.listener.worker_stats.get(self.number) {

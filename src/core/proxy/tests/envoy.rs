@@ -11,9 +11,12 @@ mod backend;
 mod cases;
 #[path = "envoy/pair.rs"]
 mod pair;
+#[path = "envoy/secure.rs"]
+mod secure;
 
 use cases::{CASES, Case};
-use pair::Pair;
+use pair::{Directory, Pair};
+use secure::{Authority, Client, Issued};
 
 /// Statistics that both count alike. Names without a value are 0.
 const STATS: [&str; 27] = [
@@ -84,4 +87,269 @@ fn bytes_go_both_ways_and_each_way_ends_by_itself() {
     }
     assert_eq!(pair.stat("tcp.raw.downstream_cx_total").1, 1);
     assert_eq!(pair.stat("tcp.raw.downstream_cx_rx_bytes_total").1, 3 << 20);
+}
+
+/// A pair with TLS, and the certificates of it.
+struct Secure {
+    pair: Pair,
+    authority: Authority,
+    stranger: Authority,
+    directory: std::path::PathBuf,
+}
+
+impl Secure {
+    fn start() -> Self {
+        mixer_net::tls::install_crypto_provider();
+        let (authority, stranger, directory) = (Authority::new(), Authority::new(), Directory::new());
+        let server = authority.issue(&["a.test", "*.w.test"]);
+        let host = secure::host(&authority, &server);
+        let client = authority.issue(&["spiffe://td/client"]);
+        let [server_chain, server_key] = server.write(&directory.0, "server");
+        let [client_chain, client_key] = client.write(&directory.0, "client");
+        let shown = |path: &std::path::Path| path.display().to_string();
+        let tls = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
+        let manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+        let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+        let filters = format!("http_filters: [{{name: r, typed_config: {{'@type': {router}}}}}]");
+        let others = [
+            ("$SERVER_CHAIN", shown(&server_chain)),
+            ("$SERVER_KEY", shown(&server_key)),
+            ("$CLIENT_CHAIN", shown(&client_chain)),
+            ("$CLIENT_KEY", shown(&client_key)),
+            ("$ROOT", format!("{:?}", authority.root)),
+            ("$OTHER_ROOT", format!("{:?}", stranger.root)),
+            ("$HOST", host.to_string()),
+            ("$UPSTREAM", format!("'@type': {tls}")),
+            ("$DIRECT", format!("'@type': {manager}, server_name: edge, {filters}")),
+        ];
+        let path = directory.0.clone();
+        let pair = Pair::start_with(directory, include_str!("envoy/secure.yaml"), &others);
+        Self { pair, authority, stranger, directory: path }
+    }
+
+    /// What a client gets from both; reports what differs.
+    fn compare(
+        &self,
+        differences: &mut Vec<String>,
+        name: &str,
+        port: &str,
+        client: &Client,
+        request: &str,
+    ) -> String {
+        let [ours, envoys] = self.pair.ports(port).map(|port| client.ask(port, request));
+        if ours != envoys {
+            differences.push(format!("{name}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
+        }
+        ours
+    }
+
+    fn compare_stats(&self, names: &[&str]) {
+        let values = names.iter().map(|name| self.pair.stat(name));
+        let [ours, envoys] = values.fold([String::new(), String::new()], |[ours, envoys], (name, a, b)| {
+            [format!("{ours}{name}: {a}\n"), format!("{envoys}{name}: {b}\n")]
+        });
+        assert_eq!(ours, envoys, "statistics");
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+}
+
+#[test]
+fn tls_with_clients_is_that_of_envoy() {
+    let secure = Secure::start();
+    let issue = |names: &[&str]| Some(secure.authority.issue(names));
+    let of = |certificate: Option<Issued>| Client { certificate, server_name: "a.test", ..Client::default() };
+    let clients = [
+        ("no certificate", "$TLS", of(None), true),
+        ("certificate with a URI", "$TLS", of(issue(&["spiffe://td/a", "spiffe://td/b", "c.test"])), true),
+        ("certificate of another root", "$TLS", of(Some(secure.stranger.issue(&["spiffe://td/a"]))), false),
+        ("no server name", "$TLS", Client { server_name: "", ..of(None) }, true),
+        ("TLS 1.2", "$TLS", Client { only_1_2: true, ..of(issue(&["spiffe://td/a"])) }, true),
+        ("a protocol", "$TLS", Client { alpn: &["http/1.1"], ..of(None) }, true),
+        ("an unknown protocol", "$TLS", Client { alpn: &["x"], ..of(None) }, true),
+        ("required and there", "$REQUIRED", of(issue(&["any.test"])), true),
+        ("required and not there", "$REQUIRED", of(None), false),
+        ("required and of another root", "$REQUIRED", of(Some(secure.stranger.issue(&["any.test"]))), false),
+        ("a URI that is expected", "$NAMED", of(issue(&["x://y", "spiffe://td/a"])), true),
+        ("a DNS name that is expected", "$NAMED", of(issue(&["a.client.test"])), true),
+        ("a wildcard", "$NAMED", of(issue(&["*.client.test"])), true),
+        ("other names", "$NAMED", of(issue(&["spiffe://other/a", "x.test"])), false),
+        ("other names in TLS 1.2", "$NAMED", Client { only_1_2: true, ..of(issue(&["x.test"])) }, false),
+        ("names expected of no certificate", "$NAMED", of(None), false),
+    ];
+    let mut differences = Vec::new();
+    for (name, port, client, is_served) in &clients {
+        let shown = secure.compare(&mut differences, name, port, client, &get("/ok"));
+        assert_eq!(shown != "refused", *is_served, "{name}: {shown}");
+    }
+    let client = of(None);
+    secure.compare(&mut differences, "a redirect", "$TLS", &client, &get("/redirect"));
+    let forged = "GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-Client-Cert: Subject=\"root\"\r\n\r\n";
+    secure.compare(&mut differences, "forged client certificate", "$TLS", &client, forged);
+    secure.compare(&mut differences, "the last", "$TLS", &client, &get("/last"));
+    for port in ["$TLS", "$REQUIRED"] {
+        let [ours, envoys] = secure.pair.ports(port).map(|port| pair::ask(port, &[&get("/ok")]));
+        assert_eq!((ours.len() < 20, envoys.len() < 20), (true, true), "no TLS: {ours} {envoys}");
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    let [ours, envoys] = secure.pair.logs("/last");
+    assert_eq!(ours, envoys, "access logs");
+    assert!(
+        ours.contains("CN=peer\\+1,O=Big\\, Co,C=DE|spiffe://td/a,spiffe://td/b|c.test|TLSv1.3|a.test"),
+        "{ours}"
+    );
+    secure.compare_stats(&[
+        "http.in.downstream_cx_total",
+        "http.in.downstream_cx_ssl_total",
+        "listener.127.0.0.1_$TLS.downstream_cx_total",
+        "listener.127.0.0.1_$TLS.ssl.connection_error",
+        "listener.127.0.0.1_$TLS.ssl.fail_verify_error",
+        "listener.127.0.0.1_$NAMED.ssl.fail_verify_no_cert",
+        "listener.127.0.0.1_$NAMED.ssl.fail_verify_san",
+        "listener.127.0.0.1_$NAMED.ssl.handshake",
+        "listener.127.0.0.1_$TLS.ssl.handshake",
+        "listener.127.0.0.1_$TLS.ssl.no_certificate",
+        "listener.127.0.0.1_$TLS.ssl.versions.TLSv1.2",
+        "listener.127.0.0.1_$TLS.ssl.versions.TLSv1.3",
+        "listener.127.0.0.1_$REQUIRED.ssl.fail_verify_no_cert",
+        "listener.127.0.0.1_$REQUIRED.ssl.fail_verify_error",
+        "listener.127.0.0.1_$REQUIRED.ssl.connection_error",
+        "listener.127.0.0.1_$REQUIRED.ssl.handshake",
+    ]);
+    // Certificates are followed, which Envoy does only with SDS.
+    let other = secure.authority.issue(&["a.test"]);
+    other.write(&secure.directory, "server");
+    let [port, _] = secure.pair.ports("$TLS");
+    let shows = || secure::certificate(&client, port).filter(|shown| *shown == secure::der(&other));
+    pair::wait_for("the new certificate is used", shows);
+}
+
+#[test]
+fn tls_with_hosts_is_that_of_envoy() {
+    let secure = Secure::start();
+    let client = Client { server_name: "a.test", ..Client::default() };
+    let mut differences = Vec::new();
+    for (path, is_served) in [
+        ("/good", true),
+        ("/anyone", true),
+        ("/wrong-name", false),
+        ("/wrong-root", false),
+        ("/no-certificate", false),
+        ("/plain", false),
+    ] {
+        let shown = secure.compare(&mut differences, path, "$TLS", &client, &get(path));
+        assert_eq!(shown.contains("HTTP/1.1 200 OK"), is_served, "{path}: {shown}");
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    secure.compare_stats(&[
+        "cluster.good.ssl.handshake",
+        "cluster.good.ssl.versions.TLSv1.3",
+        "cluster.anyone.ssl.handshake",
+        "cluster.anyone.ssl.versions.TLSv1.2",
+        "cluster.wrong-name.ssl.fail_verify_san",
+        "cluster.wrong-name.ssl.connection_error",
+        "cluster.wrong-name.upstream_cx_connect_fail",
+        "cluster.wrong-root.ssl.fail_verify_error",
+        "cluster.plain.ssl.connection_error",
+        "cluster.plain.upstream_cx_connect_fail",
+    ]);
+}
+
+#[test]
+fn filter_chains_are_those_of_envoy() {
+    let secure = Secure::start();
+    let mut differences = Vec::new();
+    let named = |server_name: &'static str, alpn: &'static [&'static str]| Client {
+        server_name,
+        alpn,
+        ..Client::default()
+    };
+    for (client, expected) in [
+        (named("a.test", &[]), "exact"),
+        (named("b.w.test", &[]), "wildcard"),
+        (named("c.b.w.test", &[]), "wildcard"),
+        (named("b.w.test", &["x-own", "http/1.1"]), "protocol"),
+        (named("w.test", &[]), "refused"),
+        (named("", &[]), "refused"),
+    ] {
+        let shown = secure.compare(&mut differences, expected, "$CHAINS", &client, &get("/"));
+        assert!(
+            shown.ends_with(expected) || shown.contains(&format!("\n{expected}\n")),
+            "{expected}: {shown}"
+        );
+    }
+    let request = get("/");
+    let v2 = "\r\n\r\n\0\r\nQUIT\n";
+    let cases: [(&str, &str, Vec<String>); 14] = [
+        ("plain", "$CHAINS", vec![request.clone()]),
+        ("plain, in parts", "$CHAINS", vec!["GE".to_owned(), request[2..].to_owned()]),
+        ("old version", "$CHAINS", vec!["GET / HTTP/1.0\r\n\r\n".to_owned()]),
+        ("no HTTP", "$CHAINS", vec!["\u{1}hello\r\n".to_owned()]),
+        ("source", "$SOURCES", vec![format!("PROXY TCP4 198.51.100.7 203.0.113.1 1 80\r\n{request}")]),
+        ("source port", "$SOURCES", vec![format!("PROXY TCP4 198.51.100.7 203.0.113.1 77 80\r\n{request}")]),
+        (
+            "in parts",
+            "$SOURCES",
+            vec!["PROXY TCP4 198.".to_owned(), format!("51.100.7 203.0.113.1 1 80\r\n{request}")],
+        ),
+        ("prefix", "$SOURCES", vec![format!("PROXY TCP4 198.51.100.7 192.0.2.1 1 80\r\n{request}")]),
+        ("port", "$SOURCES", vec![format!("PROXY TCP4 198.51.100.7 192.0.2.1 1 7443\r\n{request}")]),
+        ("local", "$SOURCES", vec![format!("PROXY UNKNOWN\r\n{request}")]),
+        ("default", "$SOURCES", vec![format!("PROXY TCP4 10.0.0.1 203.0.113.1 1 80\r\n{request}")]),
+        ("local, version 2", "$SOURCES", vec![format!("{v2}\u{20}\0\0\0{request}")]),
+        ("not valid", "$SOURCES", vec![format!("PROXY TCP4 198.51.100.7 nowhere 1 80\r\n{request}")]),
+        ("no header", "$SOURCES", vec![request.clone()]),
+    ];
+    for (name, port, parts) in &cases {
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let [ours, envoys] = secure.pair.ports(port).map(|port| pair::ask(port, &parts));
+        // A connection that is closed with unread bytes may be reset.
+        let [ours, envoys] =
+            [ours, envoys].map(|shown| if shown == "reset" { "end".to_owned() } else { shown });
+        if ours != envoys {
+            differences.push(format!("{name}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
+        }
+    }
+    for (name, header) in [
+        ("an address of the header", "PROXY TCP4 198.51.100.7 203.0.113.1 1 80\r\n"),
+        ("IPv6", "PROXY TCP6 2001:db8::1 2001:db8::2 1 80\r\n"),
+    ] {
+        let text = format!("{header}{}", get("/ok"));
+        let [ours, envoys] = secure.pair.ports("$OPTIONAL").map(|port| pair::ask(port, &[&text]));
+        if ours != envoys {
+            differences.push(format!("{name}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
+        }
+    }
+    // Envoy names an address of the machine instead of 127.0.0.1.
+    for port in secure.pair.ports("$OPTIONAL") {
+        let shown = pair::ask(port, &[&get("/ok")]);
+        assert!(shown.starts_with("HTTP/1.1 200 OK"), "a header that is not needed: {shown}");
+    }
+    // A client that sends nothing.
+    let [ours, envoys] = secure.pair.ports("$CHAINS").map(|port| pair::ask(port, &[]));
+    assert_eq!((ours.as_str(), envoys.as_str()), ("end", "end"), "after the time limit of listener filters");
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    secure.compare_stats(&[
+        "listener.127.0.0.1_$CHAINS.no_filter_chain_match",
+        "listener.127.0.0.1_$CHAINS.downstream_pre_cx_timeout",
+        "listener.127.0.0.1_$CHAINS.downstream_cx_total",
+        "listener.127.0.0.1_$SOURCES.downstream_cx_total",
+        "tls_inspector.tls_found",
+        "tls_inspector.tls_not_found",
+        "tls_inspector.sni_found",
+        "tls_inspector.sni_not_found",
+        "tls_inspector.alpn_found",
+        "tls_inspector.alpn_not_found",
+        "http_inspector.http10_found",
+        "http_inspector.http11_found",
+        "http_inspector.http_not_found",
+        "proxy_proto.not_found_allowed",
+        "proxy_proto.not_found_disallowed",
+        "proxy_proto.versions.v1.found",
+        "proxy_proto.versions.v1.error",
+        "proxy_proto.versions.v2.found",
+        "downstream_cx_proxy_proto_error",
+    ]);
 }

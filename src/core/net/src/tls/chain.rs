@@ -7,15 +7,37 @@ use rustls::crypto::{
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
+use super::certificate::PeerCertificate;
+use super::context::PeerTest;
 use super::identity::PeerIdentity;
 
 /// Verifies the chain of a server, and a URI of its certificate.
 #[derive(Debug)]
 pub(super) struct ChainVerifier {
-    roots: RootCertStore,
-    /// The URIs of which the certificate must have one; `None` for any certificate.
-    allowed: Option<Vec<String>>,
+    /// `None`: every chain will do.
+    roots: Option<RootCertStore>,
+    allowed: Allowed,
     algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// Which certificates of the roots are accepted.
+pub(super) enum Allowed {
+    /// All.
+    Any,
+    /// Those that have one of these URIs.
+    Uris(Vec<String>),
+    /// Those that pass a test.
+    Test(PeerTest),
+}
+
+impl std::fmt::Debug for Allowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Allowed::Any => f.write_str("Any"),
+            Allowed::Uris(uris) => f.debug_tuple("Uris").field(uris).finish(),
+            Allowed::Test(_) => f.write_str("Test"),
+        }
+    }
 }
 
 /// The certificate has none of the URIs.
@@ -34,13 +56,39 @@ impl std::fmt::Debug for NotAllowed {
 }
 
 impl ChainVerifier {
-    pub(super) fn new(roots: RootCertStore, allowed: Option<Vec<String>>) -> Self {
+    pub(super) fn new(roots: Option<RootCertStore>, allowed: Allowed) -> Self {
         let provider = CryptoProvider::get_default();
         let algorithms = provider.map_or_else(
             || rustls::crypto::ring::default_provider().signature_verification_algorithms,
             |provider| provider.signature_verification_algorithms,
         );
         Self { roots, allowed, algorithms }
+    }
+}
+
+/// An error that rustls has no name for.
+fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(error))))
+}
+
+impl ChainVerifier {
+    fn verify_chain(
+        &self,
+        roots: &RootCertStore,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let leaf = webpki::EndEntityCert::try_from(certificate)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let usage = webpki::KeyUsage::server_auth();
+        let verified =
+            leaf.verify_for_usage(self.algorithms.all, &roots.roots, intermediates, now, usage, None, None);
+        verified.map(drop).map_err(|error| match error {
+            webpki::Error::CertExpired { .. } => Error::InvalidCertificate(CertificateError::Expired),
+            webpki::Error::UnknownIssuer => Error::InvalidCertificate(CertificateError::UnknownIssuer),
+            unnamed => other(unnamed),
+        })
     }
 }
 
@@ -53,24 +101,25 @@ impl ServerCertVerifier for ChainVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let leaf = webpki::EndEntityCert::try_from(certificate)
-            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let usage = webpki::KeyUsage::server_auth();
-        leaf.verify_for_usage(self.algorithms.all, &self.roots.roots, intermediates, now, usage, None, None)
-            .map_err(|error| match error {
-                webpki::Error::CertExpired { .. } => Error::InvalidCertificate(CertificateError::Expired),
-                webpki::Error::UnknownIssuer => Error::InvalidCertificate(CertificateError::UnknownIssuer),
-                other => {
-                    Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(other))))
-                }
-            })?;
-        let Some(allowed) = &self.allowed else { return Ok(ServerCertVerified::assertion()) };
-        let found = PeerIdentity::of_chain(std::slice::from_ref(certificate)).names;
-        if found.iter().any(|name| allowed.contains(name)) {
-            return Ok(ServerCertVerified::assertion());
+        if let Some(roots) = &self.roots {
+            self.verify_chain(roots, certificate, intermediates, now)?;
         }
-        let error = NotAllowed { found, allowed: allowed.clone() };
-        Err(Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(error)))))
+        match &self.allowed {
+            Allowed::Any => Ok(ServerCertVerified::assertion()),
+            Allowed::Uris(allowed) => {
+                let found = PeerIdentity::of_chain(std::slice::from_ref(certificate)).names;
+                if found.iter().any(|name| allowed.contains(name)) {
+                    return Ok(ServerCertVerified::assertion());
+                }
+                Err(other(NotAllowed { found, allowed: allowed.clone() }))
+            }
+            Allowed::Test(test) if test(&PeerCertificate::read(certificate)) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            Allowed::Test(_) => {
+                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+        }
     }
 
     fn verify_tls12_signature(

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::chain::ChainVerifier;
+use super::chain::{Allowed, ChainVerifier};
 use super::error::TlsError;
 use super::identity::PeerIdentity;
 use super::{TlsVersion, files};
@@ -75,9 +75,9 @@ impl ClientTls {
             ServerIdentity::UriOfClient => {
                 let own = PeerIdentity::of_chain(&files::certificates(&options.cert_file)?);
                 let allowed = own.names.into_iter().filter(|name| name.contains("://")).collect();
-                dangerous(builder, ChainVerifier::new(roots, Some(allowed)))
+                dangerous(builder, ChainVerifier::new(Some(roots), Allowed::Uris(allowed)))
             }
-            ServerIdentity::Any => dangerous(builder, ChainVerifier::new(roots, None)),
+            ServerIdentity::Any => dangerous(builder, ChainVerifier::new(Some(roots), Allowed::Any)),
         };
         let has_cert = !options.cert_file.as_os_str().is_empty();
         if has_cert == options.key_file.as_os_str().is_empty() {

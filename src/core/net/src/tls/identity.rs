@@ -45,7 +45,8 @@ fn addresses(certificate: &[u8]) -> Vec<IpAddr> {
     found.filter_map(|(_, octets)| address(octets)).collect()
 }
 
-fn address(octets: &[u8]) -> Option<IpAddr> {
+/// The address of 4 or 16 octets.
+pub(super) fn address(octets: &[u8]) -> Option<IpAddr> {
     match octets.len() {
         4 => <[u8; 4]>::try_from(octets).ok().map(IpAddr::from),
         16 => <[u8; 16]>::try_from(octets).ok().map(IpAddr::from),
@@ -54,7 +55,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 /// The content of the extension with the names.
-fn subject_alt_names(certificate: &[u8]) -> Option<&[u8]> {
+pub(super) fn subject_alt_names(certificate: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = der::expect(certificate, der::SEQUENCE)?;
     let (body, _) = der::expect(certificate, der::SEQUENCE)?;
     let (_, extensions) = der::elements(body).find(|(tag, _)| *tag == EXTENSIONS)?;

@@ -13,6 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{TlsError, read};
+use super::follow::follow_files;
 use super::identity::{AllowedPeers, PeerIdentity};
 use super::validity::valid_until;
 use super::{TlsVersion, files};
@@ -176,49 +177,16 @@ impl ServerTls {
         stop: CancellationToken,
         noted: impl Fn(Result<(), &str>) + Send,
     ) {
-        let mut last_error = None;
         let mut last_warning: Option<(Timestamp, Instant)> = None;
-        loop {
-            let until = self.valid_until();
+        let (warned, looking) = (Arc::clone(&self), self);
+        let warn = move || {
+            let until = warned.valid_until();
             if last_warning.is_none_or(|(of, at)| of != until || at.elapsed() > WARNING_INTERVAL) {
-                self.warn_of_expiry();
+                warned.warn_of_expiry();
                 last_warning = Some((until, Instant::now()));
             }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(interval) => {}
-            }
-            // On a thread: nothing ends a look at a file system that hangs.
-            let looking = Arc::clone(&self);
-            let look = tokio::task::spawn_blocking(move || looking.reload_if_changed());
-            let looked = tokio::select! {
-                () = stop.cancelled() => return,
-                looked = look => looked,
-            };
-            let looked = match looked.map_err(tokio::task::JoinError::try_into_panic) {
-                Ok(looked) => looked,
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                // The process ends.
-                Err(Err(_)) => return,
-            };
-            match looked {
-                Ok(false) => {}
-                Ok(true) => {
-                    last_error = None;
-                    tracing::info!("certificates reloaded");
-                    noted(Ok(()));
-                }
-                Err(error) => {
-                    // Logged once per distinct error.
-                    let text = error.to_string();
-                    if last_error.as_ref() != Some(&text) {
-                        tracing::error!("reload of certificates failed, the previous state is kept: {text}");
-                        noted(Err(&text));
-                        last_error = Some(text);
-                    }
-                }
-            }
-        }
+        };
+        follow_files(interval, &stop, warn, move || looking.reload_if_changed(), noted).await;
     }
 
     pub(super) fn reload_if_changed(&self) -> Result<bool, TlsError> {

@@ -154,7 +154,8 @@ fn a_server_without_a_name_is_known_by_its_roots_and_a_uri_of_the_client() {
     let verified = |authority: &Authority, names: &[&str], allowed: Option<&str>| {
         let path = put(directory.path(), "server.pem", &authority.issue(names).0);
         let chain = files::certificates(&path).unwrap();
-        let verifier = chain::ChainVerifier::new(roots(), allowed.map(|uri| vec![uri.to_owned()]));
+        let allowed = allowed.map_or(chain::Allowed::Any, |uri| chain::Allowed::Uris(vec![uri.to_owned()]));
+        let verifier = chain::ChainVerifier::new(Some(roots()), allowed);
         let name = ServerName::try_from("elsewhere").unwrap();
         verifier.verify_server_cert(&chain[0], &[], &name, &[], UnixTime::now())
     };

@@ -1,10 +1,14 @@
 //! Clusters.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use mixer_net::tls::context::ClientContext;
 
 use super::address::{self, HostPort};
 use super::reader::{Fields, Message, Value};
+use super::tls;
 
 static CLUSTER: Message = Message {
     name: "Cluster",
@@ -38,7 +42,6 @@ static CLUSTER: Message = Message {
         "least_request_lb_config",
         "round_robin_lb_config",
         "common_lb_config",
-        "transport_socket",
         "metadata",
         "protocol_selection",
         "upstream_connection_options",
@@ -129,6 +132,8 @@ pub struct ClusterConfig {
     pub connect_timeout: Duration,
     /// How a host is chosen.
     pub policy: Policy,
+    /// TLS with hosts; `None` for plain text.
+    pub tls: Option<Arc<ClientContext>>,
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
@@ -183,6 +188,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         Some(_) => Family::All,
     };
     let refresh = cluster.duration("dns_refresh_rate").unwrap_or(Duration::from_secs(5));
+    let tls = tls::read_client(&cluster);
     let endpoints = cluster.message("load_assignment", &ASSIGNMENT).map(read_endpoints).unwrap_or_default();
     cluster.finish();
     let discovery = match number? {
@@ -210,6 +216,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         discovery,
         connect_timeout: connect_timeout?,
         policy: policy?,
+        tls: tls?,
     })
 }
 

@@ -7,9 +7,12 @@ use mixer_config::Node;
 
 use super::access_log::{self, AccessLogConfig};
 use super::address;
+use super::chain::{self, ChainMatch, FilterChainConfig};
+use super::listener_filter::{self, ListenerFilter};
 use super::manager::{self, ManagerConfig};
 use super::mixer::{self, TcpMixerConfig};
 use super::reader::{Fields, Message, Value, type_of, unknown_type};
+use super::tls;
 
 static LISTENER: Message = Message {
     name: "Listener",
@@ -17,13 +20,9 @@ static LISTENER: Message = Message {
         "additional_addresses",
         "filter_chain_matcher",
         "use_original_dst",
-        "default_filter_chain",
         "metadata",
         "deprecated_v1",
         "drain_type",
-        "listener_filters",
-        "listener_filters_timeout",
-        "continue_on_listener_filters_timeout",
         "transparent",
         "freebind",
         "socket_options",
@@ -44,16 +43,7 @@ static LISTENER: Message = Message {
         "per_connection_buffer_limit_bytes",
     ],
 };
-static CHAIN: Message = Message {
-    name: "FilterChain",
-    unsupported: &[
-        "filter_chain_match",
-        "use_proxy_proto",
-        "metadata",
-        "transport_socket",
-        "transport_socket_connect_timeout",
-    ],
-};
+static CHAIN: Message = Message { name: "FilterChain", unsupported: &["use_proxy_proto", "metadata"] };
 static FILTER: Message = Message { name: "Filter", unsupported: &["config_discovery"] };
 static TCP_PROXY: Message = Message {
     name: "TcpProxy",
@@ -95,8 +85,23 @@ pub struct ListenerConfig {
     pub backlog: u32,
     /// Whether its traffic is inbound, for `/drain_listeners?inboundonly`.
     pub inbound: bool,
-    /// The filter that serves its connections.
-    pub filter: NetworkFilter,
+    /// What looks at connections first.
+    pub listener_filters: Vec<ListenerFilter>,
+    /// Time limit of that; `None` for no limit.
+    pub listener_filters_timeout: Option<Duration>,
+    /// Whether a connection is served as far as it is known by then, instead of being closed.
+    pub continues_on_timeout: bool,
+    /// Filter chains, of which one serves a connection.
+    pub chains: Vec<FilterChainConfig>,
+    /// Serves connections that no other filter chain takes.
+    pub default_chain: Option<FilterChainConfig>,
+}
+
+impl ListenerConfig {
+    /// All filter chains, the default one last.
+    pub fn all_chains(&self) -> impl Iterator<Item = &FilterChainConfig> {
+        self.chains.iter().chain(&self.default_chain)
+    }
 }
 
 /// The terminal filter of a filter chain.
@@ -139,17 +144,38 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     let backlog = listener.get("tcp_backlog_size").and_then(|value| value.u32()).unwrap_or(4096);
     let directions = [("UNSPECIFIED", 0), ("INBOUND", 1), ("OUTBOUND", 2)];
     let inbound = listener.get("traffic_direction").and_then(|value| value.choice(&directions)) == Some(1);
-    let chains = listener.items("filter_chains");
-    if chains.is_empty() {
-        let place = address.map_or_else(|| name.clone(), |address| address.to_string());
+    let place = address.map_or_else(|| name.clone(), |address| address.to_string());
+    let written = listener.items("filter_chains");
+    let default = listener.get("default_filter_chain");
+    if written.is_empty() && default.is_none() {
         listener.required(format!("error adding listener '{place}': no filter chains specified"));
     }
-    let filters: Vec<Option<NetworkFilter>> = chains.iter().map(read_chain).collect();
-    if let Some(second) = chains.get(1) {
-        second.unsupported("more than one filter chain");
+    let chains: Vec<_> = written.iter().filter_map(read_chain).collect();
+    let are_read = chains.len() == written.len();
+    if are_read {
+        check_matches(&written, &chains, &place);
     }
+    let default_chain = default.as_ref().map(read_chain);
+    if let Some(value) = &default
+        && let Some(matching) = value.node.get("filter_chain_match")
+    {
+        let text = "error adding listener: default filter chain must not have a filter_chain_match";
+        Value { node: matching, ..value.clone() }.invalid(text);
+    }
+    let written = listener.items("listener_filters");
+    let mut listener_filters: Vec<_> = written.iter().filter_map(listener_filter::read).collect();
+    // As Envoy: what the filter chains need is there.
+    if chains.iter().any(|chain: &FilterChainConfig| chain.matching.needs_tls_inspector())
+        && !listener_filters.contains(&ListenerFilter::TlsInspector)
+    {
+        listener_filters.push(ListenerFilter::TlsInspector);
+    }
+    let listener_filters_timeout = timeout(&listener, "listener_filters_timeout", Duration::from_secs(15));
+    let continues_on_timeout = listener.boolean("continue_on_listener_filters_timeout");
     listener.finish();
-    let filter = filters.into_iter().next().flatten();
+    if !are_read {
+        return None;
+    }
     Some(ListenerConfig {
         name,
         address: address?,
@@ -157,14 +183,46 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
         reuse_port,
         backlog,
         inbound,
-        filter: filter?,
+        listener_filters,
+        listener_filters_timeout,
+        continues_on_timeout,
+        chains,
+        default_chain: match default_chain {
+            Some(chain) => Some(chain?),
+            None => None,
+        },
     })
 }
 
-fn read_chain(value: &Value<'_>) -> Option<NetworkFilter> {
+/// No two filter chains may take the same connections.
+fn check_matches(values: &[Value<'_>], chains: &[FilterChainConfig], place: &str) {
+    for (index, (value, chain)) in values.iter().zip(chains).enumerate() {
+        let before = chains.get(..index).unwrap_or_default();
+        let Some(other) = before.iter().find(|other| other.matching.overlaps(&chain.matching)) else {
+            continue;
+        };
+        value.invalid(match other.matching == chain.matching {
+            true => format!(
+                "error adding listener '{place}': filter chain '{}' has the same matching rules defined as '{}'",
+                chain.name, other.name
+            ),
+            false => format!(
+                "error adding listener '{place}': multiple filter chains with overlapping matching rules are defined"
+            ),
+        });
+    }
+}
+
+fn read_chain(value: &Value<'_>) -> Option<FilterChainConfig> {
     let chain = value.message(&CHAIN)?;
-    // The name appears nowhere but in configuration dumps.
-    chain.ignore(&["name"]);
+    let name = chain.text("name").unwrap_or_default().to_owned();
+    let matching = match chain.get("filter_chain_match") {
+        Some(matching) => chain::read_match(&matching),
+        None => Some(ChainMatch::default()),
+    };
+    let tls = tls::read_server(&chain);
+    let handshake_timeout =
+        chain.duration("transport_socket_connect_timeout").filter(|limit| !limit.is_zero());
     let filters = chain.items("filters");
     if filters.is_empty() {
         chain.value.unsupported("a filter chain without filters");
@@ -180,16 +238,15 @@ fn read_chain(value: &Value<'_>) -> Option<NetworkFilter> {
         ));
     }
     chain.finish();
-    match (read.pop()?.1, mixer) {
-        (Some(NetworkFilter::Tcp(proxy)), mixer) => {
-            Some(NetworkFilter::Tcp(TcpProxyConfig { mixer, ..proxy }))
-        }
+    let filter = match (read.pop()?.1?, mixer) {
+        (NetworkFilter::Tcp(proxy), mixer) => NetworkFilter::Tcp(TcpProxyConfig { mixer, ..proxy }),
         (filter, None) => filter,
         (filter, Some(_)) => {
             value.unsupported("the network filter `mixer` before a filter other than tcp_proxy");
             filter
         }
-    }
+    };
+    Some(FilterChainConfig { name, matching: matching?, tls: tls?, handshake_timeout, filter })
 }
 
 fn is_mixer(filter: &Value<'_>) -> bool {

@@ -33,7 +33,6 @@ static MANAGER: Message = Message {
         "forward_client_cert_details",
         "set_current_client_cert_details",
         "proxy_100_continue",
-        "upgrade_configs",
         "represent_ipv4_remote_address_as_ipv4_mapped_ipv6",
         "normalize_path",
         "merge_slashes",
@@ -98,6 +97,8 @@ static HTTP1: Message = Message {
     ],
 };
 
+static UPGRADE: Message = Message { name: "UpgradeConfig", unsupported: &["filters", "connect_config"] };
+
 /// Configuration of `envoy.filters.network.http_connection_manager`.
 #[derive(Debug, Clone)]
 pub struct ManagerConfig {
@@ -133,6 +134,30 @@ pub struct ManagerConfig {
     pub max_fields: usize,
     /// Requests of a connection; `None` for no limit.
     pub max_requests: Option<u32>,
+    /// Protocols in lower case that connections may change to, and those that they may not.
+    pub upgrades: Vec<(String, bool)>,
+}
+
+/// Reads the field `upgrade_configs`.
+pub(super) fn read_upgrades(holder: &Fields<'_>) -> Vec<(String, bool)> {
+    let mut upgrades = Vec::new();
+    for item in holder.items("upgrade_configs") {
+        let Some(upgrade) = item.message(&UPGRADE) else { continue };
+        let is_enabled = upgrade.get("enabled").is_none_or(|value| value.boolean() != Some(false));
+        match upgrade.get("upgrade_type").and_then(|kind| Some((kind.text()?, kind))) {
+            Some((name, kind))
+                if name.eq_ignore_ascii_case("connect") || name.eq_ignore_ascii_case("connect-udp") =>
+            {
+                kind.unsupported("the upgrade type CONNECT");
+            }
+            Some((name, _)) if !name.is_empty() => upgrades.push((name.to_ascii_lowercase(), is_enabled)),
+            _ => upgrade.required(
+                "UpgradeConfigValidationError.UpgradeType: value length must be at least 1 characters",
+            ),
+        }
+        upgrade.finish();
+    }
+    upgrades
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
@@ -199,6 +224,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
         max_head: usize::try_from(kilobytes).unwrap_or(60) * 1024,
         max_fields: max_fields.map_or(100, |count| usize::try_from(count.clamp(1, 1000)).unwrap_or(100)),
         max_requests: max_requests.filter(|count| *count > 0),
+        upgrades: read_upgrades(&manager),
     };
     manager.finish();
     Some(config)

@@ -182,7 +182,8 @@ fn read_range(range: Fields<'_>) -> Option<HeaderTest> {
     Some(HeaderTest::Range(start?, end?))
 }
 
-fn read_text(value: &Value<'_>) -> Option<HeaderTest> {
+/// Reads a StringMatcher.
+pub(super) fn read_text(value: &Value<'_>) -> Option<HeaderTest> {
     let matcher = value.message(&STRING)?;
     let ignore_case = matcher.boolean("ignore_case");
     let test = match matcher.one_of(&["exact", "prefix", "suffix", "contains", "safe_regex"]) {

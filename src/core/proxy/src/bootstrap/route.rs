@@ -5,6 +5,7 @@ use std::time::Duration;
 use mixer_expr::functions::Regex;
 
 use super::listener::timeout;
+use super::manager;
 use super::reader::{Fields, Message, Value};
 use super::table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
@@ -85,7 +86,6 @@ static ACTION: Message = Message {
         "cors",
         "max_grpc_timeout",
         "grpc_timeout_offset",
-        "upgrade_configs",
         "internal_redirect_policy",
         "internal_redirect_action",
         "max_internal_redirects",
@@ -246,6 +246,7 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
         host_rewrite: text("host_rewrite_literal"),
         timeout: timeout(&action, "timeout", Duration::from_secs(15)),
         retry: action.get("retry_policy").and_then(|value| read_retry(&value)),
+        upgrades: manager::read_upgrades(&action),
     };
     action.finish();
     Some(read)

@@ -117,6 +117,8 @@ pub struct RouteAction {
     pub timeout: Option<Duration>,
     /// Retries.
     pub retry: Option<RetryConfig>,
+    /// Protocols that connections may change to, or not, whatever the connection manager says.
+    pub upgrades: Vec<(String, bool)>,
 }
 
 /// Redirects.

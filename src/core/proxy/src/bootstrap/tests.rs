@@ -47,7 +47,9 @@ fn a_listener_with_routes_is_read() {
     );
     let (bootstrap, warnings) = read(&text, "b.yaml").unwrap();
     assert_eq!(warnings, []);
-    let NetworkFilter::Http(manager) = &bootstrap.listeners[0].filter else { panic!("an HTTP listener") };
+    let NetworkFilter::Http(manager) = &bootstrap.listeners[0].chains[0].filter else {
+        panic!("an HTTP listener")
+    };
     let routes = &manager.routes.hosts[0].routes;
     assert_eq!(routes.len(), 3);
     let Action::Route(action) = &routes[0].action else { panic!("a route") };
@@ -207,10 +209,21 @@ fn unknown_retry_tokens_warn() {
 #[test]
 fn recorded_bootstraps_are_refused_for_what_is_not_supported_only() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/conformance/envoy/bootstrap");
+    // The certificates were not recorded.
+    let certificates = tempfile::tempdir().unwrap();
+    let issued = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    for (name, text) in [
+        ("ca.pem", issued.cert.pem()),
+        ("server.pem", issued.cert.pem()),
+        ("server.key", issued.signing_key.serialize_pem()),
+    ] {
+        std::fs::write(certificates.path().join(name), text).unwrap();
+    }
     let mut count = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.replace("filename: tls/", &format!("filename: {}/", certificates.path().display()));
         let problems =
             read(&text, &path.display().to_string()).expect_err("they use more than this version has");
         for problem in &problems {

@@ -13,8 +13,9 @@ use mixer_net::stream::Stream;
 
 use super::framing::{self, Framing, Remaining};
 use super::mixer::Passed;
-use super::routes::Target;
+use super::routes::{Route, Target, VirtualHost, find_upgrade};
 use super::{HttpManager, date, edits, redirect, reply};
+use crate::accept::ConnectionInfo;
 use crate::access_log::Entry;
 use crate::buffer;
 use crate::cluster::weighted;
@@ -22,7 +23,7 @@ use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::mixer::HttpCall;
-use crate::stats::{HttpStat, ManagerStat};
+use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
 
@@ -40,8 +41,7 @@ pub(super) struct Connection<'m> {
     pub(super) request: Head,
     pub(super) response: Head,
     pub(super) scratch: Vec<u8>,
-    pub(super) remote: SocketAddr,
-    local: SocketAddr,
+    pub(super) info: ConnectionInfo,
 }
 
 /// A request, as far as it went.
@@ -63,8 +63,21 @@ pub(super) struct Transaction<'m> {
     has_head: bool,
     /// The name of the route.
     route: &'m str,
+    /// The headers `connection` and `upgrade` of a request to change the protocol.
+    pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
     /// The request in the Mixer filter.
     pub(super) mixer: Option<Box<HttpCall>>,
+}
+
+/// A route, and its virtual host.
+type Found<'m> = (&'m VirtualHost, &'m Route);
+
+/// Whether a request asks to change the protocol, and its route does not allow it.
+fn refuses_upgrade(manager: &HttpManager, transaction: &Transaction<'_>, found: Option<Found<'_>>) -> bool {
+    transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
+        let own = found.and_then(|(_, route)| route.target.allows_upgrade(protocol));
+        !own.or_else(|| find_upgrade(&manager.upgrades, protocol)).unwrap_or(false)
+    })
 }
 
 /// Why there is no next request.
@@ -79,8 +92,7 @@ enum NoRequest {
 pub(crate) async fn serve(
     manager: &HttpManager,
     stream: Stream,
-    remote: SocketAddr,
-    local: SocketAddr,
+    info: ConnectionInfo,
     worker: &Rc<WorkerContext>,
 ) {
     let opened = Instant::now();
@@ -89,7 +101,12 @@ pub(crate) async fn serve(
     stats.increment(ManagerStat::DownstreamCxHttp1Total);
     stats.increment(ManagerStat::DownstreamCxActive);
     stats.increment(ManagerStat::DownstreamCxHttp1Active);
-    let _ended = Ended(manager, opened);
+    let is_tls = info.tls.is_some();
+    if is_tls {
+        stats.increment(ManagerStat::DownstreamCxSslTotal);
+        stats.increment(ManagerStat::DownstreamCxSslActive);
+    }
+    let _ended = Ended { manager, opened, is_tls };
     let mut connection = Connection {
         manager,
         worker,
@@ -100,8 +117,7 @@ pub(crate) async fn serve(
         request: Head::default(),
         response: Head::default(),
         scratch: Vec::new(),
-        remote,
-        local,
+        info,
     };
     let is_local = connection.run().await;
     stats.increment(match is_local {
@@ -110,16 +126,40 @@ pub(crate) async fn serve(
     });
 }
 
+/// Counts a connection that is to change its protocol.
+struct Changing<'m>(&'m Block<ManagerStat>);
+
+impl<'m> Changing<'m> {
+    fn new(stats: &'m Block<ManagerStat>) -> Self {
+        stats.increment(ManagerStat::DownstreamCxUpgradesTotal);
+        stats.increment(ManagerStat::DownstreamCxUpgradesActive);
+        Self(stats)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(ManagerStat::DownstreamCxUpgradesActive);
+    }
+}
+
 /// Counts the end of a connection, however it comes.
-struct Ended<'m>(&'m HttpManager, Instant);
+struct Ended<'m> {
+    manager: &'m HttpManager,
+    opened: Instant,
+    is_tls: bool,
+}
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let stats = &self.0.stats;
+        let stats = &self.manager.stats;
+        if self.is_tls {
+            stats.decrement(ManagerStat::DownstreamCxSslActive);
+        }
         stats.decrement(ManagerStat::DownstreamCxActive);
         stats.decrement(ManagerStat::DownstreamCxHttp1Active);
         stats.increment(ManagerStat::DownstreamCxDestroy);
-        self.0.connection_length.observe(self.1.elapsed());
+        self.manager.connection_length.observe(self.opened.elapsed());
     }
 }
 
@@ -233,6 +273,7 @@ impl<'m> Connection<'m> {
             is_aborted: false,
             has_head: true,
             route: "",
+            upgrade: None,
             mixer: None,
         }
     }
@@ -266,8 +307,7 @@ impl<'m> Connection<'m> {
             upstream: transaction.upstream,
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: transaction.route,
-            remote: self.remote,
-            local: self.local,
+            connection: &self.info,
         };
         for (file, format) in &self.manager.logs {
             file.append(|out| format.write(&entry, out));
@@ -336,6 +376,10 @@ impl<'m> Connection<'m> {
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
         let upgrades =
             self.request.get("upgrade").is_some() && says(&self.request, "connection", b"upgrade") && !is_h2c;
+        if upgrades {
+            let value = |name: &str| self.request.get(name).unwrap_or_default().to_vec();
+            transaction.upgrade = Some((value("connection"), value("upgrade")));
+        }
         // What follows CONNECT is not HTTP.
         transaction.closes |= self.request.method() == b"CONNECT";
         if is_h2c {
@@ -347,32 +391,45 @@ impl<'m> Connection<'m> {
             self.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.count_status(100);
         }
-        edits::prepare_request(&mut self.request, self.manager, self.remote.ip());
-        self.route(transaction, framing, upgrades).await;
+        edits::prepare_request(&mut self.request, self.manager, &self.info);
+        self.route(transaction, framing).await;
+    }
+
+    /// Refuses to change the protocol as a request asks.
+    async fn refuse_upgrade(&mut self, transaction: &mut Transaction<'m>, found: Option<Found<'m>>) {
+        if let Some((_, route)) = found {
+            transaction.route = &route.name;
+            if let Target::Forward(forward) = &route.target {
+                transaction.cluster = weighted(&forward.clusters).flatten();
+            }
+        }
+        self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
+        self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
     }
 
     /// Chooses a route and does what it says.
-    async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing, upgrades: bool) {
+    async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
         let mut found = manager.routes.find(&self.request, &mut self.scratch);
-        if upgrades {
-            if let Some((_, route)) = found {
-                transaction.route = &route.name;
-                if let Target::Forward(forward) = &route.target {
-                    transaction.cluster = weighted(&forward.clusters).flatten();
-                }
-            }
-            manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
-            return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
+        if refuses_upgrade(manager, transaction, found) {
+            return self.refuse_upgrade(transaction, found).await;
         }
+        // If the protocol does not change, what follows may not be HTTP.
+        transaction.closes |= transaction.upgrade.is_some();
         if let Some(filter) = &manager.mixer {
             let service = found.and_then(|(_, route)| route.mixer.as_ref());
             match self.pass_mixer(transaction, framing, filter, service).await {
                 Passed::No => return,
                 Passed::Yes => {}
-                Passed::Changed => found = manager.routes.find(&self.request, &mut self.scratch),
+                Passed::Changed => {
+                    found = manager.routes.find(&self.request, &mut self.scratch);
+                    if refuses_upgrade(manager, transaction, found) {
+                        return self.refuse_upgrade(transaction, found).await;
+                    }
+                }
             }
         }
+        let _changing = transaction.upgrade.is_some().then(|| Changing::new(&manager.stats));
         manager.stats.increment(ManagerStat::RqTotal);
         let Some((host, route)) = found else {
             manager.stats.increment(ManagerStat::NoRoute);
@@ -490,7 +547,7 @@ impl<'m> Connection<'m> {
         let mut count = 0;
         timer.set(limit);
         let flushed = poll_fn(|cx| {
-            while !output.is_empty() {
+            while buffer::has_output(stream, output) {
                 match buffer::poll_write(stream, output, cx) {
                     Poll::Ready(Ok(written)) => count += u64::try_from(written).unwrap_or(0),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),

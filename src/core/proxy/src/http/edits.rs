@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::HttpManager;
+use crate::accept::ConnectionInfo;
 use crate::bootstrap::{Addition, AdditionMode, Edits};
 use crate::head::Head;
 use crate::uuid;
@@ -50,7 +51,10 @@ pub(super) fn remove_hop_by_hop(head: &mut Head) {
 }
 
 /// Prepares a request before a route is chosen.
-pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, remote: IpAddr) {
+pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &ConnectionInfo) {
+    let remote = info.remote.ip();
+    let scheme: &[u8] = if info.tls.is_some() { b"https" } else { b"http" };
+    head.set_scheme_if_none(scheme);
     remove_hop_by_hop(head);
     head.remove(b"host");
     head.remove(b"expect");
@@ -60,15 +64,17 @@ pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, remote: Ip
     for name in INTERNAL {
         head.remove(name.as_bytes());
     }
+    // What it says of clients of another proxy is not known to be true.
+    head.remove(b"x-forwarded-client-cert");
     if manager.use_remote_address {
         head.append("x-forwarded-for", remote.to_string().as_bytes());
-        head.set("x-forwarded-proto", b"http");
+        head.set("x-forwarded-proto", scheme);
         head.remove(b"x-envoy-external-address");
         if !is_internal(remote) {
             head.set("x-envoy-external-address", remote.to_string().as_bytes());
         }
-    } else if head.get("x-forwarded-proto").is_none_or(|scheme| !matches!(scheme, b"http" | b"https")) {
-        head.set("x-forwarded-proto", b"http");
+    } else if head.get("x-forwarded-proto").is_none_or(|said| !matches!(said, b"http" | b"https")) {
+        head.set("x-forwarded-proto", scheme);
     }
     let is_edge = manager.use_remote_address && !is_internal(remote);
     if manager.generate_request_id

@@ -107,6 +107,8 @@ pub(super) struct Exchange<'e> {
     pub(super) body: &'e mut RequestBody,
     pub(super) response: &'e mut Head,
     pub(super) to_head: bool,
+    /// Whether the client asked for another protocol.
+    pub(super) upgrades: bool,
     pub(super) deadlines: Deadlines,
     /// When the attempt began.
     pub(super) began: Instant,
@@ -147,6 +149,7 @@ impl<'e> Exchange<'e> {
             body,
             response,
             to_head,
+            upgrades: false,
             deadlines,
             began: now,
             active: now,
@@ -230,7 +233,7 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        if !self.upstream.output.is_empty() && !self.is_deaf {
+        if !self.is_deaf && buffer::has_output(&self.upstream.stream, &self.upstream.output) {
             match buffer::poll_write(&mut self.upstream.stream, &mut self.upstream.output, cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.2 += u64::try_from(count).unwrap_or(0);
@@ -303,7 +306,7 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        if !self.downstream.output.is_empty() {
+        if buffer::has_output(self.downstream.stream, self.downstream.output) {
             match buffer::poll_write(self.downstream.stream, self.downstream.output, cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.1 += u64::try_from(count).unwrap_or(0);
@@ -313,7 +316,8 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        let is_complete = self.rest.is_some_and(Remaining::is_done) && self.downstream.output.is_empty();
+        let is_complete = self.rest.is_some_and(Remaining::is_done)
+            && !buffer::has_output(self.downstream.stream, self.downstream.output);
         is_complete.then_some(Event::Complete)
     }
 
@@ -334,6 +338,11 @@ impl<'e> Exchange<'e> {
             self.upstream.input.advance(end);
             self.scanned = 0;
             match self.response.status {
+                101 if self.upgrades => {
+                    self.framing = Framing::Empty;
+                    self.keeps_upstream = false;
+                    return Ok(true);
+                }
                 // Nobody asked for an upgrade.
                 101 => return Err(()),
                 100..=199 => continue,

@@ -76,8 +76,13 @@ impl Connection<'_> {
             framing,
             received: 0,
             replay: forward.retry.as_ref().map(|_| BytesMut::new()),
-            complete: Remaining::of(framing).is_done().then(Instant::now),
+            // A request to change the protocol is never complete.
+            complete: (Remaining::of(framing).is_done() && transaction.upgrade.is_none()).then(Instant::now),
         };
+        if let Some((connection, protocol)) = &transaction.upgrade {
+            self.request.set("connection", connection);
+            self.request.set("upgrade", protocol);
+        }
         let deadline = forward.timeout.map(|limit| transaction.began + limit);
         let mut request = Request { forward, levels, pool, body, attempts: 0, is_exhausted: false, deadline };
         let failure = self.attempt_all(transaction, &mut request).await;
@@ -280,7 +285,7 @@ impl Connection<'_> {
             idle: self.manager.stream_idle_timeout,
             request: self.manager.request_timeout.map(|limit| transaction.began + limit),
         };
-        if request.attempts > 1 && request.body.remaining.is_done() {
+        if request.attempts > 1 && request.body.remaining.is_done() && transaction.upgrade.is_none() {
             request.body.complete = Some(Instant::now());
         }
         let mut service_time = 0;
@@ -298,6 +303,7 @@ impl Connection<'_> {
                 to_head,
                 deadlines,
             );
+            exchange.upgrades = transaction.upgrade.is_some();
             let event = exchange.step().await;
             let began =
                 exchange.body.complete.map_or(exchange.began, |complete| complete.max(exchange.began));
@@ -328,8 +334,15 @@ impl Connection<'_> {
         // A response that is retried counts among those of retries only, as with Envoy.
         stats.count_response(status);
         transaction.details = "via_upstream";
+        if status == 101 {
+            self.change_protocol(transaction, request.levels, pool, upstream).await;
+            return Attempt::Done;
+        }
         edits::remove_hop_by_hop(&mut self.response);
-        self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        // Counted from the end of the request, which one to change the protocol does not have.
+        if transaction.upgrade.is_none() {
+            self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
+        }
         edits::edit_response(&mut self.response, request.levels);
         let outgoing = match framing {
             Framing::UntilClose => Framing::Chunked,

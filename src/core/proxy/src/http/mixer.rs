@@ -54,7 +54,7 @@ impl<'m> Connection<'m> {
         filter: &HttpFilter,
         service: Option<&Arc<ServiceConfig>>,
     ) -> Option<Next> {
-        let peer = Peer::plain(self.remote.ip());
+        let peer = Peer::of(&self.info);
         let Some(mut call) = filter.begin(&mut self.request, service, &peer, &self.worker.mixer) else {
             return Some(Next::Forward);
         };

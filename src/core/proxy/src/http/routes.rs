@@ -59,6 +59,24 @@ pub(crate) struct Forward {
     pub(crate) host_rewrite: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
+    /// Protocols that connections may change to, or not, whatever the connection manager says.
+    upgrades: Vec<(String, bool)>,
+}
+
+impl Target {
+    /// Whether a connection may change to a protocol; `None` if the route does not say.
+    pub(crate) fn allows_upgrade(&self, protocol: &[u8]) -> Option<bool> {
+        match self {
+            Target::Forward(forward) => find_upgrade(&forward.upgrades, protocol),
+            Target::Redirect(_) | Target::Direct(..) => None,
+        }
+    }
+}
+
+/// What a list of protocols in lower case says of one.
+pub(crate) fn find_upgrade(upgrades: &[(String, bool)], protocol: &[u8]) -> Option<bool> {
+    let found = upgrades.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(protocol));
+    found.map(|(_, is_enabled)| *is_enabled)
 }
 
 impl RouteTable {
@@ -140,6 +158,7 @@ fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
             host_rewrite: action.host_rewrite.clone(),
             timeout: action.timeout,
             retry: action.retry.clone(),
+            upgrades: action.upgrades.clone(),
         }),
     }
 }
@@ -217,7 +236,8 @@ impl HeaderMatch {
 }
 
 impl TextTest {
-    fn takes(&self, value: &[u8]) -> bool {
+    /// Whether this takes a text.
+    pub(crate) fn takes(&self, value: &[u8]) -> bool {
         match self {
             TextTest::Exact(text) => value == text.as_bytes(),
             TextTest::Prefix(text) => value.starts_with(text.as_bytes()),

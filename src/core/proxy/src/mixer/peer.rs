@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use mixer_attribute::OwnedAttributes;
 
 use super::request;
+use crate::accept::ConnectionInfo;
 
 /// What is known of a connection.
 #[derive(Debug, Clone)]
@@ -21,7 +22,20 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Of a connection, as it was accepted. What the certificate of the proxy says of it is not known.
+    pub(crate) fn of(info: &ConnectionInfo) -> Self {
+        let certificate = info.tls.as_ref().and_then(|session| session.peer.as_ref());
+        Self {
+            address: info.remote.ip(),
+            principal: certificate.and_then(|certificate| certificate.uris.first().cloned()),
+            local_principal: None,
+            server_name: Some(info.server_name.clone()).filter(|name| !name.is_empty()),
+            is_mutual: certificate.is_some(),
+        }
+    }
+
     /// Of a connection without TLS.
+    #[cfg(test)]
     pub(crate) fn plain(address: IpAddr) -> Self {
         Self { address, principal: None, local_principal: None, server_name: None, is_mutual: false }
     }

@@ -79,6 +79,8 @@ stats! {
     ManagerStat {
         DownstreamCxTotal = Counter "downstream_cx_total",
         DownstreamCxHttp1Total = Counter "downstream_cx_http1_total",
+        DownstreamCxSslTotal = Counter "downstream_cx_ssl_total",
+        DownstreamCxUpgradesTotal = Counter "downstream_cx_upgrades_total",
         DownstreamCxDestroy = Counter "downstream_cx_destroy",
         DownstreamCxDestroyLocal = Counter "downstream_cx_destroy_local",
         DownstreamCxDestroyRemote = Counter "downstream_cx_destroy_remote",
@@ -112,6 +114,8 @@ stats! {
         RqDirectResponse = Counter "rq_direct_response",
         DownstreamCxActive = Gauge "downstream_cx_active",
         DownstreamCxHttp1Active = Gauge "downstream_cx_http1_active",
+        DownstreamCxSslActive = Gauge "downstream_cx_ssl_active",
+        DownstreamCxUpgradesActive = Gauge "downstream_cx_upgrades_active",
         DownstreamRqActive = Gauge "downstream_rq_active",
     }
 }
@@ -130,11 +134,72 @@ stats! {
 
 stats! {
     /// Of a listener.
-    #[expect(clippy::enum_variant_names, reason = "the names are those of the statistics")]
     ListenerStat {
         DownstreamCxTotal = Counter "downstream_cx_total",
         DownstreamCxDestroy = Counter "downstream_cx_destroy",
+        DownstreamCxTransportSocketConnectTimeout = Counter "downstream_cx_transport_socket_connect_timeout",
+        DownstreamListenerFilterError = Counter "downstream_listener_filter_error",
+        DownstreamListenerFilterRemoteClose = Counter "downstream_listener_filter_remote_close",
+        DownstreamPreCxTimeout = Counter "downstream_pre_cx_timeout",
+        NoFilterChainMatch = Counter "no_filter_chain_match",
         DownstreamCxActive = Gauge "downstream_cx_active",
+        DownstreamPreCxActive = Gauge "downstream_pre_cx_active",
+    }
+}
+
+stats! {
+    /// Of TLS with clients or hosts.
+    SslStat {
+        ConnectionError = Counter "ssl.connection_error",
+        FailVerifyError = Counter "ssl.fail_verify_error",
+        FailVerifyNoCert = Counter "ssl.fail_verify_no_cert",
+        FailVerifySan = Counter "ssl.fail_verify_san",
+        Handshake = Counter "ssl.handshake",
+        NoCertificate = Counter "ssl.no_certificate",
+        SessionReused = Counter "ssl.session_reused",
+    }
+}
+
+stats! {
+    /// Of the TLS inspector.
+    TlsInspectorStat {
+        AlpnFound = Counter "alpn_found",
+        AlpnNotFound = Counter "alpn_not_found",
+        ClientHelloTooLarge = Counter "client_hello_too_large",
+        SniFound = Counter "sni_found",
+        SniNotFound = Counter "sni_not_found",
+        TlsFound = Counter "tls_found",
+        TlsNotFound = Counter "tls_not_found",
+    }
+}
+
+stats! {
+    /// Of the HTTP inspector.
+    HttpInspectorStat {
+        Http10Found = Counter "http10_found",
+        Http11Found = Counter "http11_found",
+        Http2Found = Counter "http2_found",
+        HttpNotFound = Counter "http_not_found",
+        ReadError = Counter "read_error",
+    }
+}
+
+stats! {
+    /// Of the PROXY protocol.
+    ProxyProtocolStat {
+        NotFoundAllowed = Counter "not_found_allowed",
+        NotFoundDisallowed = Counter "not_found_disallowed",
+        V1Error = Counter "versions.v1.error",
+        V1Found = Counter "versions.v1.found",
+        V2Error = Counter "versions.v2.error",
+        V2Found = Counter "versions.v2.found",
+    }
+}
+
+stats! {
+    /// Of no scope.
+    RootStat {
+        DownstreamCxProxyProtoError = Counter "downstream_cx_proxy_proto_error",
     }
 }
 

@@ -14,11 +14,25 @@ use mixer_proxy::server::{self, Options};
 use crate::backend;
 
 /// How long a test waits for a condition: long, because what it waits for may get a tenth of a core only.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Values that differ from request to request, and what stands for them.
 const MASKED: [&str; 4] =
     ["x-request-id", "x-envoy-upstream-service-time", "date", "x-envoy-expected-rq-timeout-ms"];
+
+/// The ports of both that a bootstrap may have.
+const PORTS: [&str; 10] = [
+    "$HTTP",
+    "$TCP",
+    "$ADMIN",
+    "$TLS",
+    "$REQUIRED",
+    "$NAMED",
+    "$CHAINS",
+    "$PATIENT",
+    "$SOURCES",
+    "$OPTIONAL",
+];
 
 /// One of the two.
 struct Side {
@@ -26,10 +40,13 @@ struct Side {
     tcp: u16,
     admin: u16,
     log: PathBuf,
+    /// Ports by their placeholders.
+    ports: Vec<(&'static str, u16)>,
 }
 
 /// Both.
 pub(crate) struct Pair {
+    _unused: socket2::Socket,
     _directory: Directory,
     ours: Side,
     envoys: Side,
@@ -38,10 +55,10 @@ pub(crate) struct Pair {
 }
 
 /// A directory of a test, removed with it.
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("mixer-proxy-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -56,9 +73,18 @@ impl Drop for Directory {
     }
 }
 
-fn free_ports() -> [u16; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// A port that refuses connections, for as long as the socket is kept.
+fn refusing() -> (socket2::Socket, u16) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).unwrap();
+    let port = socket.local_addr().unwrap().as_socket().unwrap().port();
+    (socket, port)
 }
 
 /// The program, which these tests need.
@@ -72,7 +98,7 @@ fn envoy() -> PathBuf {
 }
 
 /// Waits for a condition.
-fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = condition() {
@@ -95,26 +121,28 @@ pub(crate) fn masked(text: &str) -> String {
 impl Pair {
     /// Starts both, and hosts.
     pub(crate) fn start() -> Self {
-        let directory = Directory::new();
+        Self::start_with(Directory::new(), include_str!("bootstrap.yaml"), &[])
+    }
+
+    /// Starts both with a bootstrap in which `others` are replaced, and hosts.
+    pub(crate) fn start_with(directory: Directory, bootstrap: &str, others: &[(&str, String)]) -> Self {
         let (backend, echo) = (backend::http(), backend::echo());
-        // Nobody listens where a listener was closed.
-        let [dead, ..] = free_ports();
-        let sides = ["ours", "envoys"].map(|name| {
-            let [http, tcp, admin] = free_ports();
+        let (unused, dead) = refusing();
+        let free = free_ports::<{ 2 * PORTS.len() }>();
+        let (ours, envoys) = free.split_at(PORTS.len());
+        let sides = [("ours", ours), ("envoys", envoys)].map(|(name, ports)| {
+            let ports: Vec<(&str, u16)> = PORTS.into_iter().zip(ports.iter().copied()).collect();
             let log = directory.0.join(format!("{name}.log"));
-            let ports = [
-                ("$BACKEND", backend),
-                ("$ECHO", echo),
-                ("$DEAD", dead),
-                ("$HTTP", http),
-                ("$TCP", tcp),
-                ("$ADMIN", admin),
-            ];
-            let mut text = include_str!("bootstrap.yaml").replace("$LOG", &log.display().to_string());
-            for (name, port) in ports {
+            let mut text = bootstrap.replace("$LOG", &log.display().to_string());
+            for (name, value) in others {
+                text = text.replace(name, value);
+            }
+            let hosts = [("$BACKEND", backend), ("$ECHO", echo), ("$DEAD", dead)];
+            for (name, port) in hosts.iter().chain(&ports) {
                 text = text.replace(name, &port.to_string());
             }
-            (Side { http, tcp, admin, log }, text)
+            let port = |name: &str| ports.iter().find(|(known, _)| *known == name).unwrap().1;
+            (Side { http: port("$HTTP"), tcp: port("$TCP"), admin: port("$ADMIN"), log, ports }, text)
         });
         let [(ours, text), (envoys, envoys_text)] = sides;
         let path = directory.0.join("envoy.yaml");
@@ -145,7 +173,7 @@ impl Pair {
             let log = Log::new(&LogOptions::default()).unwrap();
             server::serve(bootstrap, options, log).unwrap();
         });
-        let pair = Self { _directory: directory, ours, envoys, envoy, proxy: Some(proxy) };
+        let pair = Self { _unused: unused, _directory: directory, ours, envoys, envoy, proxy: Some(proxy) };
         for side in [&pair.ours, &pair.envoys] {
             wait_for("it is ready", || {
                 let (status, body) = admin(side.admin, "GET", "/ready")?;
@@ -158,6 +186,11 @@ impl Pair {
     /// What both answer to a client.
     pub(crate) fn ask(&self, requests: &[&str]) -> [String; 2] {
         [&self.ours, &self.envoys].map(|side| ask(side.http, requests))
+    }
+
+    /// A port of both, by its placeholder.
+    pub(crate) fn ports(&self, name: &str) -> [u16; 2] {
+        [&self.ours, &self.envoys].map(|side| side.ports.iter().find(|(known, _)| *known == name).unwrap().1)
     }
 
     /// The access logs of both once they tell of the last request, which names `last`.
@@ -178,7 +211,10 @@ impl Pair {
     /// A statistic of both.
     pub(crate) fn stat<'n>(&self, name: &'n str) -> (&'n str, u64, u64) {
         let [ours, envoys] = [&self.ours, &self.envoys].map(|side| {
-            let name = name.replace("LISTENER", &format!("127.0.0.1_{}", side.http));
+            let mut name = name.replace("LISTENER", &format!("127.0.0.1_{}", side.http));
+            for (placeholder, port) in &side.ports {
+                name = name.replace(placeholder, &port.to_string());
+            }
             let (_, body) = admin(side.admin, "GET", "/stats").unwrap();
             let value =
                 body.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(": ")?.parse().ok());
@@ -247,7 +283,7 @@ fn response(bytes: &mut &[u8], to_head: bool) -> Option<(u16, Vec<String>, Strin
 }
 
 /// Sends parts, and shows what comes back until the connection ends, with masks.
-fn ask(port: u16, parts: &[&str]) -> String {
+pub(crate) fn ask(port: u16, parts: &[&str]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -260,15 +296,20 @@ fn ask(port: u16, parts: &[&str]) -> String {
     }
     let mut bytes = Vec::new();
     let ended = stream.read_to_end(&mut bytes);
-    let mut rest = bytes.as_slice();
+    let shown = shown(&bytes, parts.concat().starts_with("HEAD"));
+    format!("{shown}{}", if ended.is_ok() { "end" } else { "reset" })
+}
+
+/// Responses with masks.
+pub(crate) fn shown(bytes: &[u8], mut to_head: bool) -> String {
+    let mut rest = bytes;
     let mut shown = String::new();
-    let mut to_head = parts.concat().starts_with("HEAD");
     while let Some((_, fields, body)) = response(&mut rest, to_head) {
         shown.push_str(&masked(&format!("{}\n\n{body}\n", fields.join("\n"))));
         to_head = false;
     }
     shown.push_str(&String::from_utf8_lossy(rest));
-    format!("{shown}{}", if ended.is_ok() { "end" } else { "reset" })
+    shown
 }
 
 /// Sends so many bytes, ends that direction, and returns how many come back.

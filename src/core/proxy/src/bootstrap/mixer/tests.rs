@@ -32,7 +32,9 @@ fn http(filter: &str, route: &str) -> String {
 }
 
 fn of_http(bootstrap: &Bootstrap) -> &MixerConfig {
-    let NetworkFilter::Http(manager) = &bootstrap.listeners[0].filter else { panic!("an HTTP listener") };
+    let NetworkFilter::Http(manager) = &bootstrap.listeners[0].chains[0].filter else {
+        panic!("an HTTP listener")
+    };
     manager.mixer.as_ref().unwrap()
 }
 
@@ -51,7 +53,9 @@ fn tcp(filters: &str) -> String {
 const PROXY: &str = "{name: tcp, typed_config: {'@type': type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy, stat_prefix: p, cluster: c}}";
 
 fn of_tcp(bootstrap: &Bootstrap) -> &TcpMixerConfig {
-    let NetworkFilter::Tcp(proxy) = &bootstrap.listeners[0].filter else { panic!("a TCP listener") };
+    let NetworkFilter::Tcp(proxy) = &bootstrap.listeners[0].chains[0].filter else {
+        panic!("a TCP listener")
+    };
     proxy.mixer.as_ref().unwrap()
 }
 

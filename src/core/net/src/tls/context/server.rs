@@ -1,0 +1,209 @@
+//! The server's side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{Acceptor, ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsStream};
+
+use super::{ContextOptions, Followed, HandshakeError, PeerTest, TlsError, TlsSession, bounded};
+use crate::stream::Stream;
+use crate::tls::certificate::PeerCertificate;
+
+/// TLS with clients. New connections use the last loaded files.
+#[derive(Debug)]
+pub struct ServerContext {
+    options: ContextOptions,
+    configs: ArcSwap<Configs>,
+    fingerprint: Mutex<u64>,
+}
+
+/// The configuration of connections.
+#[derive(Debug)]
+struct Configs {
+    /// For clients that offer one of the protocols.
+    with_protocols: Arc<ServerConfig>,
+    /// For clients that offer none of them: they are served without.
+    without: Arc<ServerConfig>,
+}
+
+impl ServerContext {
+    /// Loads certificates and keys.
+    ///
+    /// Errors: no certificate, one that cannot be read or used, or a key that does not match it.
+    pub fn load(options: ContextOptions) -> Result<Self, TlsError> {
+        // First, so that a change in between is found by the next look.
+        let fingerprint = Mutex::new(options.fingerprint()?);
+        let configs = ArcSwap::from_pointee(load(&options)?);
+        Ok(Self { options, configs, fingerprint })
+    }
+
+    /// The handshake with a client, within a time limit.
+    ///
+    /// Errors: it failed, or took too long.
+    pub async fn accept(
+        &self,
+        stream: TcpStream,
+        limit: Duration,
+    ) -> Result<(Stream, TlsSession), HandshakeError> {
+        let handshake = async {
+            let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+            let is_offered = start.client_hello().alpn().is_some_and(|mut offered| {
+                offered.any(|protocol| self.options.alpn.iter().any(|known| known == protocol))
+            });
+            let configs = self.configs.load();
+            let config = if is_offered { &configs.with_protocols } else { &configs.without };
+            let config = Arc::clone(config);
+            drop(configs);
+            start.into_stream(config).await
+        };
+        let stream = bounded(handshake, limit).await?;
+        let connection = stream.get_ref().1;
+        let session = TlsSession::of(connection, connection.server_name().map(str::to_owned));
+        Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), session))
+    }
+}
+
+impl Followed for ServerContext {
+    fn reload_if_changed(&self) -> Result<bool, TlsError> {
+        let now = self.options.fingerprint()?;
+        if now == *self.fingerprint.lock() {
+            return Ok(false);
+        }
+        self.configs.store(Arc::new(load(&self.options)?));
+        *self.fingerprint.lock() = now;
+        Ok(true)
+    }
+}
+
+fn load(options: &ContextOptions) -> Result<Configs, TlsError> {
+    crate::tls::install_crypto_provider();
+    let mut keys = Vec::new();
+    for (chain, key) in &options.certificates {
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(chain.certificates()?, key.private_key()?, &provider);
+        keys.push(Arc::new(certified.map_err(|error| {
+            let what = format!("the certificate in {} with the key in {}", chain.shown(), key.shown());
+            TlsError::unusable(what, error)
+        })?));
+    }
+    if keys.is_empty() {
+        return Err(TlsError::Settings("a TLS server needs a certificate".to_owned()));
+    }
+    let builder = ServerConfig::builder_with_protocol_versions(&options.versions());
+    let builder = match &options.roots {
+        None if options.requires_certificate => {
+            let text = "a client certificate can only be required with trusted roots";
+            return Err(TlsError::Settings(text.to_owned()));
+        }
+        None => builder.with_no_client_auth(),
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder(Arc::new(roots.roots()?));
+            let verifier = match options.requires_certificate {
+                true => verifier,
+                false => verifier.allow_unauthenticated(),
+            };
+            let verifier = verifier.build().map_err(|error| TlsError::unusable(roots.shown(), error))?;
+            let allowed = options.allowed.clone();
+            builder.with_client_cert_verifier(Arc::new(NamedClients { chain: verifier, allowed }))
+        }
+    };
+    let without = builder.with_cert_resolver(Arc::new(ByName(keys)));
+    let mut with_protocols = without.clone();
+    with_protocols.alpn_protocols.clone_from(&options.alpn);
+    Ok(Configs { with_protocols: Arc::new(with_protocols), without: Arc::new(without) })
+}
+
+/// Certificates: that of the server name which the client can verify, else the first that it can verify.
+#[derive(Debug)]
+struct ByName(Vec<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
+        let usable = || {
+            let schemes = hello.signature_schemes();
+            self.0.iter().filter(move |key| key.key.choose_scheme(schemes).is_some())
+        };
+        let is_named = |key: &&Arc<CertifiedKey>| {
+            let leaf = key.cert.first().and_then(|leaf| webpki::EndEntityCert::try_from(leaf).ok());
+            let (Some(leaf), Some(name)) = (leaf, &name) else { return false };
+            leaf.verify_is_valid_for_subject_name(name).is_ok()
+        };
+        let found = if self.0.len() > 1 { usable().find(is_named) } else { None };
+        found.or_else(|| usable().next()).or(self.0.first()).cloned()
+    }
+}
+
+/// Clients with a certificate of a trusted root, and a test of its names.
+struct NamedClients {
+    chain: Arc<dyn ClientCertVerifier>,
+    allowed: Option<PeerTest>,
+}
+
+impl std::fmt::Debug for NamedClients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NamedClients").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+impl ClientCertVerifier for NamedClients {
+    fn offer_client_auth(&self) -> bool {
+        self.chain.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(certificate, intermediates, now)?;
+        match &self.allowed {
+            Some(allowed) if !allowed(&PeerCertificate::read(certificate)) => {
+                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+            _ => Ok(verified),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,300 @@
+//! From an accepted socket to the filter that serves it: listener filters look at the connection, a filter chain is chosen, and TLS is
+//! negotiated.
+
+mod chains;
+mod http_inspector;
+mod peek;
+mod proxy_protocol;
+mod tls_inspector;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use mixer_net::stream::Stream;
+use mixer_net::tls::context::{HandshakeError, ServerContext, TlsSession};
+
+use crate::bootstrap::{ChainMatch, ListenerConfig, ListenerFilter};
+use crate::context::WorkerContext;
+use crate::http::HttpManager;
+use crate::stats::{
+    Block, HttpInspectorStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat, Scope, Stats,
+    TlsInspectorStat,
+};
+use crate::tcp_proxy::TcpProxy;
+use crate::tls::TlsStats;
+
+/// Time limit of TLS handshakes of filter chains that have none.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The filter of a filter chain.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    Tcp(TcpProxy),
+    Http(Box<HttpManager>),
+}
+
+/// A filter chain as it serves.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) matching: ChainMatch,
+    pub(crate) tls: Option<ChainTls>,
+    pub(crate) filter: Filter,
+}
+
+/// TLS of a filter chain.
+#[derive(Debug)]
+pub(crate) struct ChainTls {
+    context: Arc<ServerContext>,
+    limit: Duration,
+    stats: TlsStats,
+}
+
+impl ChainTls {
+    pub(crate) fn new(context: Arc<ServerContext>, limit: Option<Duration>, stats: TlsStats) -> Self {
+        Self { context, limit: limit.unwrap_or(HANDSHAKE_TIMEOUT), stats }
+    }
+}
+
+/// The filter chains of a listener, and what looks at connections before.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    filters: Vec<ActiveFilter>,
+    limit: Option<Duration>,
+    continues_on_timeout: bool,
+    pub(crate) chains: Vec<Chain>,
+    pub(crate) default: Option<Chain>,
+}
+
+/// A listener filter with its statistics.
+#[derive(Debug)]
+enum ActiveFilter {
+    Tls(Arc<Block<TlsInspectorStat>>),
+    Http(Arc<Block<HttpInspectorStat>>),
+    OriginalDestination,
+    ProxyProtocol { is_optional: bool, stats: Arc<Block<ProxyProtocolStat>>, root: Arc<Block<RootStat>> },
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(crate) struct ConnectionInfo {
+    /// The client, as the PROXY protocol says.
+    pub(crate) remote: SocketAddr,
+    /// The peer of the connection.
+    pub(crate) direct_remote: SocketAddr,
+    /// Where the client wanted to go.
+    pub(crate) local: SocketAddr,
+    /// Whether `local` is not the address of the socket.
+    pub(crate) is_local_restored: bool,
+    /// `tls` or `raw_buffer`.
+    transport: &'static str,
+    /// The server name that the client asked for, in lower case; empty for none.
+    pub(crate) server_name: String,
+    /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
+    pub(crate) protocols: Vec<String>,
+    /// TLS with the client.
+    pub(crate) tls: Option<TlsSession>,
+}
+
+/// Why a listener filter ends a connection.
+enum Refused {
+    /// What was received is not valid.
+    Invalid,
+    /// The client ended the connection, or reading failed.
+    Gone,
+}
+
+impl From<std::io::Error> for Refused {
+    fn from(_: std::io::Error) -> Self {
+        Refused::Gone
+    }
+}
+
+impl Entrance {
+    pub(crate) fn new(
+        config: &ListenerConfig,
+        stats: &Stats,
+        chains: Vec<Chain>,
+        default: Option<Chain>,
+    ) -> Self {
+        let filters = config.listener_filters.iter().map(|filter| match filter {
+            ListenerFilter::TlsInspector => ActiveFilter::Tls(stats.block(&Scope::TlsInspector)),
+            ListenerFilter::HttpInspector => ActiveFilter::Http(stats.block(&Scope::HttpInspector)),
+            ListenerFilter::OriginalDestination => ActiveFilter::OriginalDestination,
+            ListenerFilter::ProxyProtocol { is_optional } => ActiveFilter::ProxyProtocol {
+                is_optional: *is_optional,
+                stats: stats.block(&Scope::ProxyProtocol),
+                root: stats.block(&Scope::Root),
+            },
+        });
+        Self {
+            filters: filters.collect(),
+            limit: config.listener_filters_timeout,
+            continues_on_timeout: config.continues_on_timeout,
+            chains,
+            default,
+        }
+    }
+
+    /// The filter chain of a connection that the listener filters have seen; `None` if the connection is to be closed.
+    pub(crate) async fn admit(
+        &self,
+        stream: &mut TcpStream,
+        info: &mut ConnectionInfo,
+        stats: &Block<ListenerStat>,
+    ) -> Option<&Chain> {
+        if !self.filters.is_empty() {
+            let _waiting = Waiting::new(stats);
+            let looking = self.look(stream, info);
+            let looked = match self.limit {
+                Some(limit) => tokio::time::timeout(limit, looking).await,
+                None => Ok(looking.await),
+            };
+            match looked {
+                Ok(Ok(())) => {}
+                Ok(Err(Refused::Invalid)) => {
+                    stats.increment(ListenerStat::DownstreamListenerFilterError);
+                    return None;
+                }
+                Ok(Err(Refused::Gone)) => {
+                    stats.increment(ListenerStat::DownstreamListenerFilterRemoteClose);
+                    return None;
+                }
+                Err(_) => {
+                    stats.increment(ListenerStat::DownstreamPreCxTimeout);
+                    if !self.continues_on_timeout {
+                        return None;
+                    }
+                }
+            }
+        }
+        let found = chains::find(&self.chains, info).or(self.default.as_ref());
+        if found.is_none() {
+            stats.increment(ListenerStat::NoFilterChainMatch);
+        }
+        found
+    }
+
+    async fn look(&self, stream: &mut TcpStream, info: &mut ConnectionInfo) -> Result<(), Refused> {
+        for filter in &self.filters {
+            match filter {
+                ActiveFilter::Tls(stats) => tls_inspector::look(stream, info, stats).await?,
+                ActiveFilter::Http(stats) => http_inspector::look(stream, info, stats).await?,
+                ActiveFilter::OriginalDestination => take_original_destination(stream, info),
+                ActiveFilter::ProxyProtocol { is_optional, stats, root } => {
+                    let read = proxy_protocol::look(stream, info, *is_optional, stats).await;
+                    if matches!(read, Err(Refused::Invalid)) {
+                        root.increment(RootStat::DownstreamCxProxyProtoError);
+                    }
+                    read?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Counts a connection that has no filter chain yet.
+struct Waiting<'s>(&'s Block<ListenerStat>);
+
+impl<'s> Waiting<'s> {
+    fn new(stats: &'s Block<ListenerStat>) -> Self {
+        stats.increment(ListenerStat::DownstreamPreCxActive);
+        Self(stats)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(ListenerStat::DownstreamPreCxActive);
+    }
+}
+
+/// The address that a connection went to before the kernel redirected it; nothing changes if it did not.
+fn take_original_destination(stream: &TcpStream, info: &mut ConnectionInfo) {
+    let socket = socket2::SockRef::from(stream);
+    let original = match info.local {
+        SocketAddr::V4(_) => socket.original_dst_v4(),
+        SocketAddr::V6(_) => socket.original_dst_v6(),
+    };
+    if let Some(original) = original.ok().and_then(|address| address.as_socket())
+        && original != info.local
+    {
+        info.local = original;
+        info.is_local_restored = true;
+    }
+}
+
+impl ConnectionInfo {
+    pub(crate) fn new(remote: SocketAddr, local: SocketAddr) -> Self {
+        Self {
+            remote,
+            direct_remote: remote,
+            local,
+            is_local_restored: false,
+            transport: "",
+            server_name: String::new(),
+            protocols: Vec::new(),
+            tls: None,
+        }
+    }
+}
+
+impl Chain {
+    /// Serves a connection of this filter chain until it ends.
+    pub(crate) async fn serve(
+        &self,
+        stream: TcpStream,
+        mut info: ConnectionInfo,
+        listener: &Block<ListenerStat>,
+        worker: &Rc<WorkerContext>,
+    ) {
+        // The peer may have reset the connection; reading tells.
+        let _ = stream.set_nodelay(true);
+        let stream = match &self.tls {
+            None => Stream::Tcp(stream),
+            Some(tls) => match tls.context.accept(stream, tls.limit).await {
+                Ok((stream, session)) => {
+                    tls.stats.succeeded(&session);
+                    if info.server_name.is_empty() {
+                        info.server_name = session.server_name.clone().unwrap_or_default();
+                    }
+                    info.tls = Some(session);
+                    stream
+                }
+                Err(error) => return self.handshake_failed(&tls.stats, &error, &info, listener),
+            },
+        };
+        match &self.filter {
+            Filter::Tcp(proxy) => proxy.serve(stream, &info, worker).await,
+            Filter::Http(manager) => crate::http::serve(manager, stream, info, worker).await,
+        }
+    }
+
+    fn handshake_failed(
+        &self,
+        stats: &TlsStats,
+        error: &HandshakeError,
+        info: &ConnectionInfo,
+        listener: &Block<ListenerStat>,
+    ) {
+        tracing::debug!(peer = %info.remote, %error, "TLS handshake failed");
+        stats.failed(error);
+        if matches!(error, HandshakeError::Timeout(_)) {
+            listener.increment(ListenerStat::DownstreamCxTransportSocketConnectTimeout);
+        }
+        if let Filter::Http(manager) = &self.filter {
+            for stat in [
+                ManagerStat::DownstreamCxTotal,
+                ManagerStat::DownstreamCxSslTotal,
+                ManagerStat::DownstreamCxDestroy,
+                ManagerStat::DownstreamCxDestroyRemote,
+            ] {
+                manager.stats.increment(stat);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections that change their protocol, such as to WebSocket: bytes in both directions from then on.
+
+use std::future::poll_fn;
+
+use super::connection::{Connection, Transaction};
+use super::edits;
+use super::framing::Framing;
+use crate::bootstrap::Edits;
+use crate::flags::Flag;
+use crate::stats::ManagerStat;
+use crate::tcp_proxy::{End, Relay};
+use crate::upstream::{Pool, Upstream};
+
+impl Connection<'_> {
+    /// Forwards the response 101, and then bytes until either side ends.
+    pub(super) async fn change_protocol(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        levels: [&Edits; 3],
+        pool: &Pool,
+        mut upstream: Upstream,
+    ) {
+        let kept = ["connection", "upgrade"]
+            .map(|name| (name, self.response.get(name).unwrap_or_default().to_vec()));
+        edits::remove_hop_by_hop(&mut self.response);
+        edits::edit_response(&mut self.response, levels);
+        for (name, value) in kept {
+            self.response.set(name, &value);
+        }
+        transaction.closes = false;
+        self.write_head(transaction, Framing::Empty);
+        transaction.closes = true;
+        if self.flush().await.is_err() {
+            transaction.is_aborted = true;
+            return;
+        }
+        let manager = &self.manager.stats;
+        let (input, cluster) = (self.input.split(), &pool.cluster.stats.block);
+        let mut relay =
+            Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
+        let end = poll_fn(|cx| relay.poll(&mut self.stream, &mut upstream, cx)).await;
+        (transaction.received, transaction.sent) = relay.bytes();
+        manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
+        manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
+        match end {
+            // A relay without a Mixer filter is never refused.
+            End::Complete | End::Refused => upstream.counted.closed_by_host = true,
+            End::Idle => transaction.flags.set(Flag::SI),
+            End::UpstreamFailed => {
+                upstream.counted.closed_by_host = true;
+                transaction.flags.set(Flag::UC);
+            }
+            End::DownstreamFailed => {
+                transaction.flags.set(Flag::DC);
+                transaction.is_aborted = true;
+            }
+        }
+    }
+}
