@@ -15,6 +15,8 @@ mod adapter_scaffold;
 mod adapter_statuses;
 #[path = "server/answers.rs"]
 mod answers;
+#[path = "server/call_outages.rs"]
+mod call_outages;
 #[path = "server/certificates.rs"]
 mod certificates;
 #[path = "server/clouds.rs"]

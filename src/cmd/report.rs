@@ -63,7 +63,8 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         documents.begin(io)?;
         let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
-            if print { show(io, &mut documents, &finished) } else { Ok(()) }
+            let is_silent = flags.result.hides_results();
+            if print { show(io, &mut documents, &finished, is_silent) } else { Ok(()) }
         })
         .await?;
         client.close().await;
@@ -83,6 +84,7 @@ fn show(
     io: &mut Io,
     documents: &mut DocumentWriter,
     finished: &FinishedCall<Result<(), RpcError>>,
+    is_silent: bool,
 ) -> Result<(), Stop> {
     let ok = RpcError { code: 0, message: String::new() };
     let rpc = finished.answer.as_ref().err().unwrap_or(&ok);
@@ -94,7 +96,12 @@ fn show(
         return documents.add(io, &json!({"apiVersion": "mixer/v1", "kind": "ReportResult", "rpc": rpc}));
     }
     let message = if rpc.code == 0 { String::new() } else { format!(" ({})", rpc.message) };
-    Ok(writeln!(io.out, "Report RPC returned {code}{message}")?)
+    match (is_silent, rpc.code) {
+        (false, _) => writeln!(io.out, "Report RPC returned {code}{message}")?,
+        (true, 0) => {}
+        (true, _) => writeln!(io.err, "Report RPC returned {code}{message}")?,
+    }
+    Ok(())
 }
 
 /// A worker of `report`.

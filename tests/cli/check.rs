@@ -316,3 +316,46 @@ fn diff_tells_what_envoy_gets_without_a_namespace() {
     let found = json(&run(&[&arguments[..], &["-o", "json"]].concat()));
     assert_eq!(found["summary"]["unnamed"], 1, "{found}");
 }
+
+/// Addresses as one writes them, of both versions.
+#[test]
+fn addresses_are_attributes() {
+    let with = |list: &str| {
+        run(&["mixer", "check", "--config", "embedded://sample", "--explain", "--ip-attributes", list])
+    };
+    let ran = with("source.ip=192.0.2.1,destination.ip=2001:db8::1");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let wrong = with("source.ip=192.0.2");
+    let text = "error: invalid value `192.0.2` of the attribute `source.ip`\n  cause: expected an IP address, for example \
+                192.0.2.1 or 2001:db8::1\n";
+    assert_eq!((wrong.code, wrong.err.as_str()), (2, text));
+    let hexadecimal =
+        run(&["mixer", "check", "-m", "127.0.0.1:1", "--ip-attributes", "source.ip=192.0.2.1", "-o", "json"]);
+    let bytes = run(&[
+        "mixer",
+        "check",
+        "-m",
+        "127.0.0.1:1",
+        "--bytes-attributes",
+        "source.ip=c0:0:2:1",
+        "-o",
+        "json",
+    ]);
+    assert_eq!((hexadecimal.code, hexadecimal.err), (bytes.code, bytes.err));
+}
+
+/// The exit status tells the result.
+#[test]
+fn a_quiet_check_prints_nothing() {
+    for (command, code) in [("check", 0), ("report", 0)] {
+        let quiet = ["mixer", command, "--config", "embedded://sample", "-s", "source.user=ann", "--quiet"];
+        let ran = run(&quiet);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (code, "", ""), "{command}");
+        let asked = run(&[&quiet[..], &["-o", "json"]].concat());
+        assert!(asked.out.starts_with('{'), "{}", asked.out);
+        // Nobody listens there.
+        let failed = run(&["mixer", command, "-m", "127.0.0.1:1", "-s", "source.user=ann", "--quiet"]);
+        assert_eq!(failed.out, "");
+        assert!(failed.code != 0 && failed.err.contains("Unavailable"), "{}", failed.err);
+    }
+}

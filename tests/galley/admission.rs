@@ -48,6 +48,39 @@ pub(crate) fn create(object: &Value) -> Value {
     })
 }
 
+/// Many more at once than there are connections: none is cut without an answer.
+#[test]
+fn each_of_many_reviews_at_once_is_answered() {
+    const REVIEWS: usize = 150;
+    let galley = Galley::of_files(&[("rule.yaml", RULE)], &["--enable-validation"]);
+    galley.synced();
+    let overrides: Vec<String> = (0..2000).map(|number| format!("entry-{number:08}")).collect();
+    let handler = json!({
+        "apiVersion": "config.istio.io/v1alpha2", "kind": "handler",
+        "metadata": {"name": "h", "namespace": "default"},
+        "spec": {"compiledAdapter": "listchecker", "params": {"blacklist": true, "overrides": overrides}},
+    });
+    let body = create(&handler).to_string();
+    let url = format!("https://localhost:{}/admitmixer", galley.webhook);
+    let root = reqwest::Certificate::from_pem(&std::fs::read(galley.path("cert.pem")).unwrap()).unwrap();
+    mixer_net::tls::install_crypto_provider();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answers = runtime.block_on(async {
+        let mut asked = tokio::task::JoinSet::new();
+        for _ in 0..REVIEWS {
+            // Each has a connection of its own.
+            let client = reqwest::Client::builder().tls_certs_only([root.clone()]).timeout(DEADLINE);
+            let request = client.build().unwrap().post(&url).header("content-type", "application/json");
+            let request = request.body(body.clone()).send();
+            asked.spawn(async { request.await.map(|response| response.status().as_u16()) });
+        }
+        asked.join_all().await
+    });
+    let strange: Vec<_> = answers.iter().filter(|answer| !matches!(answer, Ok(200 | 429 | 503))).collect();
+    assert!(strange.is_empty(), "{} of {REVIEWS}: {:?}", strange.len(), strange.first());
+    assert!(answers.iter().any(|answer| matches!(answer, Ok(200))));
+}
+
 #[test]
 fn what_is_refused_is_counted_and_shown() {
     let galley =

@@ -316,3 +316,84 @@ fn a_default_namespace_without_resources_is_told() {
     let right = mixer(&["validate", &place]);
     assert!(!right.stdout.contains("namespace"), "{right:?}");
 }
+
+/// Backends of handlers: reached, or not, before a server starts.
+#[test]
+fn backends_of_handlers_are_probed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let port = free_port();
+    let redis = crate::adapter_examples::redis(port);
+    let list = directory.path().join("list");
+    put(&list, "a\n");
+    let handler = |name: &str, adapter: &str, template: &str, params: &str, instance: &str| {
+        format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
+             ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: of-{name}, namespace: istio-system}}\n\
+             spec: {{compiledTemplate: {template}, params: {{{instance}}}}}\n\
+             ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+             spec: {{actions: [{{handler: {name}, instances: [of-{name}]}}]}}\n"
+        )
+    };
+    let quota = |name: &str, url: &str| {
+        let params = format!(
+            "redisServerUrl: '{url}', quotas: [{{name: of-{name}.instance.istio-system, maxAmount: 1, validDuration: 1s}}]"
+        );
+        handler(name, "redisquota", "quota", &params, "dimensions: {}")
+    };
+    let lists = |name: &str, path: &Path| {
+        let params = format!("providerUrl: 'file://{}', entryType: STRINGS", path.display());
+        handler(name, "listchecker", "listentry", &params, "value: '\"a\"'")
+    };
+    let spans = |name: &str, url: &str| {
+        let instance = "traceId: '\"1\"', spanId: '\"1\"'";
+        handler(name, "zipkin", "tracespan", &format!("url: '{url}', sampleProbability: 1"), instance)
+    };
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    let text = quota("near", &format!("127.0.0.1:{port}"))
+        + &quota("far", &nowhere)
+        + &lists("listed", &list)
+        + &lists("unlisted", &directory.path().join("none"))
+        + &spans("traced", &format!("http://127.0.0.1:{port}/"))
+        + &spans("untraced", &format!("http://{nowhere}/"))
+        + &handler(
+            "opened",
+            "statsd",
+            "metric",
+            "metrics: {of-opened.instance.istio-system: {type: COUNTER}}",
+            "value: '1'",
+        )
+        + &handler("free", "denier", "checknothing", "", "");
+    let conf = directory.path().join("conf");
+    std::fs::create_dir(&conf).expect("it is writable");
+    put(&conf.join("config.yaml"), &text);
+    let store = format!("fs://{}", conf.display());
+    let ports = [(); 3].map(|()| free_port().to_string());
+    let address = format!("127.0.0.1:{}", ports[0]);
+    let flags = ["--address", &address, "--monitoring-port", &ports[1], "--metrics-port", &ports[2]];
+    let flags = [&flags[..], &["--ctrlz-port", "0", "--config-store-url", &store]].concat();
+    let (status, findings) = diagnosed(&flags);
+    assert_eq!(status, 1, "{findings:?}");
+    let found = of(&findings, "handler");
+    let verdict = |name: &str| {
+        let start = format!("{name}.istio-system ");
+        let one = found.iter().find(|finding| finding["detail"].as_str().unwrap_or("").starts_with(&start));
+        let one = one.unwrap_or_else(|| panic!("nothing about {name}: {found:?}"));
+        (one["verdict"].as_str().unwrap_or("").to_owned(), one["detail"].as_str().unwrap_or("").to_owned())
+    };
+    for (name, expected, text) in [
+        ("near", "ok", "(redisquota): server: 127.0.0.1:"),
+        ("far", "fail", "Redis does not answer: 127.0.0.1:"),
+        ("listed", "ok", "(listchecker): entries: 1"),
+        ("unlisted", "fail", "no such file"),
+        ("traced", "ok", "can be reached"),
+        ("untraced", "warn", "connection refused"),
+        ("opened", "ok", "(statsd): localhost:8125 (datagrams) can be reached"),
+    ] {
+        let (verdict, detail) = verdict(name);
+        assert_eq!(verdict, expected, "{name}: {detail}");
+        assert!(detail.contains(text), "{name}: {detail}");
+    }
+    assert_eq!(found.len(), 7, "a handler without a backend is not probed: {found:?}");
+    drop(redis);
+}

@@ -21,8 +21,8 @@ use crate::support::{Collector, DEADLINE, free_port, wait_for};
 use crate::vendors::{SECRET, plain};
 
 /// What is before a collector.
-struct Front {
-    fault: Fault,
+pub(crate) struct Front {
+    pub(crate) fault: Fault,
     place: Socket,
     state: Arc<State>,
 }
@@ -42,18 +42,18 @@ impl Drop for Front {
 }
 
 impl Front {
-    fn new(fault: Fault) -> Self {
+    pub(crate) fn new(fault: Fault) -> Self {
         let place = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         place.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         Self { fault, place, state: Arc::default() }
     }
 
-    fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.place.local_addr().unwrap().as_socket().unwrap().port()
     }
 
     /// Listens. With TLS, shows the first certificate until it is mended, and then the second.
-    fn listen(&self, collector: u16, tls: Option<[Issued; 2]>) {
+    pub(crate) fn listen(&self, collector: u16, tls: Option<[Issued; 2]>) {
         self.place.listen(64).unwrap();
         let listener: TcpListener = self.place.try_clone().unwrap().into();
         listener.set_nonblocking(true).unwrap();
@@ -73,7 +73,7 @@ impl Front {
         });
     }
 
-    fn mend(&self, collector: u16) {
+    pub(crate) fn mend(&self, collector: u16) {
         self.state.is_well.store(true, Ordering::Relaxed);
         if self.fault == Fault::Refuses {
             self.listen(collector, None);

@@ -53,6 +53,9 @@ pub(crate) struct Scene {
     _directory: tempfile::TempDir,
 }
 
+/// Makes calls, which it counts, until it is told to stop.
+pub(crate) type Load<'l> = dyn Fn(&Scene, &AtomicI64, &AtomicBool) + Sync + 'l;
+
 /// What a turn showed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
@@ -79,16 +82,21 @@ impl Scene {
 
     /// Reports entries, and makes checks beside it, all of which are answered right.
     pub(crate) fn turn(&mut self) -> Turn {
+        self.turn_with(&Self::report)
+    }
+
+    /// The same, with another load than reports: it counts its calls until it is told to stop.
+    pub(crate) fn turn_with(&mut self, load: &Load<'_>) -> Turn {
         let before = self.server.holdings().resident_kib;
         self.server.forget_peak();
         let (first, next, stop) = (self.reported, AtomicI64::new(self.reported), AtomicBool::new(false));
         let served = std::thread::scope(|scope| {
-            let reporter = scope.spawn(|| self.report(&next, &stop));
+            let reporter = scope.spawn(|| load(self, &next, &stop));
             let length = Duration::from_secs_f64(seconds().unwrap_or(SECONDS));
             let enough = || next.load(Ordering::Relaxed) - first >= ENTRIES || reporter.is_finished();
             let served = good_client::serve(&self.server, length, enough);
             stop.store(true, Ordering::Relaxed);
-            reporter.join().expect("every report is answered");
+            reporter.join().expect("every call is answered");
             served
         });
         self.reported = next.into_inner();
@@ -114,10 +122,24 @@ impl Scene {
         }
     }
 
+    /// What an outage showed of calls that wait for the backend: each was granted something, or nothing. The backends work again.
+    pub(crate) fn round_of_calls(
+        &mut self,
+        outage: Turn,
+        recovery: Duration,
+        calls: u64,
+        granted: u64,
+        load: &Load<'_>,
+    ) -> Round {
+        let quiet = seconds().map(|_| self.turn_with(load));
+        let (dropped, waiting) = (calls.saturating_sub(granted), 0);
+        Round { outage, recovery, quiet, accepted: calls, delivered: granted, dropped, waiting }
+    }
+
     /// What the outage showed, for [`measure`]; the backends work again.
     pub(crate) fn round(&mut self, outage: Turn, recovery: Duration, deliveries: &[Value]) -> Round {
         let sum = |of: &dyn Fn(&Value) -> u64| deliveries.iter().map(of).sum();
-        Round {
+        let round = Round {
             outage,
             recovery,
             quiet: seconds().map(|_| self.turn()),
@@ -126,7 +148,11 @@ impl Scene {
             dropped: sum(&|of| {
                 ["full", "failed", "closed"].iter().map(|reason| count(&of["dropped"], reason)).sum()
             }),
-        }
+            waiting: sum(&|of| ["queued", "inFlight", "spilled"].iter().map(|state| count(of, state)).sum()),
+        };
+        let known = round.delivered + round.dropped + round.waiting;
+        assert_eq!(round.accepted, known, "each item is in one column: {deliveries:?}");
+        round
     }
 }
 
@@ -140,6 +166,8 @@ pub(crate) struct Round {
     accepted: u64,
     delivered: u64,
     dropped: u64,
+    /// On their way: what is added up at an interval goes on being sent.
+    waiting: u64,
 }
 
 /// Has an outage, or several if they are measured, and prints what they showed.
@@ -161,7 +189,7 @@ pub(crate) fn measure(sender: &str, outage: impl Fn() -> Round) {
     let [p99_quiet, p99] = [quiet(|turn| turn.p99), outage(|turn| turn.p99)];
     let sum = |of: fn(&Round) -> u64| rounds.iter().map(of).sum::<u64>();
     println!(
-        "| {sender} | {} | {} | {} | {} | {:.2} | {:.1} | {:.1} | {} | {} | {} |",
+        "| {sender} | {} | {} | {} | {} | {:.2} | {:.1} | {:.1} | {} | {} | {} | {} |",
         quiet(|turn| turn.p50).as_micros(),
         outage(|turn| turn.p50).as_micros(),
         p99_quiet.as_micros(),
@@ -172,10 +200,11 @@ pub(crate) fn measure(sender: &str, outage: impl Fn() -> Round) {
         sum(|round| round.accepted),
         sum(|round| round.delivered),
         sum(|round| round.dropped),
+        sum(|round| round.waiting),
     );
 }
 
 /// Times are medians, in microseconds; memory is the most that the server grew by, in MiB; recovery is in seconds.
 const HEADER_TEXT: &str = "\
-| sender | p50 quiet | p50 outage | p99 quiet | p99 outage | ratio | MiB | recovery | accepted | delivered | dropped |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+| sender | p50 quiet | p50 outage | p99 quiet | p99 outage | ratio | MiB | recovery | accepted | delivered | dropped | waiting |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";

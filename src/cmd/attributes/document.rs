@@ -57,7 +57,7 @@ fn typed_value(name: &str, inner: &Value) -> Option<Result<AttributeValue, Strin
         "duration" => AttributeType::Duration,
         "bytes" => AttributeType::Bytes,
         "stringmap" => return Some(map_value(inner)),
-        "ip" => return Some(ip_value(inner)),
+        "ip" => AttributeType::Ip,
         _ => return None,
     };
     Some(scalar_text(inner).and_then(|text| value_type.parse(&text)))
@@ -67,15 +67,6 @@ fn map_value(inner: &Value) -> Result<AttributeValue, String> {
     let members = inner.as_object().ok_or("expected a map")?;
     let pairs = members.iter().map(|(key, value)| Ok((key.clone(), scalar_text(value)?)));
     pairs.collect::<Result<_, String>>().map(AttributeValue::StringMap)
-}
-
-fn ip_value(inner: &Value) -> Result<AttributeValue, String> {
-    let text = scalar_text(inner)?;
-    let address: std::net::IpAddr = text.parse().map_err(|_| format!("`{text}` is not an IP address"))?;
-    Ok(AttributeValue::Bytes(match address {
-        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
-        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
-    }))
 }
 
 fn scalar_text(value: &Value) -> Result<String, String> {

@@ -1,6 +1,7 @@
 //! Values of attributes and how they are spelled in flags.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::cmd::go_syntax::{self, NumberError};
 use mixer_attribute::{SignedDuration, Timestamp};
@@ -43,6 +44,8 @@ pub(crate) enum AttributeType {
     Duration,
     /// `c0:0:0:2`.
     Bytes,
+    /// `192.0.2.1` or `2001:db8::1`, as the bytes of the address.
+    Ip,
     /// `key:value;key:value`.
     StringMap,
     /// Auto-detected.
@@ -71,6 +74,7 @@ impl AttributeType {
             AttributeType::Timestamp => Some("a timestamp, for example 2017-07-04T00:01:10Z"),
             AttributeType::Duration => Some("a duration with a unit, for example 1m30s"),
             AttributeType::Bytes => Some("bytes in hexadecimal, for example c0:0:0:2"),
+            AttributeType::Ip => Some("an IP address, for example 192.0.2.1 or 2001:db8::1"),
             AttributeType::StringMap => Some("entries key:value, separated by semicolons"),
         }
     }
@@ -92,6 +96,7 @@ impl AttributeType {
             AttributeType::Timestamp => Timestamp::parse_rfc3339(text).map(AttributeValue::Timestamp),
             AttributeType::Duration => SignedDuration::parse(text).map(AttributeValue::Duration),
             AttributeType::Bytes => parse_bytes(text).map(AttributeValue::Bytes),
+            AttributeType::Ip => parse_ip(text).map(AttributeValue::Bytes),
             AttributeType::StringMap => parse_map(text).map(AttributeValue::StringMap),
             AttributeType::Auto => Ok(Self::ORDER
                 .into_iter()
@@ -105,6 +110,14 @@ fn parse_bytes(text: &str) -> Result<Vec<u8>, String> {
     text.split(':')
         .map(|part| go_syntax::go_hex_byte(part).map_err(|error| error.text("ParseUint", part)))
         .collect()
+}
+
+fn parse_ip(text: &str) -> Result<Vec<u8>, String> {
+    let address: IpAddr = text.parse().map_err(|_| format!("`{text}` is not an IP address"))?;
+    Ok(match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    })
 }
 
 fn parse_map(text: &str) -> Result<BTreeMap<String, String>, String> {

@@ -75,7 +75,8 @@ pub(crate) struct ResultFlags {
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<CallFormat>,
-    /// Print neither progress bar nor summary.
+    /// Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on
+    /// standard error. Results are printed all the same with --output.
     #[arg(long)]
     pub(crate) quiet: bool,
     /// Exit with status 0 regardless of the results.
@@ -84,6 +85,13 @@ pub(crate) struct ResultFlags {
     /// Use the exit statuses of `mixer` when called as mixc.
     #[arg(long)]
     native_exit_codes: bool,
+}
+
+impl ResultFlags {
+    /// Whether no result is printed.
+    pub(crate) fn hides_results(&self) -> bool {
+        self.quiet && self.output.is_none()
+    }
 }
 
 /// Output formats of calls.

@@ -16,6 +16,7 @@ use crate::cmd::personality::Personality;
 pub(super) struct CheckRenderer {
     format: CallFormat,
     print_response: bool,
+    is_silent: bool,
     summarize: bool,
     quotas: Quotas,
     documents: DocumentWriter,
@@ -33,6 +34,7 @@ impl CheckRenderer {
         Self {
             format,
             print_response: flags.result.print_response,
+            is_silent: flags.result.hides_results(),
             summarize: calls > 1 && !personality.is_legacy() && !flags.result.quiet,
             quotas,
             documents: DocumentWriter::new(format, "CheckResultList", calls != 1),
@@ -53,6 +55,11 @@ impl CheckRenderer {
             return Ok(());
         }
         let text = match &finished.answer.response {
+            Err(error) if self.is_silent => {
+                io.err.write_all(failure(error).as_bytes())?;
+                return Ok(());
+            }
+            Ok(_) if self.is_silent => return Ok(()),
             Err(error) => failure(error),
             Ok(_) if !self.print_response => return Ok(()),
             Ok(response) if self.format == CallFormat::Table => table(response, &self.quotas, io),

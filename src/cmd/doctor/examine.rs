@@ -1,7 +1,9 @@
 //! The checks of `doctor`.
 
 mod configuration;
+mod controlz;
 mod deliveries;
+mod handlers;
 mod sockets;
 
 use std::path::{Path, PathBuf};
@@ -40,11 +42,13 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     );
     ports(options, &mut findings).await;
     security(options, &mut findings);
-    findings.extend(configuration::examine(options).await);
+    let is_running = running(options.monitoring_port).await;
+    findings.extend(configuration::examine(options, is_running).await);
     files(options, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;
-    if running(options.monitoring_port).await {
+    if is_running {
+        findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
     }
     findings

@@ -82,6 +82,15 @@ pub(crate) struct AttributeFlags {
         value_name = "LIST"
     )]
     bytes_attributes: String,
+    /// IP addresses: name1=192.0.2.1,name2=2001:db8::1,….
+    #[arg(
+        long = "ip-attributes",
+        alias = "ip_attributes",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "LIST"
+    )]
+    ip_attributes: String,
     /// String map attributes: name1=key1:value1;key2:value2,….
     #[arg(
         long = "stringmap-attributes",
@@ -119,6 +128,7 @@ impl AttributeFlags {
             (AttributeType::Timestamp, &self.timestamp_attributes),
             (AttributeType::Duration, &self.duration_attributes),
             (AttributeType::Bytes, &self.bytes_attributes),
+            (AttributeType::Ip, &self.ip_attributes),
             (AttributeType::StringMap, &self.stringmap_attributes),
             (AttributeType::Auto, &self.attributes),
         ];

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{fail, ok, try_to_write, warn};
+use super::{fail, handlers, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
@@ -19,7 +19,7 @@ use mixer_engine::runtime::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError,
     forecast, read_cache,
 };
-use mixer_engine::snapshot::{SnapshotBuilder, check_params, pitfalls};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, pitfalls};
 use mixer_server::ServerOptions;
 
 const CACHE: &str = "config cache";
@@ -27,7 +27,7 @@ const CACHE: &str = "config cache";
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// The store and its content, and the cache if there is one.
-pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
+pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
@@ -48,17 +48,18 @@ pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
         Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
     };
     let mut masks = Vec::new();
-    let served = served(options, &contents, cached, &mut masks);
-    std::iter::once(served).chain(cache).chain(masks).collect()
+    let (served, snapshot) = served(options, &contents, cached, &mut masks);
+    let handlers = handlers::probe_backends(options, &snapshot, is_running).await;
+    std::iter::once(served).chain(cache).chain(masks).chain(handlers).collect()
 }
 
-/// What would serve. `masks` gets what is wrong with the masks of the decision log.
+/// What would serve, and the snapshot of the store. `masks` gets what is wrong with the masks of the decision log.
 fn served(
     options: &ServerOptions,
     contents: &Arc<StoreContents>,
     cached: Option<CachedConfiguration>,
     masks: &mut Vec<Finding>,
-) -> Finding {
+) -> (Finding, Arc<Snapshot>) {
     const CHECK: &str = "configuration";
     let url = options.config_store_url.as_str();
     let builder = || SnapshotBuilder::new(options.snapshot_options());
@@ -87,7 +88,7 @@ fn served(
             format!("; {} would serve in the version of the cache", counted(forecast.kept.len(), "resource"))
         }
     };
-    match (&contents.unavailable, forecast.withheld) {
+    let finding = match (&contents.unavailable, forecast.withheld) {
         (Some(why), _) => {
             let hint = match is_kept {
                 false => "the server would start, but not become ready",
@@ -115,7 +116,8 @@ fn served(
         }
         (None, None) if warnings > 0 => warn(CHECK, found, &validate),
         (None, None) => ok(CHECK, found),
-    }
+    };
+    (finding, snapshot)
 }
 
 /// The cache of the last good configuration, as a start would use it.

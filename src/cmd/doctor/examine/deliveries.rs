@@ -2,14 +2,12 @@
 
 use serde::Deserialize;
 
-use super::{TIMEOUT, ok, warn};
+use super::{controlz, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::output::counted;
 use mixer_server::ServerOptions;
 
 const CHECK: &str = "delivery";
-/// The largest list of deliveries, in bytes.
-const MAX_BYTES: usize = 4 << 20;
 
 /// A delivery in `/deliveryj/` of ControlZ.
 #[derive(Debug, Deserialize)]
@@ -35,31 +33,8 @@ struct Dropped {
 
 /// One finding for each delivery of a server that runs with these settings; none without ControlZ, or if it does not answer.
 pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
-    let deliveries = list(options).await.unwrap_or_default();
+    let deliveries = controlz::get::<Vec<Delivery>>(options, "/deliveryj/").await.unwrap_or_default();
     deliveries.iter().map(finding).collect()
-}
-
-async fn list(options: &ServerOptions) -> Option<Vec<Delivery>> {
-    let address = options.introspection.listen_address()?;
-    let (host, port) = address.rsplit_once(':')?;
-    // A server that listens everywhere listens here.
-    let host = if matches!(host, "" | "0.0.0.0" | "[::]") { "localhost" } else { host };
-    let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().ok()?;
-    let mut request = client.get(format!("http://{host}:{port}/deliveryj/"));
-    let token_file = &options.introspection.token_file;
-    if !token_file.as_os_str().is_empty() {
-        let token = mixer_base::regular_file::read_text(token_file, 4096).ok()?;
-        request = request.bearer_auth(token.trim());
-    }
-    let mut answer = request.send().await.ok()?.error_for_status().ok()?;
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.ok()? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_BYTES {
-            return None;
-        }
-    }
-    serde_json::from_slice(&body).ok()
 }
 
 fn finding(delivery: &Delivery) -> Finding {

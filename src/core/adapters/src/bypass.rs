@@ -14,8 +14,8 @@ use tonic::transport::{Channel, Endpoint};
 use super::any::AnyField;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota,
-    HandleReport, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, CheckResult, Env, HandleCheck,
+    HandleQuota, HandleReport, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
 };
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use mixer_wire::{checknothing, metric, quota, reportnothing};
@@ -68,6 +68,16 @@ impl Adapter for Bypass {
             let hint = "write `host:port`; as it is, every call fails";
             problems.push(Diagnostic::warning("adapter-config", path, text).with_hint(hint));
         }
+    }
+
+    fn backends(params: &Params) -> Backends {
+        let address = params.backend_address.as_str();
+        let address = address.strip_prefix("dns:///").or(address.strip_prefix("passthrough:///"));
+        let address = address.unwrap_or(&params.backend_address);
+        Backends::Addresses(vec![match address.strip_prefix("unix:") {
+            Some(path) => BackendAddress::Unix(path.strip_prefix("//").unwrap_or(path).to_owned()),
+            None => BackendAddress::Tcp(crate::address::dialed(address)),
+        }])
     }
 
     async fn build(

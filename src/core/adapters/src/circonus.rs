@@ -15,7 +15,9 @@ mod value;
 use mixer_attribute::{SignedDuration, ValueType};
 use mixer_base::secrets::mask_text;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
+};
 
 use crate::go_url::check_request_uri;
 use crate::url::has_host;
@@ -159,6 +161,14 @@ impl Adapter for Circonus {
         }
         #[cfg(not(feature = "adapter-circonus"))]
         crate::left_out::diagnose("circonus", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        #[cfg(feature = "adapter-circonus")]
+        if let Ok(url) = handler::url(params) {
+            return Backends::Addresses(vec![BackendAddress::Url(url.last().expose().to_owned())]);
+        }
+        Backends::Addresses(vec![BackendAddress::Url(params.submission_url.clone())])
     }
 
     #[cfg(feature = "adapter-circonus")]

@@ -11,13 +11,15 @@ mod handler;
 mod log;
 #[cfg(feature = "adapter-cloudwatch")]
 mod metric;
-mod params;
+pub(crate) mod params;
 #[cfg(feature = "adapter-cloudwatch")]
 mod send;
 mod validate;
 
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
 
 use params::Params;
 
@@ -33,9 +35,18 @@ impl Adapter for CloudWatch {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        crate::full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-cloudwatch"))]
         crate::left_out::diagnose("cloudwatch", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        #[cfg(feature = "adapter-cloudwatch")]
+        let urls = handler::endpoints(params);
+        #[cfg(not(feature = "adapter-cloudwatch"))]
+        let urls = [params.metrics_endpoint.clone()];
+        Backends::Addresses(urls.into_iter().map(BackendAddress::Url).collect())
     }
 
     #[cfg(feature = "adapter-cloudwatch")]

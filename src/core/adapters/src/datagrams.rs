@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
-use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Items as _, Retry, Settings, Tally};
+use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Items as _, Retry, Settings, Tally, WhenFull};
 use mixer_engine::adapter::{BuildError, Env, HandlerError, HandlerStatus, QueueStatus};
 use mixer_remote::{Answer, DatagramTarget};
 
 use crate::address;
+use crate::full::Handover;
 use crate::lines::Lines;
 use crate::outage::Outage;
 
@@ -42,18 +43,19 @@ pub(crate) struct DatagramOptions<'o> {
     pub(crate) wait: Duration,
     /// Bytes of the queue.
     pub(crate) queue: usize,
+    pub(crate) when_full: WhenFull,
 }
 
-/// A queue of lines on their way to a receiver of datagrams. Reports never wait for it, and none fails because of it.
+/// A queue of lines on their way to a receiver of datagrams. No report fails because of it, and none waits unless the parameters say so.
 pub(crate) struct Datagrams {
-    delivery: Delivery<Lines>,
+    delivery: Arc<Delivery<Lines>>,
     queue: usize,
 }
 
 impl Datagrams {
     /// Starts a queue. The name of the receiver is resolved when the first lines are sent. Errors: an invalid address.
     pub(crate) fn start(options: DatagramOptions<'_>, env: &Env) -> Result<Self, BuildError> {
-        let DatagramOptions { task, address, packing, wait, queue } = options;
+        let DatagramOptions { task, address, packing, wait, queue, when_full } = options;
         let target = DatagramTarget::new(address::dialed(address))
             .map_err(|error| BuildError::Refused(error.to_string()))?;
         let memory = env.commons.get::<MemoryBudget>();
@@ -61,21 +63,23 @@ impl Datagrams {
             // A report larger than the queue is accepted while the queue is empty.
             bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
             memory: Some(Arc::clone(memory.share(Purpose::Queues))),
+            when_full,
             batching: Batching { items: usize::MAX, bytes: ENOUGH.min(queue / 4), wait },
             retry: RETRY,
             ..Settings::default()
         };
         let outage = Outage::new(&env.handler_name);
         let sink = Sender { target, packing, datagram: Vec::new(), outage };
-        Ok(Self { delivery: Delivery::in_task(task, &*env.handler_name, settings, sink), queue })
+        Ok(Self { delivery: Arc::new(Delivery::in_task(task, &*env.handler_name, settings, sink)), queue })
     }
 
-    /// Hands over all lines of a report. Those that have no room are dropped and counted.
-    pub(crate) fn send(&self, lines: &Lines) {
+    /// Hands over all lines of a report. Those that are dropped are counted by the delivery.
+    pub(crate) fn send(&self, lines: &Lines) -> Handover {
+        let mut handover = Handover::default();
         if !lines.is_empty() {
-            // The delivery counts them.
-            let _ = self.delivery.accept(lines);
+            handover.add(self.delivery.hand_over_all(lines, Lines::to_owned_lines));
         }
+        handover
     }
 
     /// The queue, and why lines do not arrive.
@@ -203,6 +207,7 @@ mod tests {
             packing: Packing { lines: 9, bytes: 512 },
             wait: Duration::from_millis(1),
             queue: 1 << 20,
+            when_full: WhenFull::DropNewest,
         };
         Datagrams::start(options, env).unwrap()
     }

@@ -7,11 +7,14 @@ mod handler;
 
 use std::collections::BTreeMap;
 
-use mixer_attribute::ValueType;
+use mixer_attribute::{SignedDuration, ValueType};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
 
 use crate::address;
+use crate::full::{self, WhenFull};
 
 mixer_config::message_enum! {
     /// The type of a metric.
@@ -56,6 +59,10 @@ mixer_config::message! {
         6 metrics: BTreeMap<String, MetricInfo> = BTreeMap::new();
         /// Size of the queue in KiB. Not in Istio Mixer.
         1000 queue_kilobytes: u32 = 1024;
+        /// What happens to lines for which there is no room.
+        1001 when_full: WhenFull = WhenFull::DropNewest;
+        /// How long a report waits for room, with `HOLD`.
+        1002 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -71,6 +78,7 @@ impl Adapter for DogStatsd {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         let mut problem = |path: FieldPath, field: &str, text: String| {
             problems.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
         };
@@ -130,6 +138,10 @@ impl Adapter for DogStatsd {
         }
         #[cfg(not(feature = "adapter-dogstatsd"))]
         crate::left_out::diagnose("dogstatsd", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Udp(address::dialed(&params.address))])
     }
 
     #[cfg(feature = "adapter-dogstatsd")]

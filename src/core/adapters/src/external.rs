@@ -24,10 +24,10 @@ use mixer_attribute::SignedDuration;
 use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
 use mixer_engine::adapter::{
-    AdapterInfo, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult, Commons,
-    DecodeParams, Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate, HandleQuota,
-    HandleReport, Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
-    Verdict, VerdictFuture,
+    AdapterInfo, Backends, BoundInstance, BuildError, BuildFuture, BuildHandler, CheckPower, CheckResult,
+    Commons, DecodeParams, Env, ErasedAdapter, ErasedParams, Generated, HandleCheck, HandleGenerate,
+    HandleQuota, HandleReport, Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, ProbeFuture,
+    QuotaCall, QuotaResult, Reply, Verdict, VerdictFuture,
 };
 use mixer_engine::snapshot::ExternalHandler;
 use mixer_engine::template::{Plan, TemplateInfo, Variety, WireType, put_bytes, put_length, put_tag};
@@ -94,6 +94,10 @@ impl BuildHandler for External {
             let process = Process::build(&handler, instances, &env).await?;
             Ok(Box::new(process) as Box<dyn Handler>)
         })
+    }
+
+    fn backends(&self, _: &ErasedParams) -> Backends {
+        Backends::AskHandler
     }
 
     /// An adapter with sessions validates its instances.
@@ -517,6 +521,17 @@ impl Handler for Process {
 
     fn degradation(&self) -> Option<String> {
         self.connection.trouble().map(|why| format!("its calls have the last token: {why}"))
+    }
+
+    fn probe(&self, limit: Duration) -> ProbeFuture<'_> {
+        Box::pin(async move {
+            let address = self.connection.address();
+            match tokio::time::timeout(limit, self.connection.reach()).await {
+                Ok(Ok(())) => Ok(format!("{address} can be reached")),
+                Ok(Err(why)) => Err(format!("{address}: {why}")),
+                Err(_) => Err(format!("{address}: no answer within {limit:?}")),
+            }
+        })
     }
 
     fn close(

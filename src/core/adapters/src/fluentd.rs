@@ -20,35 +20,13 @@ mod read;
 use mixer_attribute::SignedDuration;
 use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
+};
 
 use crate::address;
-
-mixer_config::message_enum! {
-    /// What happens to entries for which there is no room.
-    pub enum WhenFull: "adapter.fluentd.config.Params_WhenFull" {
-        /// They are dropped, and their report fails.
-        0 "DROP_NEWEST" DropNewest;
-        /// Those that waited longest are dropped for them.
-        1 "DROP_OLDEST" DropOldest;
-        /// Their report waits for room, at most for `holdTimeout`.
-        2 "HOLD" Hold;
-    }
-}
-
-mixer_config::message! {
-    /// TLS of the connection.
-    pub struct Tls: "adapter.fluentd.config.Params_Tls" {
-        /// File with the trusted roots, PEM; empty: those of the system.
-        1 ca_file: String = String::new();
-        /// File with the client certificate, PEM; empty: none.
-        2 cert_file: String = String::new();
-        /// File with its key, PEM.
-        3 key_file: String = String::new();
-        /// Expected name of the server; empty: the host of the address.
-        4 server_name: String = String::new();
-    }
-}
+use crate::client_tls::{self, Tls};
+use crate::full::{self, WhenFull};
 
 mixer_config::message! {
     /// How both ends prove that they know a key.
@@ -108,10 +86,10 @@ mixer_config::message! {
         1001 tls: Option<Tls> = None;
         /// Size of the queue in KiB.
         1002 queue_kilobytes: u32 = 16 << 10;
-        /// What happens to entries for which there is no room.
+        /// What happens to entries for which there is no room. With `DROP_NEWEST` their report fails.
         1003 when_full: WhenFull = WhenFull::DropNewest;
         /// How long a report waits for room, with `HOLD`.
-        1004 hold_timeout: SignedDuration = SignedDuration::from_secs(1);
+        1004 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
         /// A directory of its own, in which entries are kept while the server is away; empty: none.
         1005 spill_directory: String = String::new();
         /// Most MiB in that directory.
@@ -133,6 +111,8 @@ impl Adapter for Fluentd {
     type Params = Params;
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
+        client_tls::validate(params.tls.as_ref(), problems);
         let mut problem = |path: &str, field: &str, text: &str| {
             let path = FieldPath::root().field(path);
             problems.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
@@ -164,16 +144,10 @@ impl Adapter for Fluentd {
         for (field, duration) in [
             ("pushIntervalDuration", params.push_interval_duration),
             ("pushTimeoutDuration", params.push_timeout_duration),
-            ("holdTimeout", params.hold_timeout),
         ] {
             if duration < SignedDuration::ZERO {
                 problem(field, field, "Duration must be positive");
             }
-        }
-        if let Some(tls) = &params.tls
-            && tls.cert_file.is_empty() != tls.key_file.is_empty()
-        {
-            problem("tls", "tls", "a certificate and its key belong together");
         }
         if let Some((field, why)) = params.shared_key.as_ref().and_then(SharedKey::problem) {
             problem("sharedKey", field, why);
@@ -184,6 +158,10 @@ impl Adapter for Fluentd {
         }
         #[cfg(not(feature = "adapter-fluentd"))]
         crate::left_out::diagnose("fluentd", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Tcp(address::dialed(&params.address))])
     }
 
     #[cfg(feature = "adapter-fluentd")]

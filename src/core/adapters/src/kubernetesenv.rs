@@ -27,7 +27,7 @@ mod view;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Env, Handler};
 
 mixer_config::message! {
     /// Parameters of the kubernetesenv adapter.
@@ -81,6 +81,10 @@ impl Adapter for KubernetesEnv {
         }
         #[cfg(not(feature = "adapter-kubernetesenv"))]
         crate::left_out::diagnose("kubernetesenv", problems);
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     #[cfg(feature = "adapter-kubernetesenv")]

@@ -9,6 +9,7 @@ mod buckets;
 mod bypass;
 mod causes;
 mod circonus;
+mod client_tls;
 mod cloudwatch;
 mod cut;
 #[cfg(any(feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
@@ -20,6 +21,7 @@ mod drill;
 mod external;
 mod files;
 mod fluentd;
+mod full;
 #[cfg_attr(
     not(any(
         feature = "adapter-cloudwatch",

@@ -8,6 +8,9 @@ const KEPT: usize = 1 << 20;
 /// Bytes of a line for which the memory of its end is kept.
 const KEPT_PER_LINE: usize = 64;
 
+/// The part of a queue that is dropped at once, for newer lines: a sixteenth.
+const DROPPED_PART: usize = 16;
+
 /// Memory by which a batch grows.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
@@ -66,8 +69,12 @@ impl Lines {
         self.ends.extend(other.ends.iter().map(|end| before + end));
     }
 
+    /// A copy for lines that wait.
+    pub(crate) fn to_owned_lines(&self) -> Kept {
+        Kept(Self { bytes: self.bytes.clone(), ends: self.ends.clone() })
+    }
+
     /// Removes the first lines.
-    #[cfg(any(test, feature = "adapter-dogstatsd", feature = "adapter-statsd"))]
     pub(crate) fn remove_first(&mut self, lines: usize) {
         let lines = lines.min(self.ends.len());
         let Some(end) = lines.checked_sub(1).and_then(|last| self.ends.get(last).copied()) else { return };
@@ -115,6 +122,15 @@ impl Items for Lines {
         std::mem::swap(self, batch);
     }
 
+    /// At least one in [`DROPPED_PART`] bytes, because what remains is moved.
+    fn drop_front(&mut self, bytes: usize) -> usize {
+        let enough = bytes.max(self.bytes.len() / DROPPED_PART);
+        let before = self.ends.partition_point(|end| *end < enough);
+        let dropped = (before + 1).min(self.ends.len());
+        self.remove_first(dropped);
+        dropped
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -123,6 +139,27 @@ impl Items for Lines {
     fn shrink(&mut self) {
         self.bytes.shrink_to(KEPT);
         self.ends.shrink_to(KEPT / KEPT_PER_LINE);
+    }
+}
+
+/// Lines of a report that wait for room.
+pub(crate) struct Kept(Lines);
+
+impl Addition<Lines> for Kept {
+    fn items(&self) -> usize {
+        (&self.0).items()
+    }
+
+    fn bytes(&self) -> usize {
+        Addition::bytes(&&self.0)
+    }
+
+    fn growth(&self, batch: &Lines) -> usize {
+        Addition::growth(&&self.0, batch)
+    }
+
+    fn add_to(self, batch: &mut Lines) {
+        (&self.0).add_to(batch);
     }
 }
 

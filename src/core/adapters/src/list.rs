@@ -24,8 +24,8 @@ use mixer_attribute::{SignedDuration, Value};
 use mixer_base::task::Task;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Severity};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, Handler,
-    HandlerError, HandlerStatus, Instance, NOT_BUILT, Reply, Status,
+    Adapter, AdapterInfo, Backends, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck,
+    Handler, HandlerError, HandlerStatus, Instance, NOT_BUILT, Reply, Status,
 };
 use mixer_expr::functions::Regex;
 
@@ -191,6 +191,10 @@ impl Adapter for ListChecker {
             let text = format!("the handler will not be built: {text}");
             Diagnostic::error(NOT_BUILT, field, text).accepted_by_istio()
         }));
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     async fn build(

@@ -16,7 +16,9 @@ use std::path::Path;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
+};
 
 use crate::authorization::warn_incomplete;
 
@@ -208,6 +210,10 @@ impl Adapter for Opa {
             Weight::Error | Weight::AcceptedByIstio => problem.not_built(),
         }));
         warn_incomplete(instances, problems);
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     async fn build(

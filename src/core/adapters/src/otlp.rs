@@ -21,7 +21,7 @@ mod log;
 #[cfg(feature = "adapter-otlp")]
 mod metric;
 mod names;
-mod params;
+pub(crate) mod params;
 #[cfg(feature = "adapter-otlp")]
 mod reader;
 #[cfg(feature = "adapter-otlp")]
@@ -31,7 +31,9 @@ mod span;
 mod validate;
 
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
 
 use params::Params;
 
@@ -47,9 +49,14 @@ impl Adapter for Otlp {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        crate::full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-otlp"))]
         crate::left_out::diagnose("otlp", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Url(params.endpoint.clone())])
     }
 
     #[cfg(feature = "adapter-otlp")]

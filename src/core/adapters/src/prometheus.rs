@@ -26,7 +26,7 @@ use definition::Definition;
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors,
+    Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors,
 };
 
 /// The adapter.
@@ -51,6 +51,10 @@ impl Adapter for Prometheus {
             let path = FieldPath::root().field("metrics").index(index);
             check_metric(info, path, problems);
         }
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     async fn build(

@@ -20,8 +20,8 @@ use mixer_base::quote::quoted;
 use mixer_base::url::{check_control, check_first_segment, scheme_end};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler, HandlerStatus,
-    Instance, Reply, Status,
+    Adapter, AdapterInfo, Backends, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler,
+    HandlerStatus, Instance, Reply, Status,
 };
 
 use crate::authorization::{Layout, warn_incomplete};
@@ -75,6 +75,10 @@ impl Adapter for Rbac {
             problem("cacheDuration", text);
         }
         warn_incomplete(instances, problems);
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     async fn build(

@@ -17,11 +17,12 @@ use absent as backend;
 use foldhash::HashMap;
 
 use crate::AdapterOptions;
+use crate::client_tls::{self, Tls};
 use crate::overrides::{self, Configured};
 use mixer_attribute::SignedDuration;
 use mixer_config::message::Entries;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Env, Handler};
 
 mixer_config::message_enum! {
     /// How a window moves.
@@ -102,6 +103,16 @@ mixer_config::message! {
         1005 outage_mode: OutageMode = OutageMode::Fail;
         /// The part of each limit that this server grants by itself while Redis does not answer, in percent. Not in Istio Mixer.
         1006 local_share_percent: i64 = 0;
+        /// TLS, with addresses `rediss://`; absent: the roots of the system, and no client certificate. Not in Istio Mixer.
+        1007 tls: Option<Tls> = None;
+        /// The user, instead of that in the addresses. Not in Istio Mixer.
+        1008 username: String = String::new();
+        /// A file with the user, as an absolute path; read again at each connection. Not in Istio Mixer.
+        1009 username_file: String = String::new();
+        /// Environment variable with the user. Not in Istio Mixer.
+        1010 username_environment: String = String::new();
+        /// Environment variable with the password. Not in Istio Mixer.
+        1011 password_environment: String = String::new();
     }
 }
 
@@ -159,10 +170,15 @@ impl Adapter for RedisQuota {
             let text = "a cluster has no sentinels";
             found.push(root.field("sentinelMaster"), "sentinelMaster", text);
         }
-        if !params.password_file.is_empty() && !params.password_file.starts_with('/') {
-            let text = format!("an absolute path is needed, it is {}", params.password_file);
-            found.push(root.field("passwordFile"), "passwordFile", text);
+        for (field, file) in
+            [("passwordFile", &params.password_file), ("usernameFile", &params.username_file)]
+        {
+            if !file.is_empty() && !file.starts_with('/') {
+                found.push(root.field(field), field, format!("an absolute path is needed, it is {file}"));
+            }
         }
+        found.credentials(params);
+        client_tls::validate(params.tls.as_ref(), found.0);
         if params.timeout <= SignedDuration::ZERO || params.timeout > MAX_TIMEOUT {
             let text = format!("must be above 0 and at most {MAX_TIMEOUT}, it is {}", params.timeout);
             found.push(root.field("timeout"), "timeout", text);
@@ -176,6 +192,10 @@ impl Adapter for RedisQuota {
         } else if params.outage_mode != OutageMode::LocalShare && percent != 0 {
             found.push(field, "localSharePercent", "has no effect without outageMode: LOCAL_SHARE");
         }
+    }
+
+    fn backends(_: &Params) -> Backends {
+        Backends::AskHandler
     }
 
     async fn build(
@@ -211,6 +231,31 @@ fn limits(params: &Params) -> HashMap<&str, &Quota> {
 struct Found<'d>(&'d mut Diagnostics);
 
 impl Found<'_> {
+    /// User, password and TLS.
+    fn credentials(&mut self, params: &Params) {
+        let count = |sources: &[&String]| sources.iter().filter(|source| !source.is_empty()).count();
+        let root = FieldPath::root();
+        let users = count(&[&params.username, &params.username_file, &params.username_environment]);
+        if users > 1 {
+            let text = "one of `username`, `usernameFile` and `usernameEnvironment` is enough";
+            self.push(root.field("username"), "username", text);
+        }
+        let passwords = count(&[&params.password_file, &params.password_environment]);
+        if passwords > 1 {
+            let text = "one of `passwordFile` and `passwordEnvironment` is enough";
+            self.push(root.field("passwordFile"), "passwordFile", text);
+        }
+        // A URL may have one, between `:` and `@`.
+        if users > 0 && passwords == 0 && !params.redis_server_url.contains('@') {
+            let text = "a user needs a password: set `passwordFile` or `passwordEnvironment`";
+            self.push(root.field("username"), "username", text);
+        }
+        let has_tls = params.redis_server_url.split(',').all(|url| url.trim().starts_with("rediss://"));
+        if params.tls.is_some() && !has_tls {
+            self.push(root.field("tls"), "tls", "has no effect without addresses rediss://HOST:PORT");
+        }
+    }
+
     fn push(&mut self, path: FieldPath, field: &str, text: impl std::fmt::Display) {
         self.0.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
     }

@@ -18,13 +18,13 @@ const RETRY: Retry = Retry {
     breaker_failures: 10,
 };
 
-/// The settings of a delivery whose queue has so many bytes, of which a batch has at most half. Without room the oldest items are dropped:
-/// what is new tells more about an outage. Batches are tried again until the backend takes or refuses them.
-pub(crate) fn settings(env: &Env, queue: usize, batching: Batching) -> Settings {
+/// The settings of a delivery whose queue has so many bytes, of which a batch has at most half. Batches are tried again until the backend
+/// takes or refuses them.
+pub(crate) fn settings(env: &Env, queue: usize, when_full: WhenFull, batching: Batching) -> Settings {
     Settings {
         bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
         memory: Some(Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::Queues))),
-        when_full: WhenFull::DropOldest,
+        when_full,
         batching: Batching { bytes: batching.bytes.min((queue / 2).max(1)), ..batching },
         retry: RETRY,
         ..Settings::default()
@@ -35,7 +35,7 @@ pub(crate) fn settings(env: &Env, queue: usize, batching: Batching) -> Settings 
 pub(crate) type Closing<'c> = Pin<Box<dyn Future<Output = bool> + Send + 'c>>;
 
 /// Closes a delivery, if there is one.
-pub(crate) fn closing<B: Items>(delivery: Option<&Delivery<B>>, deadline: Duration) -> Closing<'_> {
+pub(crate) fn closing<B: Items>(delivery: Option<&Arc<Delivery<B>>>, deadline: Duration) -> Closing<'_> {
     Box::pin(async move {
         match delivery {
             Some(delivery) => delivery.close(deadline).await,

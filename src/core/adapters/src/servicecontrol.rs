@@ -21,7 +21,11 @@ mod validate;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
+
+use crate::full::{self, WhenFull};
 
 mixer_config::message! {
     /// The cache of answers to checks.
@@ -78,6 +82,10 @@ mixer_config::message! {
         1004 timeout: SignedDuration = SignedDuration::from_secs(5);
         /// Size of the queue of reports in KiB.
         1005 queue_kilobytes: u32 = 4096;
+        /// What happens to reports for which there is no room.
+        1006 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        1007 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -93,9 +101,14 @@ impl Adapter for ServiceControl {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-servicecontrol"))]
         crate::left_out::diagnose("servicecontrol", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Url(params.endpoint.clone())])
     }
 
     #[cfg(feature = "adapter-servicecontrol")]

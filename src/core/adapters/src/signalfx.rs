@@ -24,10 +24,13 @@ mod validate;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
+
+use crate::full::{self, WhenFull};
 
 /// Where SignalFx takes datapoints and spans.
-#[cfg(feature = "adapter-signalfx")]
 const INGEST_URL: &str = "https://ingest.signalfx.com";
 
 mixer_config::message_enum! {
@@ -79,12 +82,15 @@ mixer_config::message! {
         1002 ca_file: String = String::new();
         /// Size of the queue of each of metrics and spans, in KiB.
         1003 queue_kilobytes: u32 = 4096;
+        /// What happens to spans for which there is no room.
+        1004 when_full: WhenFull = WhenFull::DropNewest;
+        /// How long a report waits for room, with `HOLD`.
+        1005 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
 impl Params {
     /// The URL without what follows it.
-    #[cfg(feature = "adapter-signalfx")]
     fn base(&self) -> &str {
         match self.ingest_url.as_str() {
             "" => INGEST_URL,
@@ -122,9 +128,14 @@ impl Adapter for SignalFx {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-signalfx"))]
         crate::left_out::diagnose("signalfx", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Url(params.base().to_owned())])
     }
 
     #[cfg(feature = "adapter-signalfx")]

@@ -17,7 +17,11 @@ use std::collections::BTreeMap;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
+
+use crate::full::{self, WhenFull};
 
 mixer_config::message_enum! {
     /// How messages are sent to Papertrail.
@@ -78,6 +82,10 @@ mixer_config::message! {
         1006 escape_html: bool = false;
         /// Size of the queue of each of metrics and messages, in KiB.
         1007 queue_kilobytes: u32 = 4096;
+        /// What happens to items for which there is no room.
+        1008 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        1009 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -111,9 +119,20 @@ impl Adapter for Solarwinds {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-solarwinds"))]
         crate::left_out::diagnose("solarwinds", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        let logs = params.log_address().map(|address| match params.papertrail_protocol {
+            Protocol::Udp => BackendAddress::Udp(address.to_owned()),
+            Protocol::Tcp | Protocol::Tls => BackendAddress::Tcp(address.to_owned()),
+        });
+        let has_token = params.tokens().next().is_some();
+        let metrics = has_token.then(|| BackendAddress::Url(params.appoptics_url.clone()));
+        Backends::Addresses(logs.into_iter().chain(metrics).collect())
     }
 
     #[cfg(feature = "adapter-solarwinds")]

@@ -13,7 +13,7 @@ mod graph;
 mod handler;
 #[cfg(feature = "adapter-stackdriver")]
 mod labels;
-mod params;
+pub(crate) mod params;
 #[cfg(feature = "adapter-stackdriver")]
 mod place;
 #[cfg(feature = "adapter-stackdriver")]
@@ -29,7 +29,9 @@ mod validate;
 mod wire;
 
 use mixer_config::Diagnostics;
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
+};
 
 use params::Params;
 
@@ -45,9 +47,25 @@ impl Adapter for Stackdriver {
     type Params = Params;
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        crate::full::validate(params.hold_timeout, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-stackdriver"))]
         crate::left_out::diagnose("stackdriver", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        let default = |host: &str| format!("https://{host}.googleapis.com");
+        let uses = [
+            ("monitoring", !params.metric_info.is_empty()),
+            ("logging", !params.log_info.is_empty()),
+            ("cloudtrace", params.trace.as_ref().is_some_and(|trace| trace.sample_probability > 0.0)),
+        ];
+        let used = uses.iter().filter(|(_, is_used)| *is_used);
+        Backends::Addresses(match params.endpoint.as_str() {
+            "" => used.map(|(host, _)| BackendAddress::Url(default(host))).collect(),
+            url if url.contains("://") => vec![BackendAddress::Url(url.to_owned())],
+            place => vec![BackendAddress::Url(format!("https://{place}"))],
+        })
     }
 
     #[cfg(feature = "adapter-stackdriver")]

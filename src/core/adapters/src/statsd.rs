@@ -13,9 +13,12 @@ use std::collections::BTreeMap;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
+};
 
 use crate::address;
+use crate::full::{self, WhenFull};
 use crate::go_template::GoTemplate;
 
 mixer_config::message_enum! {
@@ -59,6 +62,10 @@ mixer_config::message! {
         6 metrics: BTreeMap<String, MetricInfo> = BTreeMap::new();
         /// Size of the queue in KiB. Not in Istio Mixer.
         1000 queue_kilobytes: u32 = 1024;
+        /// What happens to lines for which there is no room.
+        1001 when_full: WhenFull = WhenFull::DropNewest;
+        /// How long a report waits for room, with `HOLD`.
+        1002 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -71,6 +78,7 @@ impl Adapter for Statsd {
     type Params = Params;
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         let mut problem = |field: &str, text: &str| {
             let path = FieldPath::root().field(field);
             problems.push(Diagnostic::error("adapter-config", path, format!("{field}: {text}")));
@@ -100,6 +108,10 @@ impl Adapter for Statsd {
         }
         #[cfg(not(feature = "adapter-statsd"))]
         crate::left_out::diagnose("statsd", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        Backends::Addresses(vec![BackendAddress::Udp(address::dialed(&params.address))])
     }
 
     #[cfg(feature = "adapter-statsd")]

@@ -25,8 +25,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::full::{self, Handover, WhenFull};
 use crate::lines::Lines;
 use line::{LineFormat, LineTemplate};
+use mixer_attribute::SignedDuration;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
@@ -87,6 +89,10 @@ mixer_config::message! {
         9 max_rotated_files: i32 = 1000;
         /// Size of the write queue in KiB; 0 writes lines before the report is answered. Not in Istio Mixer.
         1000 write_queue_kilobytes: u32 = 4096;
+        /// What happens to lines for which there is no room.
+        1001 when_full: WhenFull = WhenFull::DropNewest;
+        /// How long a report waits for room, with `HOLD`.
+        1002 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -112,6 +118,7 @@ impl Adapter for Stdio {
     type Params = Params;
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         let is_file = matches!(params.log_stream, LogStream::File | LogStream::RotatedFile);
         let why = match (is_file, params.output_path.is_empty()) {
             (false, false) => "cannot specify an output path when using a STDOUT or STDERR log stream",
@@ -139,6 +146,7 @@ impl Adapter for Stdio {
                 &env.handler_name,
                 sink,
                 kilobytes.saturating_mul(1024),
+                params.when_full.with(params.hold_timeout),
                 env.commons.get::<MemoryBudget>().share(Purpose::Queues),
                 losses,
             )),
@@ -172,7 +180,8 @@ thread_local! {
 }
 
 impl StdioHandler {
-    fn write(&self, batch: &mut Lines, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
+    fn write(&self, batch: &mut Lines, instances: &[Instance<'_>]) -> Reply<()> {
+        let mut handover = Handover::default();
         batch.clear();
         batch.shrink();
         let now = self.clock.now();
@@ -185,22 +194,23 @@ impl StdioHandler {
             if let LineOutput::Queued(queue) = &self.output
                 && batch.bytes() >= queue::ENOUGH
             {
-                queue.push(batch);
+                handover.add(queue.push(batch));
                 batch.clear();
             }
         }
         match &self.output {
             LineOutput::Queued(_) if batch.is_empty() => {}
-            LineOutput::Queued(queue) => queue.push(batch),
+            LineOutput::Queued(queue) => handover.add(queue.push(batch)),
             LineOutput::Direct(sink, lost) => {
                 let mut errors = Vec::new();
                 lost.add(sink.write(batch, &mut errors));
                 if !errors.is_empty() {
-                    return Err(HandlerError::new(join_errors(&errors)));
+                    return Reply::Ready(Err(HandlerError::new(join_errors(&errors))));
                 }
             }
         }
-        Ok(())
+        // Lines that are dropped are counted.
+        handover.reply(|_| Ok(()))
     }
 }
 
@@ -235,10 +245,10 @@ impl Handler for StdioHandler {
 
 impl HandleReport for StdioHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        Reply::Ready(BATCH.with(|batch| match batch.try_borrow_mut() {
+        BATCH.with(|batch| match batch.try_borrow_mut() {
             Ok(mut batch) => self.write(&mut batch, instances),
             Err(_) => self.write(&mut Lines::default(), instances),
-        }))
+        })
     }
 }
 

@@ -10,8 +10,13 @@ mod handler;
 #[cfg(feature = "adapter-zipkin")]
 mod span;
 
+use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT};
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
+};
+
+use crate::full::{self, WhenFull};
 
 mixer_config::message! {
     /// Parameters of the zipkin adapter.
@@ -24,6 +29,10 @@ mixer_config::message! {
         1000 queue_kilobytes: u32 = 1024;
         /// File with the trusted roots for `https`, PEM; empty: those of the system.
         1001 ca_file: String = String::new();
+        /// What happens to spans for which there is no room.
+        1002 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        1003 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 
@@ -36,6 +45,7 @@ impl Adapter for Zipkin {
     type Params = Params;
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        full::validate(params.hold_timeout, problems);
         let field = |name: &str| FieldPath::root().field(name);
         if !(0.0..=1.0).contains(&params.sample_probability) {
             let text = "sample_probability: must be between 0 and 1 inclusive";
@@ -53,6 +63,14 @@ impl Adapter for Zipkin {
         }
         #[cfg(not(feature = "adapter-zipkin"))]
         crate::left_out::diagnose("zipkin", problems);
+    }
+
+    fn backends(params: &Params) -> Backends {
+        match params.sample_probability > 0.0 {
+            true => Backends::Addresses(vec![BackendAddress::Url(params.url.clone())]),
+            // Nothing is sent.
+            false => Backends::None,
+        }
     }
 
     #[cfg(feature = "adapter-zipkin")]

@@ -25,6 +25,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::budget::{Reservation, Share};
 
@@ -32,6 +33,8 @@ use crate::budget::{Reservation, Share};
 const BESIDES: isize = 16;
 /// Bytes that are reserved at once.
 const STEP: usize = 256 << 10;
+/// Interval of looks at a share that is waited for.
+const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// Bytes that the thread allocated, less those that it freed: its own and those of other threads. Only differences mean something.
@@ -103,17 +106,42 @@ pub struct Bounds {
     free: usize,
     /// Where the bytes beyond those come from; `None`: from nowhere.
     share: Option<Arc<Share>>,
+    /// Bytes of the share that are not for this work.
+    left: usize,
+    /// Bytes of the share that are held for this work besides.
+    beside: usize,
+    /// Until when it waits for bytes of the share.
+    waits_until: Option<Instant>,
 }
 
 impl Bounds {
     /// At most `most` bytes, of no share.
     pub fn of(most: usize) -> Self {
-        Self { most, free: most, share: None }
+        Self { most, free: most, share: None, left: 0, beside: 0, waits_until: None }
     }
 
     /// At most `most` bytes, of which those beyond `free` are acquired from a share, and released when the work ends.
     pub fn within(most: usize, free: usize, share: Arc<Share>) -> Self {
-        Self { most, free: free.min(most), share: Some(share) }
+        Self { most, free: free.min(most), share: Some(share), left: 0, beside: 0, waits_until: None }
+    }
+
+    /// Leaves bytes of the share to others.
+    #[must_use]
+    pub fn leaving(self, bytes: usize) -> Self {
+        Self { left: bytes, ..self }
+    }
+
+    /// Bytes of the share that are held for this work already, and that it does not wait for therefore.
+    #[must_use]
+    pub fn beside(self, bytes: usize) -> Self {
+        Self { beside: bytes, ..self }
+    }
+
+    /// Waits for bytes that the share does not have until this time, in place: only where the thread may be blocked, and for one piece of
+    /// work of a share at a time, since two that wait for each other would do so to the end.
+    #[must_use]
+    pub fn waiting_until(self, until: Instant) -> Self {
+        Self { waits_until: Some(until), ..self }
     }
 }
 
@@ -124,6 +152,8 @@ pub enum Exceeded {
     Bound,
     /// The share has no more, because of what others hold.
     Share,
+    /// It holds more than the share has for it alone.
+    WholeShare,
 }
 
 /// What work did with memory.
@@ -172,16 +202,31 @@ impl Meter {
             return;
         }
         let bytes = (held - self.allowed()).next_multiple_of(STEP);
-        let is_acquired = match (&mut self.reserved, &self.bounds.share) {
-            (Some(reserved), _) => reserved.grow(bytes),
-            (None, Some(share)) => {
-                self.reserved = share.reserve(bytes);
-                self.reserved.is_some()
-            }
-            (None, None) => false,
+        self.exceeded = self.acquire(bytes).err();
+    }
+
+    /// Acquires bytes of the share, for which it waits as long as its bounds say.
+    fn acquire(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let Some(share) = &self.bounds.share else { return Err(Exceeded::Share) };
+        let reserved = match &mut self.reserved {
+            Some(reserved) => reserved,
+            None => self.reserved.insert(share.reserve(0).ok_or(Exceeded::Share)?),
         };
-        if !is_acquired {
-            self.exceeded = Some(Exceeded::Share);
+        let whole = share.limit().saturating_sub(self.bounds.left);
+        if reserved.bytes().saturating_add(bytes).saturating_add(self.bounds.beside) > whole {
+            return Err(Exceeded::WholeShare);
+        }
+        loop {
+            let has_room = share.used().saturating_add(bytes) <= whole;
+            let may_wait = self.bounds.waits_until.is_some_and(|until| Instant::now() < until);
+            // What cannot be had is counted once, not at every look.
+            if (has_room || !may_wait) && reserved.grow_leaving(bytes, self.bounds.left) {
+                return Ok(());
+            }
+            if !may_wait {
+                return Err(Exceeded::Share);
+            }
+            std::thread::park_timeout(LOOK);
         }
     }
 
@@ -307,6 +352,50 @@ mod tests {
         let (blocks, usage) = metered(bounds(500_000), || hold(1000).len());
         assert_eq!((usage.exceeded, share.used()), (Some(Exceeded::Bound), 0));
         assert!(blocks < 500, "{blocks}");
+    }
+
+    #[test]
+    fn work_waits_for_a_share_that_others_use() {
+        let share = Arc::new(Share::new(1 << 20));
+        let bounds = || Bounds::within(4 << 20, 10_000, Arc::clone(&share));
+        let held = share.reserve(700_000).unwrap();
+        let waiting = || bounds().waiting_until(Instant::now() + Duration::from_millis(5));
+        let begun = Instant::now();
+        let (_, usage) = metered(waiting(), || hold(700).len());
+        assert_eq!((usage.exceeded, share.used(), share.exhausted()), (Some(Exceeded::Share), 700_000, 1));
+        assert!(begun.elapsed() >= Duration::from_millis(5));
+        let (begins, begun) = std::sync::mpsc::channel();
+        let minute = Instant::now() + Duration::from_secs(60);
+        let (blocks, usage) = std::thread::scope(|scope| {
+            let bounds = bounds().waiting_until(minute);
+            let work = scope.spawn(move || {
+                metered(bounds, || {
+                    let few = hold(200);
+                    begins.send(()).unwrap();
+                    few.len() + hold(500).len()
+                })
+            });
+            begun.recv().unwrap();
+            drop(held);
+            work.join().unwrap()
+        });
+        assert_eq!((blocks, usage.exceeded, share.used(), share.exhausted()), (700, None, 0, 1));
+    }
+
+    #[test]
+    fn work_for_which_a_share_is_too_small_does_not_wait() {
+        let share = Arc::new(Share::new(1 << 20));
+        let hour = Instant::now() + Duration::from_secs(3600);
+        let bounds =
+            Bounds::within(4 << 20, 10_000, Arc::clone(&share)).leaving(512 << 10).waiting_until(hour);
+        let (blocks, usage) = metered(bounds, || hold(1000).len());
+        assert_eq!((usage.exceeded, share.used(), share.exhausted()), (Some(Exceeded::WholeShare), 0, 0));
+        assert!((500..540).contains(&blocks), "{blocks}");
+        let held = share.reserve(100_000).unwrap();
+        let bounds = Bounds::within(4 << 20, 10_000, Arc::clone(&share)).beside(100_000).waiting_until(hour);
+        let (_, usage) = metered(bounds, || hold(2000).len());
+        assert_eq!((usage.exceeded, share.used()), (Some(Exceeded::WholeShare), 100_000));
+        drop(held);
     }
 
     #[test]

@@ -194,6 +194,11 @@ impl Share {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether it has so many bytes more, without a count if not.
+    pub fn has(&self, bytes: usize) -> bool {
+        self.used().checked_add(bytes).is_some_and(|sum| sum <= self.limit)
+    }
+
     /// How often bytes were asked for that the share did not have.
     pub fn exhausted(&self) -> u64 {
         self.exhausted.load(Ordering::Relaxed)
@@ -258,7 +263,12 @@ impl Reservation {
 
     /// Acquires more bytes. Returns false, and changes nothing, if the share does not have them.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        let grown = self.share.add(bytes, self.share.limit);
+        self.grow_leaving(bytes, 0)
+    }
+
+    /// [`grow`](Self::grow), if as many bytes as `left` are then left to others.
+    pub fn grow_leaving(&mut self, bytes: usize, left: usize) -> bool {
+        let grown = self.share.add(bytes, self.share.limit.saturating_sub(left));
         self.bytes += if grown { bytes } else { 0 };
         grown
     }
@@ -374,6 +384,8 @@ mod tests {
         assert!(share.reserve(41).is_none() && !first.grow(41));
         assert!(first.grow(40));
         assert_eq!((share.used(), first.bytes(), share.exhausted()), (100, 100, 2));
+        first.shrink(50);
+        assert!(!first.grow_leaving(31, 20) && first.grow_leaving(30, 20) && first.grow(20));
         first.shrink(30);
         let second = share.reserve(30).unwrap();
         first.shrink(1000);

@@ -13,6 +13,7 @@
 //! | [`file_stamp`] | metadata by which changes of files are detected |
 //! | [`file_writer`] | whether a file is open for writing |
 //! | [`json`] | string escaping of JSON log lines |
+//! | [`load`] | how far loads are that take long |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
 //! | [`memory`] | returning free memory to the system |
 //! | [`metrics`] | the server's own metrics |
@@ -45,6 +46,7 @@ pub mod exposition;
 pub mod file_stamp;
 pub mod file_writer;
 pub mod json;
+pub mod load;
 pub mod log;
 pub mod looks;
 pub mod memory;

@@ -63,10 +63,7 @@ impl Verdict {
             code: status.map_or(0, |status| status.code),
             message: status.map_or_else(String::new, |status| status.message.clone()),
             directive: precondition.route_directive.as_ref().map(Directive::of),
-            valid: match &precondition.valid_duration {
-                None => None,
-                Some(valid) => Some(duration(valid)),
-            },
+            valid: precondition.valid_duration.as_ref().map(duration),
             uses: precondition.valid_use_count,
         }
     }

@@ -22,6 +22,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mixer_base::load::LoadId;
+
 pub use contents::{Broken, StoreContents, Unread};
 use document::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents, read_file};
 pub use document::{
@@ -110,6 +112,8 @@ pub struct Reading {
     /// Whether the thread that reads has the weight of all others. A server answers calls first; in a process that distributes
     /// configuration nothing is more urgent than to read it.
     pub is_urgent: bool,
+    /// Where it is told how far it is.
+    pub load: LoadId,
 }
 
 /// What divides a file into documents.

@@ -23,15 +23,15 @@ use parser::{AnchorId, Event, Failure, Placed};
 use super::{Location, Node, NodeKind, Span};
 
 /// Maximum size of a text, in bytes.
-const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of values in a document, after alias expansion.
-const MAX_NODES: usize = 1_000_000;
+pub(crate) const MAX_NODES: usize = 1_000_000;
 /// Values that aliases and nested anchors may add to any document; to a long one, one per four bytes of text.
 const MIN_COPIED_NODES: usize = 1_000;
 /// Bytes of text that aliases and nested anchors may add to any document; to a long one as many as it has itself.
 const MIN_COPIED_BYTES: usize = 256 << 10;
 /// Maximum nesting.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// A document and warnings about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +90,8 @@ pub enum Note {
 /// Errors: Istio Mixer's text, `error converting YAML to JSON: yaml: line L: …`, L from 1.
 /// Cost: one pass; memory is bounded by the limits of size, values (1 000 000), nesting (128) and of what aliases copy.
 pub fn parse(text: &str) -> Result<Parsed, YamlError> {
+    #[cfg(test)]
+    PARSES.with(|parses| parses.set(parses.get() + 1));
     if text.len() > MAX_BYTES {
         return Err(YamlError::yaml(format!("document is larger than {} MiB", MAX_BYTES >> 20)));
     }
@@ -97,6 +99,12 @@ pub fn parse(text: &str) -> Result<Parsed, YamlError> {
         return Ok(Parsed { root, notes: Vec::new(), plain: true, values: 0 });
     }
     parse_any(text)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Documents that this thread has parsed.
+    pub(crate) static PARSES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// [`parse`] without the fast path.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ const SPILL_TIME: Duration = Duration::from_secs(1);
 pub struct Delivery<B: Items> {
     shared: Arc<Shared<B>>,
     courier: Courier<B>,
+    /// How long items that are handed over wait for room.
+    hold: Option<Duration>,
 }
 
 /// How the courier runs.
@@ -52,9 +56,10 @@ impl<B: Items> Delivery<B> {
         settings: Settings,
         sink: impl BlockingSink<B>,
     ) -> Self {
-        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let name = Name { task, detail: detail.into() };
         let shared = Shared::new(name, bounds, Queue::new(settings, true), Wake::Thread(Condvar::new()));
-        Self { shared, courier: Courier::Thread(ThreadStarter::new(thread.into(), sink)) }
+        Self { shared, courier: Courier::Thread(ThreadStarter::new(thread.into(), sink)), hold }
     }
 
     /// Delivers in a task on the current runtime. `task` and `detail` as above.
@@ -64,10 +69,11 @@ impl<B: Items> Delivery<B> {
         settings: Settings,
         sink: impl AsyncSink<B>,
     ) -> Self {
-        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let name = Name { task, detail: detail.into() };
         let shared = Shared::new(name, bounds, Queue::new(settings, false), Wake::Task(Notify::new()));
         let courier = Courier::Task(CourierTask::start(&shared, sink));
-        Self { shared, courier }
+        Self { shared, courier, hold }
     }
 
     /// As [`in_task`](Self::in_task); items that have no room in memory, or whose sink fails, are kept on disk, where they survive a
@@ -89,7 +95,8 @@ impl<B: Items> Delivery<B> {
         B: StoredItems,
     {
         let spool = spill::open(&spill)?;
-        let (bounds, name) = (settings.bounds, Name { task, detail: detail.into() });
+        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let name = Name { task, detail: detail.into() };
         let mut queue = Queue::new(settings, false).with_backlog();
         if let Some(spool) = &spool {
             // Nobody waits yet.
@@ -98,7 +105,7 @@ impl<B: Items> Delivery<B> {
         let shared = Shared::new(name, bounds, queue, Wake::Task(Notify::new()));
         spill::start(spill, spool, &shared)?;
         let courier = Courier::Task(CourierTask::start(&shared, sink));
-        Ok(Self { shared, courier })
+        Ok(Self { shared, courier, hold })
     }
 
     /// Starts the thread before the first item. Errors: it cannot be created.
@@ -178,6 +185,65 @@ impl<B: Items> Delivery<B> {
     }
 }
 
+/// What became of items that were [handed over](Delivery::hand_over).
+pub enum HandedOver {
+    /// They were accepted, but for so many, which were dropped and counted.
+    Now {
+        /// Number of items.
+        dropped: usize,
+    },
+    /// Some wait for room. The future gives the number of items that were dropped in the end. Whoever drops the future has handed over all
+    /// items all the same: those that still have no room are dropped and counted.
+    Later(Pin<Box<dyn Future<Output = usize> + Send>>),
+}
+
+impl<B: Items> Delivery<B> {
+    /// Hands over items, all or none; without room, as [`Settings::when_full`] says. Only items that wait for room are kept, as what `owned`
+    /// makes of them.
+    pub fn hand_over_all<A, O>(self: &Arc<Self>, addition: A, owned: impl FnOnce(A) -> O) -> HandedOver
+    where
+        A: Addition<B>,
+        O: Addition<B> + Send + 'static,
+    {
+        let items = addition.items();
+        let now = |accepted: Result<(), NotAccepted>| HandedOver::Now {
+            dropped: if accepted.is_ok() { 0 } else { items },
+        };
+        let Some(limit) = self.hold else { return now(self.accept(addition)) };
+        let accepted = self.shared.queue.lock().accept_if_room(addition);
+        let addition = match accepted {
+            Ok(Ok(signal)) => {
+                let _ = self.follow(signal);
+                return now(Ok(()));
+            }
+            Ok(Err(why)) => return now(Err(why)),
+            Err(addition) => addition,
+        };
+        match Held::new(Arc::clone(self), owned(addition)) {
+            Err(accepted) => now(accepted),
+            Ok(held) => {
+                HandedOver::Later(Box::pin(
+                    async move { if held.wait(limit).await.is_ok() { 0 } else { items } },
+                ))
+            }
+        }
+    }
+
+    /// As [`accept`](Self::accept), but waits for room, at most for `limit`; what waits counts in the [share](Settings::memory), too, and
+    /// without memory for it nothing waits. A caller that leaves meanwhile has handed the items over all the same: they are accepted if
+    /// there is room by then, or dropped and counted.
+    pub async fn accept_when_room(
+        &self,
+        addition: impl Addition<B>,
+        limit: Duration,
+    ) -> Result<(), NotAccepted> {
+        match Held::new(self, addition) {
+            Ok(held) => held.wait(limit).await,
+            Err(accepted) => accepted,
+        }
+    }
+}
+
 impl<T: Item> Delivery<List<T>> {
     /// Hands over items one by one, with one lock: those that do not fit are dropped and counted. Returns how many.
     pub fn accept_each(&self, items: impl IntoIterator<Item = T>) -> usize {
@@ -199,18 +265,17 @@ impl<T: Item> Delivery<List<T>> {
         dropped
     }
 
-    /// As [`accept`](Self::accept), but waits for room, at most for `limit`; what waits counts in the [share](Settings::memory), too, and
-    /// without memory for it nothing waits. A caller that leaves meanwhile has handed the item over all the same: it is accepted if
-    /// there is room by then, or dropped and counted.
-    pub async fn accept_when_room(&self, item: T, limit: Duration) -> Result<(), NotAccepted> {
-        match Held::new(self, item) {
-            Ok(held) => held.wait(limit).await,
-            Err(accepted) => accepted,
+    /// Hands over items one by one; without room, as [`Settings::when_full`] says.
+    pub fn hand_over(self: &Arc<Self>, items: Vec<T>) -> HandedOver {
+        let Some(limit) = self.hold else { return HandedOver::Now { dropped: self.accept_each(items) } };
+        let count = items.len();
+        let (rest, accepted) = Rest::new(self, items);
+        if rest.items.is_empty() {
+            return HandedOver::Now { dropped: count - accepted };
         }
+        HandedOver::Later(Box::pin(async move { count - accepted - rest.wait(limit).await }))
     }
-}
 
-impl<T: Item> Delivery<List<T>> {
     /// Hands over items one by one, each as [`accept_when_room`](Self::accept_when_room), all within `limit`. A caller that leaves meanwhile,
     /// or never waits for the future, has handed all of them over. Returns how many were accepted.
     pub fn accept_each_when_room(
@@ -218,31 +283,28 @@ impl<T: Item> Delivery<List<T>> {
         items: Vec<T>,
         limit: Duration,
     ) -> impl Future<Output = usize> + Send + use<T> {
-        let mut rest = Rest { delivery: Arc::clone(self), items: VecDeque::new() };
-        let mut accepted = 0;
-        for item in items {
-            accepted += usize::from(rest.take(item));
-        }
-        async move {
-            let delivery = Arc::clone(&rest.delivery);
-            let deadline = tokio::time::Instant::now() + limit;
-            while let Some((item, memory)) = rest.items.pop_front() {
-                let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-                let held = Held { delivery: &delivery, item: Some(item), memory };
-                accepted += usize::from(held.wait(left).await.is_ok());
-            }
-            accepted
-        }
+        let (rest, accepted) = Rest::new(self, items);
+        async move { accepted + rest.wait(limit).await }
     }
 }
 
-/// Items of a caller that waits for room, after the one that it waits for, with their memory.
+/// Items of a caller that waits for room, with their memory.
 struct Rest<T: Item> {
     delivery: Arc<Delivery<List<T>>>,
     items: VecDeque<(T, Option<Charge>)>,
 }
 
 impl<T: Item> Rest<T> {
+    /// Hands over items until one has no room, and keeps it and those after it. Returns how many were accepted.
+    fn new(delivery: &Arc<Delivery<List<T>>>, items: Vec<T>) -> (Self, usize) {
+        let mut rest = Self { delivery: Arc::clone(delivery), items: VecDeque::new() };
+        let mut accepted = 0;
+        for item in items {
+            accepted += usize::from(rest.take(item));
+        }
+        (rest, accepted)
+    }
+
     /// Hands over an item, or lets it wait behind the others. Returns whether it was accepted.
     fn take(&mut self, item: T) -> bool {
         if !self.items.is_empty() {
@@ -253,13 +315,26 @@ impl<T: Item> Rest<T> {
             }
             return false;
         }
-        match Held::new(&self.delivery, item) {
+        match Held::new(&*self.delivery, item) {
             Ok(mut held) => {
                 self.items.extend(held.item.take().map(|item| (item, held.memory.take())));
                 false
             }
             Err(accepted) => accepted.is_ok(),
         }
+    }
+
+    /// Waits for room for all of them, at most for `limit`. Returns how many were accepted.
+    async fn wait(mut self, limit: Duration) -> usize {
+        let delivery = Arc::clone(&self.delivery);
+        let deadline = tokio::time::Instant::now() + limit;
+        let mut accepted = 0;
+        while let Some((item, memory)) = self.items.pop_front() {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let held = Held { delivery: &*delivery, item: Some(item), memory };
+            accepted += usize::from(held.wait(left).await.is_ok());
+        }
+        accepted
     }
 }
 
@@ -273,23 +348,23 @@ impl<T: Item> Drop for Rest<T> {
     }
 }
 
-/// An item of a caller that waits for room.
-struct Held<'d, T: Item> {
-    delivery: &'d Delivery<List<T>>,
-    item: Option<T>,
+/// What a caller adds that waits for room.
+struct Held<D: Deref<Target = Delivery<B>>, B: Items, A: Addition<B>> {
+    delivery: D,
+    item: Option<A>,
     /// Of the item, if the delivery has a share.
     memory: Option<Charge>,
 }
 
-impl<'d, T: Item> Held<'d, T> {
+impl<D: Deref<Target = Delivery<B>>, B: Items, A: Addition<B>> Held<D, B, A> {
     /// Hands over an item. Errors: it need not wait, and was accepted, or dropped and counted.
-    fn new(delivery: &'d Delivery<List<T>>, item: T) -> Result<Self, Result<(), NotAccepted>> {
-        let bytes = item.size();
+    fn new(delivery: D, item: A) -> Result<Self, Result<(), NotAccepted>> {
+        let bytes = item.bytes();
         let mut held = Self { delivery, item: Some(item), memory: None };
         if let Some(accepted) = held.accept_if_room() {
             return Err(accepted);
         }
-        let memory = delivery.shared.queue.lock().hold(bytes);
+        let memory = held.delivery.shared.queue.lock().hold(bytes);
         match memory {
             Ok(memory) => held.memory = memory,
             Err(_) => return Err(held.accept()),
@@ -299,10 +374,10 @@ impl<'d, T: Item> Held<'d, T> {
 
     /// Waits for room, at most for `limit`.
     async fn wait(mut self, limit: Duration) -> Result<(), NotAccepted> {
-        let delivery = self.delivery;
+        let shared = Arc::clone(&self.delivery.shared);
         let accepted = async {
             loop {
-                let mut room = std::pin::pin!(delivery.shared.room.notified());
+                let mut room = std::pin::pin!(shared.room.notified());
                 // What leaves the queue from here on is noticed.
                 room.as_mut().enable();
                 if let Some(accepted) = self.accept_if_room() {
@@ -326,7 +401,7 @@ impl<'d, T: Item> Held<'d, T> {
             let was_held = self.memory.take().is_some();
             let accepted = queue.accept_if_room(item);
             if let (Err(item), true) = (&accepted, was_held) {
-                self.memory = queue.hold_again(item.size());
+                self.memory = queue.hold_again(item.bytes());
             }
             accepted
         };
@@ -350,7 +425,7 @@ impl<'d, T: Item> Held<'d, T> {
     }
 }
 
-impl<T: Item> Drop for Held<'_, T> {
+impl<D: Deref<Target = Delivery<B>>, B: Items, A: Addition<B>> Drop for Held<D, B, A> {
     fn drop(&mut self) {
         let _ = self.accept();
     }

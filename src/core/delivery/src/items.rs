@@ -25,6 +25,18 @@ pub trait Items: Default + Send + 'static {
     /// bytes. A container whose sink takes batches of any size may move all. Both together hold as much memory as before.
     fn move_front(&mut self, batch: &mut Self, items: usize, bytes: usize);
 
+    /// Removes the first items, at least one, and at least `bytes` bytes if there are so many. Returns their number. A container for which it
+    /// is cheaper to remove many at once may remove some more.
+    fn drop_front(&mut self, bytes: usize) -> usize {
+        let (mut dropped, before) = (0, self.bytes());
+        while !self.is_empty() && (dropped == 0 || before - self.bytes() < bytes) {
+            let mut oldest = Self::default();
+            self.move_front(&mut oldest, 1, 0);
+            dropped += oldest.len();
+        }
+        dropped
+    }
+
     /// Removes all items; their memory may be kept for the next ones.
     fn clear(&mut self);
 

@@ -46,7 +46,7 @@ mod spool;
 mod task;
 mod thread;
 
-pub use delivery::Delivery;
+pub use delivery::{Delivery, HandedOver};
 pub use items::{Addition, Item, Items, List};
 pub use queue::{DeliveryStatus, NotAccepted};
 pub use registry::{DeliveryCollector, DeliveryReport, list};

@@ -336,16 +336,20 @@ impl<B: Items> Queue<B> {
             && self.fits(0, addition.items(), 0, addition.bytes())
             && self.memory.can_acquire(addition.growth(&self.waiting), self.waiting.memory());
         while drops && !self.waiting.is_empty() {
-            let mut oldest = B::default();
-            self.waiting.move_front(&mut oldest, 1, 0);
-            self.count_full(oldest.len());
-            drop(oldest);
+            let missing = self.missing_bytes(addition.bytes());
+            let dropped = self.waiting.drop_front(missing);
+            self.count_full(dropped);
             self.memory.keep(self.used_memory());
             if self.acquire_room(addition) {
                 return true;
             }
         }
         false
+    }
+
+    /// Bytes that have to leave the queue for so many new ones.
+    fn missing_bytes(&self, bytes: usize) -> usize {
+        self.waiting.bytes().saturating_add(bytes).saturating_sub(self.settings.bounds.bytes)
     }
 
     fn count_full(&mut self, items: usize) {

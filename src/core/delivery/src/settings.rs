@@ -42,15 +42,27 @@ impl Default for Bounds {
     }
 }
 
-/// What is dropped when items arrive for which there is no room, or no memory. A producer that would rather wait calls
-/// [`Delivery::accept_when_room`](crate::Delivery::accept_when_room).
+/// What happens when items arrive for which there is no room, or no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
-    /// The items that arrive.
+    /// The items that arrive are dropped.
     #[default]
     DropNewest,
-    /// The items that waited longest, if the new ones fit then. Items in flight are never dropped.
+    /// The items that waited longest are dropped, if the new ones fit then. Items in flight are never dropped.
     DropOldest,
+    /// [`hand_over`](crate::Delivery::hand_over) waits for room, at most so long, and then drops the items that arrived. All that does
+    /// not wait drops them at once.
+    Hold(Duration),
+}
+
+impl WhenFull {
+    /// How long items wait for room.
+    pub(crate) fn hold(self) -> Option<Duration> {
+        match self {
+            Self::Hold(limit) => Some(limit),
+            Self::DropNewest | Self::DropOldest => None,
+        }
+    }
 }
 
 /// A batch is due as soon as one of the three is reached, and when the delivery closes.

@@ -6,6 +6,7 @@
 //! This module depends on no rules, routing or gRPC service.
 //! See docs/adapters.md.
 
+mod backend;
 mod claims;
 mod env;
 mod erased;
@@ -13,6 +14,7 @@ mod handler;
 mod inventory;
 mod status;
 
+pub use backend::{BackendAddress, Backends};
 pub use claims::InventoryError;
 pub use env::{AdapterResources, Clock, Commons, Env, SystemClock, TaskSpawner};
 pub use erased::{
@@ -20,8 +22,8 @@ pub use erased::{
 };
 pub use handler::{
     BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,
-    HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaLevel, QuotaResult, Reply, Status,
-    StatusDetail, join_errors,
+    HandleReport, Handler, HandlerError, Instance, Leaf, ProbeFuture, QuotaCall, QuotaLevel, QuotaResult,
+    Reply, Status, StatusDetail, join_errors,
 };
 pub use inventory::Inventory;
 pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
@@ -86,6 +88,12 @@ pub trait Adapter: Send + Sync + 'static {
     fn check_power(params: &Self::Params) -> CheckPower {
         let _ = params;
         CheckPower::Decides
+    }
+
+    /// What a handler with these parameters talks to, for `doctor`.
+    fn backends(params: &Self::Params) -> Backends {
+        let _ = params;
+        Backends::None
     }
 
     /// Builds a handler from parameters that passed [`validate`](Self::validate).

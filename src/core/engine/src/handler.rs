@@ -5,6 +5,7 @@
 
 mod live;
 mod offline;
+mod probe;
 mod retire;
 mod signature;
 mod table;
@@ -12,6 +13,7 @@ mod table;
 mod tests;
 
 pub use live::LiveHandler;
+pub use probe::{ProbedHandler, probe};
 pub use retire::retire;
 use signature::Signature;
 pub(crate) use table::{FailedHandler, HandlerTransition};

@@ -32,7 +32,7 @@ use http::{HeaderMap, StatusCode, header};
 use mixer_base::metrics::Metrics;
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_mcp::Snapshot;
-use mixer_net::http::answer;
+use mixer_net::http::{Displaced, answer};
 
 use checks::{Checks, Endpoint};
 use deep::Effort;
@@ -191,6 +191,8 @@ async fn read(body: Body) -> Result<bytes::Bytes, room::Full> {
         if source.is_some_and(|e| e.is::<http_body_util::LengthLimitError>()) {
             let most = MAX_BODY >> 20;
             (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} MiB\n"))
+        } else if source.is_some_and(|e| e.is::<Displaced>()) {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{Displaced}\n"))
         } else {
             (StatusCode::BAD_REQUEST, format!("the body did not arrive: {error}\n"))
         }

@@ -406,7 +406,8 @@ impl<'o> Start<'o> {
         let ready = async move |RawQuery(query): RawQuery| match monitor::is_verbose(query.as_deref()) {
             true => {
                 let degraded = monitor::degraded(&degradations);
-                monitor::health_report("readiness", &readiness, std::iter::once(("degraded", degraded)))
+                let more = [("degraded", degraded), ("loads", monitor::loads())];
+                monitor::health_report("readiness", &readiness, more.into_iter())
             }
             false => brief(&readiness),
         };

@@ -48,3 +48,9 @@ pub use keeper::Keeper;
 pub use options::{Face, Options};
 pub use pipeline::Distributor;
 pub use source::{Emitter, Ended, Source};
+
+/// Counts what a piece of work holds.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mixer_base::allocation::CountingAllocator =
+    mixer_base::allocation::CountingAllocator::new(std::alloc::System);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::process_memory::Memory;
-use super::{Console, Server, configuration, format, plot, process};
+use super::{Console, Server, configuration, format, plot, process, tasks};
 use mixer_config::Severity;
 
 /// compat(1.3): members and their order.
@@ -55,6 +55,7 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #overview data-live {
                 (conditions(server))
+                @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
                     (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" }))

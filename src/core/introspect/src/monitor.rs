@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use crate::pprof;
 use mixer_base::degradation::{Degradation, Degradations};
 use mixer_base::exposition::CONTENT_TYPE;
+use mixer_base::load::Progress;
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::Availability;
 use mixer_base::time::Timestamp;
@@ -91,6 +92,11 @@ pub fn health_report(
     }
     let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
+}
+
+/// The loads that take longer than a second: how far they are.
+pub fn loads() -> serde_json::Value {
+    mixer_base::load::list().iter().map(Progress::to_json).collect()
 }
 
 /// The degraded components, by name: `{"why", "since"}`.

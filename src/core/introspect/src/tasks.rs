@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Console, back, form, format};
+use super::{Console, back, form, format, plot};
+use mixer_base::load::{self, Progress};
 use mixer_base::task::{self, Policy, TaskState, TaskStatus};
 use mixer_base::time::Timestamp;
 
@@ -41,6 +42,8 @@ pub(super) struct RoleInfo {
 pub(super) struct Tasks {
     tasks: Vec<TaskInfo>,
     totals: Vec<RoleInfo>,
+    /// Loads that take longer than a second.
+    loads: Vec<serde_json::Value>,
 }
 
 impl From<TaskStatus> for TaskInfo {
@@ -74,12 +77,16 @@ pub(super) fn json() -> Tasks {
         unexpected_ends: role.ends,
         restarts: role.restarts,
     };
-    Tasks { tasks, totals: task::roles().into_iter().map(role).collect() }
+    Tasks {
+        tasks,
+        totals: task::roles().into_iter().map(role).collect(),
+        loads: load::list().iter().map(Progress::to_json).collect(),
+    }
 }
 
 /// The page.
 pub(super) fn page(server: &Console) -> Response {
-    let Tasks { tasks, totals } = json();
+    let Tasks { tasks, totals, .. } = json();
     Page {
         path: "/taskz/",
         title: "Tasks",
@@ -87,6 +94,7 @@ pub(super) fn page(server: &Console) -> Response {
         json: "/taskj/",
         body: html! {
             section #tasks data-live {
+                @for load in load::list() { (loading(&load)) }
                 div.scroll { table {
                     thead { tr { th { "Task" } th { "Of" } th { "State" } th { "After a failure" } th.number { "Failures" } th { "Last failure" } } }
                     tbody { @for task in &tasks { (row(task)) } }
@@ -106,6 +114,12 @@ pub(super) fn page(server: &Console) -> Response {
         },
     }
     .answer(server)
+}
+
+/// How far a load is.
+pub(super) fn loading(load: &Progress) -> Markup {
+    let share = load.documents as f64 / load.of_documents.max(1) as f64;
+    html! { p.notice { "Loading " (load) ", for " (load.seconds) " s " (plot::bar(share)) } }
 }
 
 fn row(task: &TaskInfo) -> Markup {

@@ -30,6 +30,7 @@ pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;
 pub use text::LongText;
+pub use timeouts::Displaced;
 
 /// A response of an endpoint.
 pub type HttpResponse = Response;

@@ -38,8 +38,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Whether the client has reset the connection, though its input may not be read to the end. Cost: a system call.
-    pub(crate) fn is_reset(&self) -> bool {
+    /// Whether the peer has reset the connection, though its input may not be read to the end. Cost: a system call.
+    pub fn is_reset(&self) -> bool {
         let error = match self {
             Stream::Tcp(stream) => stream.take_error(),
             Stream::Tls(stream) => stream.get_ref().0.take_error(),

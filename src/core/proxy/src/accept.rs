@@ -224,9 +224,6 @@ impl Chain {
             Some(tls) => match tls.context.accept(stream, tls.limit).await {
                 Ok((stream, session)) => {
                     tls.stats.succeeded(&session);
-                    if info.server_name.is_empty() {
-                        info.server_name = session.server_name.clone().unwrap_or_default();
-                    }
                     info.tls = Some(session);
                     stream
                 }

@@ -1,5 +1,8 @@
 //! Reading into and writing from buffers, without futures of their own.
+//!
+//! A connection has buffers only while it has bytes: between requests they are with the worker, for whoever needs one next.
 
+use std::cell::RefCell;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -19,6 +22,7 @@ pub(crate) fn poll_read(
     buffer: &mut BytesMut,
     cx: &mut Context<'_>,
 ) -> Poll<std::io::Result<usize>> {
+    acquire(buffer);
     buffer.reserve(READ_SIZE);
     let mut limited = buffer.limit(READ_SIZE);
     pin!(stream.read_buf(&mut limited)).poll(cx)
@@ -65,9 +69,31 @@ pub(crate) fn poll_shutdown(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<s
     Pin::new(stream).poll_shutdown(cx)
 }
 
-/// Frees what an idle connection does not need.
+/// Buffers that a worker keeps for the next request, and the largest of them, in bytes.
+const MAX_SPARE: usize = 64;
+const MAX_SPARE_SIZE: usize = 32 << 10;
+
+thread_local! {
+    static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Gives up what an idle connection does not need.
 pub(crate) fn release(buffer: &mut BytesMut) {
-    if buffer.is_empty() && buffer.capacity() > 0 {
-        *buffer = BytesMut::new();
+    if !buffer.is_empty() || buffer.capacity() == 0 {
+        return;
+    }
+    let mut released = std::mem::take(buffer);
+    released.clear();
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MAX_SPARE && released.capacity() <= MAX_SPARE_SIZE {
+            spare.push(released);
+        }
+    });
+}
+
+/// A buffer to write to.
+pub(crate) fn acquire(buffer: &mut BytesMut) {
+    if buffer.capacity() == 0 {
+        *buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
     }
 }

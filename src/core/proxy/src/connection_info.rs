@@ -17,7 +17,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) is_local_restored: bool,
     /// `tls` or `raw_buffer`.
     pub(crate) transport: &'static str,
-    /// The server name that the client asked for, in lower case; empty for none.
+    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
     pub(crate) server_name: String,
     /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
     pub(crate) protocols: Vec<String>,

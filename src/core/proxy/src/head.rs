@@ -1,10 +1,19 @@
 //! Heads of requests and responses: read strictly, edited in place, written without allocation.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// The most header fields that can be read.
-const MAX_FIELDS: usize = 256;
+/// The most header fields that can be read: what a configuration may allow.
+const MAX_FIELDS: usize = 1000;
+
+/// Heads that a worker keeps for the next request, and the largest of them, in bytes.
+const MAX_SPARE: usize = 64;
+const MAX_SPARE_SIZE: usize = 16 << 10;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Why a head is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +114,33 @@ pub(crate) fn end_of_head(input: &[u8], scanned: &mut usize, max: usize) -> Resu
 }
 
 /// Characters of tokens: names of methods and header fields.
+#[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'.'
+        | b'^' | b'_' | b'`' | b'|' | b'~')
+}
+
+/// Whether a text is a host that is not empty, with a port or without.
+pub(crate) fn is_authority(text: &[u8]) -> bool {
+    let (is_host, port) = match text.strip_prefix(b"[") {
+        Some(rest) => {
+            let end = memchr::memchr(b']', rest).unwrap_or(0);
+            let address = rest.get(..end).unwrap_or_default();
+            let is_address = address.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
+            (is_address && end > 0, rest.get(end + 1..).unwrap_or_default())
+        }
+        None => {
+            let end = memchr::memchr(b':', text).unwrap_or(text.len());
+            let (name, port) = text.split_at_checked(end).unwrap_or_default();
+            let is_name = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b));
+            (is_name && end > 0, port)
+        }
+    };
+    is_host
+        && match port.split_first() {
+            None => true,
+            Some((first, digits)) => *first == b':' && digits.iter().all(u8::is_ascii_digit),
+        }
 }
 
 impl Head {
@@ -116,6 +150,30 @@ impl Head {
         self.status = 0;
         for range in [&mut self.method, &mut self.path, &mut self.authority, &mut self.scheme] {
             *range = 0..0;
+        }
+    }
+
+    /// Gives the buffers to the worker, for the next request. The head is empty afterwards.
+    pub(crate) fn release(&mut self) {
+        let mut released = std::mem::take(self);
+        let size = released.text.capacity() + released.fields.capacity() * size_of::<Field>();
+        if size == 0 || size > MAX_SPARE_SIZE {
+            return;
+        }
+        released.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MAX_SPARE {
+                spare.push(released);
+            }
+        });
+    }
+
+    /// Takes buffers of the worker.
+    pub(crate) fn acquire(&mut self) {
+        if self.text.capacity() == 0
+            && let Some(spare) = SPARE.with_borrow_mut(Vec::pop)
+        {
+            *self = spare;
         }
     }
 
@@ -181,12 +239,25 @@ impl Head {
         start..self.text.len()
     }
 
+    /// Adds a field whose text is a line: neighbours are written at once.
+    fn push_line(&mut self, name: &[u8], value: &[u8]) {
+        self.text.reserve(name.len() + value.len() + 4);
+        let name = self.push(name);
+        self.text.extend_from_slice(b": ");
+        let value = self.push(value);
+        self.text.extend_from_slice(b"\r\n");
+        self.fields.push(Field { name, value, is_removed: false });
+    }
+
     /// The request target: a path, `*` of OPTIONS, an authority of CONNECT, or an absolute URL of HTTP.
     fn read_target(&mut self, method: &str, target: &str) -> Result<(), HeadError> {
-        if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+        if target.bytes().any(|byte| byte <= b' ' || byte >= 0x7f || byte == b'#') {
             return Err(HeadError::Malformed);
         }
         if method == "CONNECT" {
+            if !is_authority(target.as_bytes()) {
+                return Err(HeadError::Malformed);
+            }
             self.authority = self.push(target.as_bytes());
             return Ok(());
         }
@@ -200,7 +271,7 @@ impl Head {
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        if authority.is_empty() || authority.contains('@') {
+        if !is_authority(authority.as_bytes()) {
             return Err(HeadError::Malformed);
         }
         self.scheme = self.push(scheme.to_ascii_lowercase().as_bytes());
@@ -219,11 +290,9 @@ impl Head {
             if header.name.is_empty() || !header.name.bytes().all(is_token_byte) {
                 return Err(HeadError::Malformed);
             }
-            let start = self.text.len();
-            self.text.extend(header.name.bytes().map(|byte| byte.to_ascii_lowercase()));
-            let name = start..self.text.len();
-            let value = self.push(header.value);
-            self.fields.push(Field { name, value, is_removed: false });
+            self.push_line(header.name.as_bytes(), header.value);
+            let name = self.fields.last().map_or(0..0, |field| field.name.clone());
+            self.text.get_mut(name).unwrap_or_default().make_ascii_lowercase();
         }
         Ok(())
     }
@@ -284,6 +353,17 @@ impl Head {
         self.fields().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
     }
 
+    /// The elements, without blanks around them, of the lists in all fields of this name. The name is in lower case.
+    pub(crate) fn elements(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let values = self.fields().filter(move |(known, _)| *known == name.as_bytes());
+        values.flat_map(|(_, value)| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii))
+    }
+
+    /// Whether a list has an element, in any case.
+    pub(crate) fn has_element(&self, name: &str, element: &[u8]) -> bool {
+        self.elements(name).any(|known| known.eq_ignore_ascii_case(element))
+    }
+
     /// As [`get`](Self::get); `:method`, `:path`, `:authority`, `:scheme` and `:status` as well.
     pub(crate) fn pseudo_or_field(&self, name: &str) -> Option<&[u8]> {
         let part = match name {
@@ -318,28 +398,37 @@ impl Head {
         found
     }
 
+    /// Removes all fields of which `wants` says so by name and value.
+    pub(crate) fn remove_where(&mut self, wants: impl Fn(&[u8], &[u8]) -> bool) {
+        for field in &mut self.fields {
+            let name = self.text.get(field.name.clone()).unwrap_or_default();
+            let value = self.text.get(field.value.clone()).unwrap_or_default();
+            field.is_removed |= !field.is_removed && wants(name, value);
+        }
+    }
+
     /// Adds a field; the name is in lower case.
     pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
-        let (name, value) = (self.push(name.as_bytes()), self.push(value));
-        self.fields.push(Field { name, value, is_removed: false });
+        self.push_line(name.as_bytes(), value);
     }
 
     /// Replaces the first field of this name and removes others; adds it if there is none.
     pub(crate) fn set(&mut self, name: &str, value: &[u8]) {
-        let value = self.push(value);
         let mut is_set = false;
         for field in &mut self.fields {
             if !field.is_removed && self.text.get(field.name.clone()) == Some(name.as_bytes()) {
-                match is_set {
-                    false => field.value = value.clone(),
-                    true => field.is_removed = true,
+                if is_set {
+                    field.is_removed = true;
+                } else {
+                    let start = self.text.len();
+                    self.text.extend_from_slice(value);
+                    field.value = start..self.text.len();
+                    is_set = true;
                 }
-                is_set = true;
             }
         }
         if !is_set {
-            let name = self.push(name.as_bytes());
-            self.fields.push(Field { name, value, is_removed: false });
+            self.push_line(name.as_bytes(), value);
         }
     }
 
@@ -369,11 +458,25 @@ impl Head {
 
     /// Appends all fields.
     pub(crate) fn write_fields(&self, out: &mut impl bytes::BufMut) {
-        for (name, value) in self.fields() {
-            out.put_slice(name);
+        // Lines that follow each other in the text are written at once.
+        let mut run = 0..0;
+        for field in self.fields.iter().filter(|field| !field.is_removed) {
+            let is_line = field.value.start == field.name.end + 2;
+            if is_line && field.name.start == run.end {
+                run.end = field.value.end + 2;
+                continue;
+            }
+            out.put_slice(self.at(&run));
+            run = 0..0;
+            if is_line {
+                run = field.name.start..field.value.end + 2;
+                continue;
+            }
+            out.put_slice(self.at(&field.name));
             out.put_slice(b": ");
-            out.put_slice(value);
+            out.put_slice(self.at(&field.value));
             out.put_slice(b"\r\n");
         }
+        out.put_slice(self.at(&run));
     }
 }

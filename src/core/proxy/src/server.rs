@@ -12,7 +12,7 @@ use mixer_base::task::{Group, Task};
 use mixer_net::http::{Endpoint, HttpLimits};
 use mixer_net::tls::context::follow;
 
-use crate::access_log::AccessLogFiles;
+use crate::access_log::{AccessLogFiles, Counters};
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
 use crate::cluster::{Cluster, resolve_all};
@@ -157,11 +157,14 @@ fn follow_certificates(running: &Running) -> DropGuard {
 /// Starts the resolution of names. Completes when each was tried once.
 fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
     let (done, mut tried) = tokio::sync::mpsc::channel::<()>(1);
-    let group = Group::new("proxy dns");
     for cluster in &running.shared.clusters {
         if matches!(cluster.config.discovery, Discovery::StrictDns { .. }) {
-            let done = done.clone();
-            group.spawn(resolve_all(Arc::clone(cluster), move || drop(done)));
+            let (mut done, cluster) = (Some(done.clone()), Arc::clone(cluster));
+            let task = Task::restarted("proxy dns").of(cluster.config.name.clone());
+            task.spawn(running.quit.clone(), move || {
+                let first = done.take();
+                resolve_all(Arc::clone(&cluster), move || drop(first))
+            });
         }
     }
     drop(done);
@@ -227,6 +230,18 @@ fn add_server_stats(running: &Arc<Running>) {
     let connections = |running: &Running| Value::Gauge(running.shared.connections.load(Ordering::Relaxed));
     stats.computed(&server, "total_connections", of(connections));
     let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
+    let counters = &running.logs.counters;
+    let read: [(&str, fn(&Counters) -> &AtomicU64); 3] = [
+        ("write_completed", |counters| &counters.completed),
+        ("write_failed", |counters| &counters.failed),
+        ("lines_lost", |counters| &counters.lost),
+    ];
+    for (name, read) in read {
+        let counters = Arc::clone(counters);
+        stats.computed(&Scope::Filesystem, name, move || {
+            Value::Counter(read(&counters).load(Ordering::Relaxed))
+        });
+    }
     let scope = Scope::ClusterManager;
     for name in ["cluster_added", "cluster_modified", "cluster_removed"] {
         let is_added = name == "cluster_added";

@@ -40,6 +40,8 @@ pub(crate) trait Stat: Copy + Send + Sync + 'static {
 pub(crate) enum Scope {
     Cluster(String),
     ClusterManager,
+    /// Files of access logs.
+    Filesystem,
     Http(String),
     Listener(String),
     /// What a connection manager counts for its listener.
@@ -63,6 +65,7 @@ impl Scope {
         match self {
             Scope::Cluster(name) => format!("cluster.{}.", name.replace(':', "_")),
             Scope::ClusterManager => "cluster_manager.".to_owned(),
+            Scope::Filesystem => "filesystem.".to_owned(),
             Scope::Http(name) => format!("http.{name}."),
             Scope::Listener(name) => format!("listener.{name}."),
             Scope::ListenerHttp(listener, name) => format!("listener.{listener}.http.{name}."),
@@ -83,6 +86,7 @@ impl Scope {
         match self {
             Scope::Cluster(name) => ("envoy_cluster", vec![("envoy_cluster_name", name.clone())]),
             Scope::ClusterManager => ("envoy_cluster_manager", Vec::new()),
+            Scope::Filesystem => ("envoy_filesystem", Vec::new()),
             Scope::Http(name) => ("envoy_http", vec![("envoy_http_conn_manager_prefix", name.clone())]),
             Scope::Listener(name) => ("envoy_listener", vec![("envoy_listener_address", name.clone())]),
             Scope::ListenerHttp(listener, name) => (

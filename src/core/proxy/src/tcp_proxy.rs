@@ -21,8 +21,11 @@ use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::mixer::{Bytes, Peer, TcpCall, TcpFilter};
 use crate::stats::{Block, ClusterStat, TcpStat};
-use crate::timer::Timer;
+use crate::timer::{Timer, earlier};
 use crate::upstream::Upstream;
+
+/// Time between two looks at a side that is not read from.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A TCP proxy as it serves.
 #[derive(Debug)]
@@ -171,6 +174,10 @@ pub(crate) struct Relay<'p, 'f> {
     cluster: &'p Block<ClusterStat>,
     idle_timeout: Option<Duration>,
     timer: Timer,
+    /// When the connection was idle for too long.
+    idle: Option<Instant>,
+    /// The next look at a side that is not read from.
+    look: Option<Instant>,
     to_upstream: Direction,
     to_downstream: Direction,
     /// The Mixer filter before it.
@@ -193,6 +200,8 @@ impl<'p, 'f> Relay<'p, 'f> {
             cluster,
             idle_timeout,
             timer: Timer::new(),
+            idle: None,
+            look: None,
             to_upstream,
             to_downstream,
             mixer: None,
@@ -208,7 +217,7 @@ impl<'p, 'f> Relay<'p, 'f> {
     }
 
     fn touch(&mut self) {
-        self.timer.set(self.idle_timeout.map(|limit| Instant::now() + limit));
+        self.idle = self.idle_timeout.map(|limit| Instant::now() + limit);
     }
 
     /// The Mixer filter: the first bytes of the client start the check and wait for its end, the end of the client without any passes.
@@ -277,7 +286,27 @@ impl<'p, 'f> Relay<'p, 'f> {
         if self.to_upstream.is_shut && self.to_downstream.is_shut {
             return Poll::Ready(End::Complete);
         }
-        self.timer.poll(cx).map(|()| End::Idle)
+        loop {
+            // A side that is not read from, because the other one does not keep up, may have reset the connection.
+            let is_paused = self.to_upstream.is_paused || self.to_downstream.is_paused;
+            let look = self.look.filter(|_| is_paused);
+            self.look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
+            let next = earlier(self.idle, self.look);
+            self.timer.set(next);
+            if self.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if next == self.idle {
+                return Poll::Ready(End::Idle);
+            }
+            if downstream.is_reset() {
+                return Poll::Ready(End::DownstreamFailed);
+            }
+            if upstream.stream.is_reset() {
+                return Poll::Ready(End::UpstreamFailed);
+            }
+            self.look = None;
+        }
     }
 }
 

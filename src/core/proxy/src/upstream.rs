@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -241,15 +243,13 @@ impl Pool {
 
 /// Whether an idle connection is open and silent. A host that sends without being asked is not trusted with a request.
 fn is_open(upstream: &mut Upstream) -> bool {
-    let waker = std::task::Waker::noop();
-    let mut cx = std::task::Context::from_waker(waker);
-    match buffer::poll_read(&mut upstream.stream, &mut upstream.input, &mut cx) {
-        Poll::Pending => {
-            buffer::release(&mut upstream.input);
-            true
-        }
-        Poll::Ready(read) => {
-            upstream.counted.closed_by_host = !matches!(read, Ok(1..));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut byte = [0];
+    let mut read = ReadBuf::new(&mut byte);
+    match Pin::new(&mut upstream.stream).poll_read(&mut cx, &mut read) {
+        Poll::Pending => true,
+        Poll::Ready(result) => {
+            upstream.counted.closed_by_host = result.is_err() || read.filled().is_empty();
             false
         }
     }

@@ -106,11 +106,19 @@ async fn run(
     incoming: &RefCell<mpsc::Receiver<Serving>>,
     serving: &Kept,
 ) {
-    let listeners = Group::new("proxy listener");
+    let listeners = Group::new("proxy listener cleanup");
     let begin = |listener: Arc<ActiveListener>, socket: std::net::TcpListener| {
         let (context, serving) = (Rc::clone(context), Arc::clone(serving));
         listeners.spawn_local(async move {
-            accept(number, context, &listener, socket).await;
+            let stopped = listener.stopped.clone();
+            let again = || {
+                let (context, listener, socket) =
+                    (Rc::clone(&context), Arc::clone(&listener), socket.try_clone());
+                async move { accept(number, context, &listener, socket).await }
+            };
+            let task = Task::serving("proxy listener").of(format!("worker {number}"));
+            task.supervised(stopped, again).await;
+            drop(socket);
             serving.lock().retain(|(listener, _)| !listener.stopped.is_cancelled());
         });
     };
@@ -136,14 +144,14 @@ async fn sweep(context: &WorkerContext) {
     }
 }
 
-/// Accepts connections until the listener stops.
+/// Accepts connections until the listener stops. Returns early if it cannot: it is called again after a pause.
 async fn accept(
     number: usize,
     context: Rc<WorkerContext>,
     listener: &Arc<ActiveListener>,
-    socket: std::net::TcpListener,
+    socket: std::io::Result<std::net::TcpListener>,
 ) {
-    let socket = match TcpListener::from_std(socket) {
+    let socket = match socket.and_then(TcpListener::from_std) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "a socket cannot be served"),
     };

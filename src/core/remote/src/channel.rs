@@ -117,6 +117,11 @@ impl GrpcChannel {
         &self.address
     }
 
+    /// Makes a connection for nothing else, and ends it. Errors: why there is none.
+    pub async fn reach(&self) -> Result<(), String> {
+        self.place.connect().await.map(drop)
+    }
+
     /// Calls a method.
     ///
     /// Errors: the status of the server; UNAVAILABLE without a connection; DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED for an answer that is too

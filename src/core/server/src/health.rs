@@ -76,8 +76,13 @@ impl Health {
         let degradations = self.degradations.clone();
         let ready = async move |RawQuery(query): RawQuery| {
             let verbose = monitor::is_verbose(query.as_deref());
-            let more =
-                || [("degraded", monitor::degraded(&degradations)), ("configuration", configuration(&store))];
+            let more = || {
+                [
+                    ("degraded", monitor::degraded(&degradations)),
+                    ("configuration", configuration(&store)),
+                    ("loads", monitor::loads()),
+                ]
+            };
             monitor::health_report("readiness", &readiness, verbose.then(more).into_iter().flatten())
         };
         Router::new()

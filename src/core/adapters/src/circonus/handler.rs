@@ -45,7 +45,7 @@ struct Recorder {
     metric: Mutex<Metric>,
 }
 
-fn url(params: &Params) -> Result<Credential, BuildError> {
+pub(super) fn url(params: &Params) -> Result<Credential, BuildError> {
     let Params {
         submission_url: url, submission_url_file: file, submission_url_environment: variable, ..
     } = params;

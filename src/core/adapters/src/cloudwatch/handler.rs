@@ -16,6 +16,7 @@ use super::log::{Event, LogTemplate};
 use super::metric::{Datum, MetricTemplate};
 use super::params::Params;
 use super::send::{LogSender, MetricSender};
+use crate::full::Handover;
 use crate::outage::Outage;
 use crate::sending::{SendingStatus, close_all, closing, settings};
 
@@ -32,8 +33,8 @@ pub(super) struct CloudWatchHandler {
     clock: Arc<dyn Clock>,
     /// One a bound instance.
     feeds: Vec<Feed>,
-    metrics: Option<Delivery<List<Datum>>>,
-    logs: Option<Delivery<List<Event>>>,
+    metrics: Option<Arc<Delivery<List<Datum>>>>,
+    logs: Option<Arc<Delivery<List<Event>>>>,
     /// Bytes of each queue.
     queue: usize,
     warnings: RateLimit,
@@ -86,6 +87,33 @@ impl CloudWatchHandler {
     }
 }
 
+/// The URLs of the services that handlers with these parameters send to; none without a region.
+pub(super) fn endpoints(params: &Params) -> Vec<String> {
+    let region = match params.region.as_str() {
+        "" => aws_region(&options(params)).unwrap_or_default(),
+        region => region.to_owned(),
+    };
+    let metrics = ("monitoring", &["CLOUDWATCH"][..], &params.metrics_endpoint);
+    let logs = ("logs", &["LOGS", "CLOUDWATCH_LOGS"][..], &params.logs_endpoint);
+    let uses = [(metrics, !params.metric_info.is_empty()), (logs, !params.logs.is_empty())];
+    let used = uses.into_iter().filter(|(_, is_used)| *is_used);
+    let url = used.map(|((service, suffixes, endpoint), _)| match endpoint.as_str() {
+        "" => aws_endpoint(suffixes, service, &region),
+        url => url.to_owned(),
+    });
+    url.collect()
+}
+
+fn options(params: &Params) -> AwsOptions {
+    AwsOptions {
+        profile: params.profile.clone(),
+        credentials_file: (&params.credentials_file).into(),
+        container_endpoint: params.container_endpoint.clone(),
+        instance_endpoint: params.instance_endpoint.clone(),
+        sts_endpoint: params.sts_endpoint.clone(),
+    }
+}
+
 /// What both deliveries have in common.
 struct Sending<'s> {
     params: &'s Params,
@@ -98,13 +126,7 @@ struct Sending<'s> {
 impl<'s> Sending<'s> {
     /// Errors: there is no region.
     fn new(params: &'s Params, env: &'s Env) -> Result<Self, BuildError> {
-        let options = AwsOptions {
-            profile: params.profile.clone(),
-            credentials_file: (&params.credentials_file).into(),
-            container_endpoint: params.container_endpoint.clone(),
-            instance_endpoint: params.instance_endpoint.clone(),
-            sts_endpoint: params.sts_endpoint.clone(),
-        };
+        let options = options(params);
         let region = Some(params.region.clone()).filter(|region| !region.is_empty());
         let region = region.or_else(|| aws_region(&options)).ok_or_else(|| {
             let text = "there is no region: set `region`, or AWS_REGION in the environment of the server";
@@ -142,10 +164,11 @@ impl<'s> Sending<'s> {
         items: usize,
         bytes: usize,
         sink: impl AsyncSink<List<T>>,
-    ) -> Delivery<List<T>> {
+    ) -> Arc<Delivery<List<T>>> {
         let batching = Batching { items, bytes, wait: self.params.wait.to_std_or_zero() };
-        let settings = settings(self.env, self.queue, batching);
-        Delivery::in_task(task, &*self.env.handler_name, settings, sink)
+        let when_full = self.params.when_full.with(self.params.hold_timeout);
+        let settings = settings(self.env, self.queue, when_full, batching);
+        Arc::new(Delivery::in_task(task, &*self.env.handler_name, settings, sink))
     }
 }
 
@@ -201,13 +224,14 @@ impl HandleReport for CloudWatchHandler {
                 _ => {}
             }
         }
-        // The oldest are dropped for those that have no room, and counted.
+        let mut handover = Handover::default();
         if let Some(metrics) = self.metrics.as_ref().filter(|_| !data.is_empty()) {
-            metrics.accept_each(data);
+            handover.add(metrics.hand_over(data));
         }
         if let Some(logs) = self.logs.as_ref().filter(|_| !events.is_empty()) {
-            logs.accept_each(events);
+            handover.add(logs.hand_over(events));
         }
-        Reply::Ready(Ok(()))
+        // What is dropped is counted.
+        handover.reply(|_| Ok(()))
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use mixer_attribute::SignedDuration;
 
+use crate::full::{self, WhenFull};
+
 mixer_config::message_enum! {
     /// What a metric counts. The number is that of Istio Mixer.
     pub enum Unit: "adapter.cloudwatch.config.Params_MetricDatum_Unit" {
@@ -119,5 +121,9 @@ mixer_config::message! {
         1011 html_escape: bool = false;
         /// `http://…` or `https://…` of the Security Token Service; empty: that of the environment, or the public one of the region.
         1012 sts_endpoint: String = String::new();
+        /// What happens to items for which there is no room.
+        1013 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        1014 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }

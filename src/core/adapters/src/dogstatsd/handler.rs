@@ -92,6 +92,7 @@ impl DogStatsdHandler {
             packing: Packing { lines: buffered.max(1), bytes: DATAGRAM },
             wait: if buffered == 0 { ALONE } else { BUFFERED },
             queue: (params.queue_kilobytes as usize).saturating_mul(1024),
+            when_full: params.when_full.with(params.hold_timeout),
         };
         let suffix = match params.sample_rate {
             rate if rate < 1.0 => format!("|@{}", decimal::plain(rate)),
@@ -102,7 +103,7 @@ impl DogStatsdHandler {
     }
 
     /// Sends the lines of all instances that have one. Errors: those that have none.
-    fn send(&self, lines: &mut Lines, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
+    fn send(&self, lines: &mut Lines, instances: &[Instance<'_>]) -> Reply<()> {
         lines.clear();
         lines.shrink();
         let mut errors = Vec::new();
@@ -111,8 +112,8 @@ impl DogStatsdHandler {
                 errors.extend(self.push(lines, instance).err());
             }
         }
-        self.datagrams.send(lines);
-        if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) }
+        let result = if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) };
+        self.datagrams.send(lines).reply(move |_| result)
     }
 
     /// Appends the line of an instance. Errors: a value of another type than that of its expression.
@@ -193,9 +194,9 @@ impl Handler for DogStatsdHandler {
 
 impl HandleReport for DogStatsdHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        Reply::Ready(LINES.with(|lines| match lines.try_borrow_mut() {
+        LINES.with(|lines| match lines.try_borrow_mut() {
             Ok(mut lines) => self.send(&mut lines, instances),
             Err(_) => self.send(&mut Lines::default(), instances),
-        }))
+        })
     }
 }

@@ -139,6 +139,11 @@ impl Connection {
         opened.map_err(|why| format!("open {path}: {why}, its file system may hang"))?
     }
 
+    /// Makes a connection, and ends it. Errors: why there is none.
+    pub(super) async fn reach(&self) -> Result<(), String> {
+        self.channel.reach().await
+    }
+
     /// Why its token may be an old one.
     pub(super) fn trouble(&self) -> Option<String> {
         match &self.credentials.as_ref()?.token {

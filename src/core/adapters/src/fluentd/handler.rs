@@ -13,11 +13,12 @@ use mixer_engine::adapter::{
 };
 use mixer_remote::{ClientTlsOptions, Credential, StreamOptions, StreamTarget};
 
+use super::Params;
 use super::entry::{Entry, EntryTemplate};
 use super::forward::Forwarder;
 use super::handshake::{SharedKey, State, User};
-use super::{Params, Tls, WhenFull};
 use crate::address;
+use crate::full::Handover;
 use crate::outage::Outage;
 
 /// The limit of connecting.
@@ -41,8 +42,6 @@ pub(super) struct FluentdHandler {
     queue: usize,
     /// Bytes of an entry at most.
     largest: usize,
-    /// How long a report waits for room.
-    hold: Option<Duration>,
     warnings: RateLimit,
 }
 
@@ -53,17 +52,10 @@ impl FluentdHandler {
             Duration::ZERO => Duration::from_secs(60),
             duration => duration,
         };
-        let tls = |tls: &Tls| ClientTlsOptions {
-            ca_file: (&tls.ca_file).into(),
-            cert_file: (&tls.cert_file).into(),
-            key_file: (&tls.key_file).into(),
-            server_name: tls.server_name.clone(),
-            ..ClientTlsOptions::default()
-        };
         let target = StreamTarget::new(StreamOptions {
             connect_timeout: CONNECT_TIMEOUT,
             timeout: or(params.push_timeout_duration),
-            tls: params.tls.as_ref().map(tls),
+            tls: params.tls.as_ref().map(ClientTlsOptions::from),
             ..StreamOptions::new(address::dialed(&params.address))
         });
         let mut target = target.map_err(|error| refused(&error))?;
@@ -83,10 +75,7 @@ impl FluentdHandler {
         let settings = Settings {
             bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
             memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-            when_full: match params.when_full {
-                WhenFull::DropOldest => mixer_delivery::WhenFull::DropOldest,
-                WhenFull::DropNewest | WhenFull::Hold => mixer_delivery::WhenFull::DropNewest,
-            },
+            when_full: params.when_full.with(params.hold_timeout),
             batching: Batching {
                 items: at_once,
                 bytes: largest.min((queue / 2).max(1)),
@@ -114,7 +103,6 @@ impl FluentdHandler {
             delivery: Arc::new(delivery),
             queue,
             largest,
-            hold: (params.when_full == WhenFull::Hold).then(|| params.hold_timeout.to_std_or_zero()),
             warnings: RateLimit::new(1),
         })
     }
@@ -205,18 +193,11 @@ impl Handler for FluentdHandler {
 
 impl HandleReport for FluentdHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        let entries = self.encode(instances);
-        let result = |dropped: usize| match dropped {
+        let mut handover = Handover::default();
+        handover.add(self.delivery.hand_over(self.encode(instances)));
+        handover.reply(|dropped| match dropped {
             0 => Ok(()),
             dropped => Err(HandlerError::new(join_errors(&vec![FULL; dropped]))),
-        };
-        let Some(limit) = self.hold else {
-            return Reply::Ready(result(self.delivery.accept_each(entries)));
-        };
-        let (delivery, count) = (Arc::clone(&self.delivery), entries.len());
-        Reply::Later(Box::pin(async move {
-            let accepted = delivery.accept_each_when_room(entries, limit).await;
-            result(count - accepted)
-        }))
+        })
     }
 }

@@ -26,7 +26,7 @@ use compile::Policy;
 use data::DataFiles;
 use evaluate::Prepared;
 use handler::{OpaHandler, Settings, Shared, Undecided, Unusable};
-use lanes::SlowThreads;
+pub(super) use lanes::SlowThreads;
 pub(super) use literals::wrong_calls;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::task::Task;

@@ -24,6 +24,7 @@ use super::params::Params;
 use super::reader::Reader;
 use super::series::{Recorded, WallClock};
 use super::span::{OtlpTemplate, SpanItem};
+use crate::full::Handover;
 use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
 
@@ -43,8 +44,8 @@ pub(super) struct OtlpHandler {
     feeds: Vec<Feed>,
     wall: Arc<WallClock>,
     reader: Option<Arc<Reader>>,
-    logs: Option<Delivery<List<Record>>>,
-    spans: Option<Delivery<List<SpanItem>>>,
+    logs: Option<Arc<Delivery<List<Record>>>>,
+    spans: Option<Arc<Delivery<List<SpanItem>>>>,
     /// Bytes of each queue.
     queue: usize,
     warnings: RateLimit,
@@ -87,9 +88,11 @@ impl OtlpHandler {
         let has_spans =
             params.sample_probability > 0.0 && feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
         // The reader waits for room: points are dropped only if there is no memory for those that wait.
-        let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
-        let logs = has_logs.then(|| sending.keep("otlp log sender", oldest, WAIT)).transpose()?;
-        let spans = has_spans.then(|| sending.keep("otlp span sender", oldest, WAIT)).transpose()?;
+        let newest = WhenFull::DropNewest;
+        let configured = params.when_full.with(params.hold_timeout);
+        let logs = has_logs.then(|| sending.keep("otlp log sender", configured, WAIT)).transpose()?;
+        let spans = has_spans.then(|| sending.keep("otlp span sender", configured, WAIT)).transpose()?;
+        let (logs, spans) = (logs.map(Arc::new), spans.map(Arc::new));
         let interval = params.export_interval.to_std_or_zero().max(super::validate::MIN_INTERVAL);
         let reader = match metrics.is_empty() {
             true => None,
@@ -130,7 +133,7 @@ impl Sending<'_> {
 
     fn settings(&self, when_full: WhenFull, wait: Duration) -> Settings {
         let batching = Batching { items: BATCH, bytes: BATCH_BYTES, wait };
-        Settings { when_full, ..settings(self.env, self.queue(), batching) }
+        settings(self.env, self.queue(), when_full, batching)
     }
 
     fn exporter<T: Exported>(&self) -> Result<Exporter, BuildError> {
@@ -206,7 +209,7 @@ impl Handler for OtlpHandler {
                 reader.read(deadline / 2).await;
             }
             let left = end.saturating_duration_since(Instant::now());
-            let metrics = closing(self.reader.as_ref().map(|reader| &*reader.delivery), left);
+            let metrics = closing(self.reader.as_ref().map(|reader| &reader.delivery), left);
             let (logs, spans) = (closing(self.logs.as_ref(), left), closing(self.spans.as_ref(), left));
             close_all([metrics, logs, spans]).await
         })
@@ -250,13 +253,15 @@ impl HandleReport for OtlpHandler {
                 }
             }
         }
-        // The oldest are dropped for those that have no room, and counted.
+        let mut handover = Handover::default();
         if let Some(delivery) = self.logs.as_ref().filter(|_| !records.is_empty()) {
-            delivery.accept_each(records);
+            handover.add(delivery.hand_over(records));
         }
         if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
-            delivery.accept_each(spans);
+            handover.add(delivery.hand_over(spans));
         }
-        Reply::Ready(if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) })
+        let result = if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) };
+        // What is dropped is counted.
+        handover.reply(move |_| result)
     }
 }

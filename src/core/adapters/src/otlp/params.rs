@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use mixer_attribute::SignedDuration;
 
+use crate::full::{self, WhenFull};
+
 mixer_config::message_enum! {
     /// How requests are sent.
     pub enum Protocol: "adapter.otlp.config.Params_Protocol" {
@@ -143,6 +145,10 @@ mixer_config::message! {
         18 spill_directory: String = String::new();
         /// Most MiB of each of the two in that directory.
         19 spill_megabytes: u32 = 1024;
+        /// What happens to log records and spans for which there is no room.
+        20 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        21 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }
 

@@ -2,6 +2,7 @@
 
 //! Tests against a real Redis, which each of them starts: Debian's package `redis-server`.
 
+mod credentials;
 mod leases;
 mod outages;
 pub(super) mod server;
@@ -153,6 +154,31 @@ fn problems_table() {
             Params { local_share_percent: 50, ..url("a:1") },
             &["localSharePercent: has no effect without outageMode: LOCAL_SHARE"],
         ),
+        (
+            "credentials",
+            Params {
+                username: "ann".into(),
+                username_file: "user".into(),
+                password_file: "/secret".into(),
+                password_environment: "SECRET".into(),
+                tls: Some(Tls { cert_file: "c".into(), ..Tls::default() }),
+                ..url("a:1")
+            },
+            &[
+                "usernameFile: an absolute path is needed, it is user",
+                "username: one of `username`, `usernameFile` and `usernameEnvironment` is enough",
+                "passwordFile: one of `passwordFile` and `passwordEnvironment` is enough",
+                "tls: has no effect without addresses rediss://HOST:PORT",
+                "tls: a certificate and its key belong together",
+            ],
+        ),
+        (
+            "a user without a password",
+            Params { username: "ann".into(), ..url("a:1") },
+            &["username: a user needs a password: set `passwordFile` or `passwordEnvironment`"],
+        ),
+        ("a user with a password", Params { username: "ann".into(), ..url("redis://:secret@a:1") }, &[]),
+        ("tls", Params { tls: Some(Tls::default()), ..url("rediss://a:1") }, &[]),
         (
             "other parameters",
             Params {

@@ -21,6 +21,7 @@ use super::operation::{Operation, OperationTemplate, text_at};
 use super::quota::Allocation;
 use super::{Params, ServiceConfig};
 use crate::AdapterOptions;
+use crate::full::Handover;
 use crate::outage::Outage;
 use crate::sending::{close_all, closing, settings};
 
@@ -38,7 +39,7 @@ pub(super) struct ServiceControlHandler {
     services: Arc<[ServiceConfig]>,
     /// One a bound instance.
     bound: Vec<Bound>,
-    reports: Option<Delivery<List<Operation>>>,
+    reports: Option<Arc<Delivery<List<Operation>>>>,
     queue: usize,
     clock: Arc<dyn Clock>,
     /// Whether a check that cannot be made is denied, as by Istio Mixer.
@@ -86,14 +87,14 @@ impl ServiceControlHandler {
         let has_reports = bound.iter().any(|bound| matches!(bound, Bound::Report(_)));
         let reports = has_reports.then(|| {
             let batching = Batching { items: BATCH, bytes: BATCH_BYTES, wait: WAIT };
-            let settings = settings(env, queue, batching);
+            let settings = settings(env, queue, params.when_full.with(params.hold_timeout), batching);
             let sender = Sender {
                 checks: Arc::clone(&checks),
                 services: Arc::clone(&services),
                 clock: Arc::clone(&env.clock),
                 outage: Outage::new(&env.handler_name),
             };
-            Delivery::in_task("servicecontrol sender", &*env.handler_name, settings, sender)
+            Arc::new(Delivery::in_task("servicecontrol sender", &*env.handler_name, settings, sender))
         });
         let denies_failures = env.commons.get::<AdapterOptions>().as_istio_mixer;
         let clock = Arc::clone(&env.clock);
@@ -246,14 +247,16 @@ impl HandleReport for ServiceControlHandler {
                 None => errors.push(format!("unknown service {api}")),
             }
         }
+        let mut handover = Handover::default();
         if !operations.is_empty() {
-            // The oldest are dropped for those that have no room, and counted.
-            reports.accept_each(operations);
+            handover.add(reports.hand_over(operations));
         }
-        Reply::Ready(match errors.is_empty() {
+        let result = match errors.is_empty() {
             true => Ok(()),
             false => Err(HandlerError::of_request(join_errors(&errors))),
-        })
+        };
+        // Reports that are dropped are counted.
+        handover.reply(move |_| result)
     }
 }
 

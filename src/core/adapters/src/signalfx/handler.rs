@@ -21,6 +21,7 @@ use super::ingest::{Ingest, Ingested};
 use super::metric::{Metric, Point};
 use super::series::Recorded;
 use super::span::{JsonTemplate, SpanItem};
+use crate::full::Handover;
 use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
 
@@ -44,7 +45,7 @@ pub(super) struct SignalFxHandler {
     /// `None`: no datapoint is sent.
     reader: Option<Arc<Reader>>,
     /// `None`: no span is sent.
-    spans: Option<Delivery<List<SpanItem>>>,
+    spans: Option<Arc<Delivery<List<SpanItem>>>>,
     queue: usize,
     warnings: RateLimit,
 }
@@ -123,7 +124,8 @@ impl SignalFxHandler {
         let spans = match has_spans {
             true => {
                 let items = params.tracing_buffer_size.max(1) as usize;
-                Some(deliver("signalfx span sender", params, items, WhenFull::DropNewest, env)?)
+                let when_full = params.when_full.with(params.hold_timeout);
+                Some(Arc::new(deliver("signalfx span sender", params, items, when_full, env)?))
             }
             false => None,
         };
@@ -166,8 +168,8 @@ fn deliver<T: Ingested>(
     env: &Env,
 ) -> Result<Delivery<List<T>>, BuildError> {
     let batching = Batching { items: BATCH.min(items), bytes: BATCH_BYTES, wait: WAIT };
-    let usual = settings(env, queue(params), batching);
-    let settings = Settings { bounds: Bounds { items, ..usual.bounds }, when_full, ..usual };
+    let usual = settings(env, queue(params), when_full, batching);
+    let settings = Settings { bounds: Bounds { items, ..usual.bounds }, ..usual };
     let sink = Ingest::new::<T>(params, env)?;
     Ok(Delivery::in_task(task, &*env.handler_name, settings, sink))
 }
@@ -207,7 +209,7 @@ impl Handler for SignalFxHandler {
                 reader.read(deadline / 2).await;
             }
             let left = end.saturating_duration_since(Instant::now());
-            let metrics = self.reader.as_ref().map(|reader| &*reader.delivery);
+            let metrics = self.reader.as_ref().map(|reader| &reader.delivery);
             close_all([closing(metrics, left), closing(self.spans.as_ref(), left)]).await
         })
     }
@@ -241,14 +243,14 @@ impl HandleReport for SignalFxHandler {
                 Feed::Nowhere => {}
             }
         }
-        let mut is_full = false;
+        let mut handover = Handover::default();
         if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
-            is_full = delivery.accept_each(spans) > 0;
+            handover.add(delivery.hand_over(spans));
         }
-        Reply::Ready(match (errors.is_empty(), is_full) {
+        handover.reply(move |dropped| match (errors.is_empty(), dropped > 0) {
             (true, false) => Ok(()),
             (true, true) => Err(HandlerError::new(FULL)),
-            (false, _) => {
+            (false, is_full) => {
                 errors.extend(is_full.then(|| FULL.to_owned()));
                 Err(HandlerError::new(join_errors(&errors)))
             }

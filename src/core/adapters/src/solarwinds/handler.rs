@@ -19,6 +19,7 @@ use super::appoptics::{AppOptics, Measured, Measurement, MeasurementTemplate};
 use super::papertrail::{Message, MessageTemplate, Origin, Syslog, Transport};
 use super::validate::MOST;
 use super::{Params, Protocol};
+use crate::full::Handover;
 use crate::options::AdapterOptions;
 use crate::outage::Outage;
 use crate::sending::{self, SendingStatus, close_all, closing};
@@ -40,9 +41,9 @@ pub(super) struct SolarwindsHandler {
     /// One a bound instance.
     feeds: Vec<Feed>,
     /// `None`: no message is sent.
-    messages: Option<Delivery<List<Message>>>,
+    messages: Option<Arc<Delivery<List<Message>>>>,
     /// `None`: no measurement is sent.
-    measurements: Option<Delivery<List<Measurement>>>,
+    measurements: Option<Arc<Delivery<List<Measurement>>>>,
     queue: usize,
     warnings: RateLimit,
 }
@@ -72,8 +73,8 @@ impl SolarwindsHandler {
             None => None,
             Some(address) => {
                 let sink = syslog(params, address, env)?;
-                let settings = settings(env, queue, MESSAGES);
-                Some(Delivery::in_task("papertrail sender", &*env.handler_name, settings, sink))
+                let settings = settings(params, env, queue, MESSAGES);
+                Some(Arc::new(Delivery::in_task("papertrail sender", &*env.handler_name, settings, sink)))
             }
         };
         let measurements = match token(params)? {
@@ -89,8 +90,8 @@ impl SolarwindsHandler {
                     ..HttpOptions::new(&params.appoptics_url)
                 });
                 let sink = AppOptics::new(target.map_err(refused)?, Outage::new(&env.handler_name));
-                let settings = settings(env, queue, batch.unsigned_abs() as usize);
-                Some(Delivery::in_task("appoptics sender", &*env.handler_name, settings, sink))
+                let settings = settings(params, env, queue, batch.unsigned_abs() as usize);
+                Some(Arc::new(Delivery::in_task("appoptics sender", &*env.handler_name, settings, sink)))
             }
         };
         let origin = Origin::new(Arc::clone(&env.clock), params.escape_html);
@@ -179,8 +180,9 @@ fn token(params: &Params) -> Result<Option<Credential>, BuildError> {
 }
 
 /// The settings of a delivery. Messages also have an age.
-fn settings(env: &Env, queue: usize, items: usize) -> Settings {
-    sending::settings(env, queue, Batching { items, bytes: BATCH_BYTES, wait: WAIT })
+fn settings(params: &Params, env: &Env, queue: usize, items: usize) -> Settings {
+    let when_full = params.when_full.with(params.hold_timeout);
+    sending::settings(env, queue, when_full, Batching { items, bytes: BATCH_BYTES, wait: WAIT })
 }
 
 fn syslog(params: &Params, address: &str, env: &Env) -> Result<Syslog, BuildError> {
@@ -248,18 +250,20 @@ impl HandleReport for SolarwindsHandler {
                 Feed::Message(_) | Feed::Unknown | Feed::Nowhere => {}
             }
         }
-        // The oldest are dropped for those that have no room, and counted.
+        let mut handover = Handover::default();
         if let Some(delivery) = self.messages.as_ref().filter(|_| !messages.is_empty()) {
-            delivery.accept_each(messages);
+            handover.add(delivery.hand_over(messages));
         }
         if let Some(delivery) = self.measurements.as_ref().filter(|_| !measurements.is_empty()) {
-            delivery.accept_each(measurements);
+            handover.add(delivery.hand_over(measurements));
         }
-        Reply::Ready(match errors.as_slice() {
+        let result = match errors.as_slice() {
             [] => Ok(()),
             // compat(1.3): its text alone.
             [one] => Err(HandlerError::new(one.clone())),
             several => Err(HandlerError::new(join_errors(several))),
-        })
+        };
+        // What is dropped is counted.
+        handover.reply(move |_| result)
     }
 }

@@ -25,6 +25,7 @@ use super::send::{Method, Sender, Sent};
 use super::series::{MetricTemplate, Pushed, SeriesTable};
 use super::sinks::Sinks;
 use super::span::{SpanItem, TraceTemplate};
+use crate::full::Handover;
 use crate::outage::Outage;
 use crate::sending::{SendingStatus, close_all, closing, settings};
 use crate::tracespan::Outcome;
@@ -60,8 +61,8 @@ pub(super) struct StackdriverHandler {
     /// One a bound instance.
     feeds: Vec<Feed>,
     metrics: Option<Arc<Metrics>>,
-    logs: Option<Delivery<List<Logged>>>,
-    spans: Option<Delivery<List<SpanItem>>>,
+    logs: Option<Arc<Delivery<List<Logged>>>>,
+    spans: Option<Arc<Delivery<List<SpanItem>>>>,
     edges: Option<Arc<Edges>>,
     /// Bytes of each queue.
     queue: usize,
@@ -136,12 +137,14 @@ impl Sending<'_> {
         is_routed: bool,
         context: T::Context,
         batching: Batching,
-    ) -> Result<Delivery<List<T>>, BuildError> {
+    ) -> Result<Arc<Delivery<List<T>>>, BuildError> {
         let routed = is_routed.then_some(self.project.as_str());
         let method = Method::new(self.params, &self.tokens, method, routed).map_err(refused)?;
-        let settings = settings(self.env, self.queue, batching);
+        // What is pushed at an interval waits for room as long as it takes, whatever the parameter says.
+        let when_full = self.params.when_full.with(self.params.hold_timeout);
+        let settings = settings(self.env, self.queue, when_full, batching);
         let sender = Sender::<T>::new(method, context, Outage::new(&self.env.handler_name));
-        Ok(Delivery::in_task(task, &*self.env.handler_name, settings, sender))
+        Ok(Arc::new(Delivery::in_task(task, &*self.env.handler_name, settings, sender)))
     }
 
     /// Does some work at every interval.
@@ -222,7 +225,7 @@ impl StackdriverHandler {
                 let name = sending.project.clone();
                 let delivery = sending.deliver("stackdriver metric sender", METRICS, true, name, batching)?;
                 let table = SeriesTable::new(Arc::clone(&account));
-                let metrics = Arc::new(Metrics { table, delivery: Arc::new(delivery) });
+                let metrics = Arc::new(Metrics { table, delivery });
                 let interval = Some(params.push_interval.to_std_or_zero()).filter(|of| !of.is_zero());
                 let interval = interval.unwrap_or(PUSH_INTERVAL).max(MIN_INTERVAL);
                 let pushed = Arc::clone(&metrics);
@@ -255,7 +258,7 @@ impl StackdriverHandler {
                 let batching = batching(usize::MAX, EDGE_BYTES, SHORT_WAIT);
                 let delivery = sending.deliver("stackdriver edge sender", EDGES, false, (), batching)?;
                 let graph = Mutex::new(Graph::new(Arc::clone(&account)));
-                let (delivery, clock) = (Arc::new(delivery), Arc::clone(&env.clock));
+                let clock = Arc::clone(&env.clock);
                 let edges = Arc::new(Edges { graph, delivery, clock });
                 let interval = params.graph_interval.to_std_or_zero().max(MIN_INTERVAL);
                 let pushed = Arc::clone(&edges);
@@ -389,8 +392,8 @@ impl Handler for StackdriverHandler {
                 }
             );
             let left = end.saturating_duration_since(Instant::now());
-            let metrics = closing(metrics.map(|metrics| &*metrics.delivery), left);
-            let edges = closing(edges.map(|edges| &*edges.delivery), left);
+            let metrics = closing(metrics.map(|metrics| &metrics.delivery), left);
+            let edges = closing(edges.map(|edges| &edges.delivery), left);
             let (logs, spans) = (closing(self.logs.as_ref(), left), closing(self.spans.as_ref(), left));
             close_all([metrics, logs, spans, edges]).await
         })
@@ -432,13 +435,14 @@ impl HandleReport for StackdriverHandler {
                 Feed::Nowhere => {}
             }
         }
-        // The oldest are dropped for those that have no room, and counted.
+        let mut handover = Handover::default();
         if let Some(logs) = self.logs.as_ref().filter(|_| !entries.is_empty()) {
-            logs.accept_each(entries);
+            handover.add(logs.hand_over(entries));
         }
         if let Some(delivery) = self.spans.as_ref().filter(|_| !spans.is_empty()) {
-            delivery.accept_each(spans);
+            handover.add(delivery.hand_over(spans));
         }
-        Reply::Ready(Ok(()))
+        // What is dropped is counted.
+        handover.reply(|_| Ok(()))
     }
 }

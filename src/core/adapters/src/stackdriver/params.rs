@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use mixer_attribute::SignedDuration;
 
+use crate::full::{self, WhenFull};
+
 mixer_config::message_enum! {
     /// What the values of a metric are about.
     pub enum MetricKind: "google.api.MetricDescriptor_MetricKind" {
@@ -160,5 +162,9 @@ mixer_config::message! {
         1004 queue_kilobytes: u32 = 4096;
         /// How often new entities and edges are sent.
         1005 graph_interval: SignedDuration = SignedDuration::from_secs(30);
+        /// What happens to log entries and spans for which there is no room.
+        1006 when_full: WhenFull = WhenFull::DropOldest;
+        /// How long a report waits for room, with `HOLD`.
+        1007 hold_timeout: SignedDuration = full::HOLD_TIMEOUT;
     }
 }

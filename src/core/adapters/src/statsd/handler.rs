@@ -84,6 +84,7 @@ impl StatsdHandler {
             },
             wait: if wait.is_zero() { FLUSH_DURATION } else { wait },
             queue: (params.queue_kilobytes as usize).saturating_mul(1024),
+            when_full: params.when_full.with(params.hold_timeout),
         };
         let sampling = match params.sampling_rate {
             rate if rate < 1.0 => Sampling::Part(rate, format!("|@{rate:.6}")),
@@ -99,15 +100,15 @@ impl StatsdHandler {
     }
 
     /// Sends the lines of all instances that have one. Errors: those that have none.
-    fn send(&self, lines: &mut Lines, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
+    fn send(&self, lines: &mut Lines, instances: &[Instance<'_>]) -> Reply<()> {
         lines.clear();
         lines.shrink();
         let mut errors = Vec::new();
         for instance in instances {
             errors.extend(self.push(lines, instance).err());
         }
-        self.datagrams.send(lines);
-        if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) }
+        let result = if errors.is_empty() { Ok(()) } else { Err(HandlerError::new(join_errors(&errors))) };
+        self.datagrams.send(lines).reply(move |_| result)
     }
 
     /// Appends the line of an instance. Errors: Istio Mixer's text.
@@ -222,9 +223,9 @@ impl Handler for StatsdHandler {
 
 impl HandleReport for StatsdHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        Reply::Ready(LINES.with(|lines| match lines.try_borrow_mut() {
+        LINES.with(|lines| match lines.try_borrow_mut() {
             Ok(mut lines) => self.send(&mut lines, instances),
             Err(_) => self.send(&mut Lines::default(), instances),
-        }))
+        })
     }
 }

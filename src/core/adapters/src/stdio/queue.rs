@@ -2,7 +2,7 @@
 //!
 //! Reports append their lines to one buffer; the writer swaps it for an empty one and writes the lines of all reports since at
 //! once. The buffer is bounded, by its own size and by the memory that all queues of the server share: lines that do not fit are dropped
-//! and counted, and no report waits. Lines are written in order of arrival, and queued lines are written before the handler is closed.
+//! and counted, and no report waits, unless `whenFull` says otherwise. Lines are written in order of arrival, and queued lines are written before the handler is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use crate::lines::Lines;
 use mixer_base::budget::Share;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
-use mixer_delivery::{Batching, BlockingSink, Bounds, Delivery, Items as _, LossCounters, Settings, Tally};
+use mixer_delivery::{
+    Batching, BlockingSink, Bounds, Delivery, HandedOver, Items as _, LossCounters, Settings, Tally, WhenFull,
+};
 use mixer_engine::adapter::QueueStatus;
 
 /// How long a woken writer waits for more lines.
@@ -31,7 +33,7 @@ pub(super) struct Losses {
 
 /// A bounded queue of lines.
 pub(super) struct WriteQueue {
-    delivery: Delivery<Lines>,
+    delivery: Arc<Delivery<Lines>>,
     handler: Arc<str>,
     bound: usize,
     losses: Losses,
@@ -44,6 +46,7 @@ impl WriteQueue {
         handler: &Arc<str>,
         sink: Sink,
         bound: usize,
+        when_full: WhenFull,
         share: &Arc<Share>,
         losses: Losses,
     ) -> Self {
@@ -52,6 +55,7 @@ impl WriteQueue {
             // A report larger than the queue is accepted while the queue is empty.
             bounds: Bounds { items: usize::MAX, bytes: bound, takes_larger: true },
             memory: Some(Arc::clone(share)),
+            when_full,
             batching: Batching { items: usize::MAX, bytes: ENOUGH.min(bound / 4), wait: GATHER },
             losses: LossCounters { full: Some(losses.dropped.clone()), failed: Some(losses.lost.clone()) },
             ..Settings::default()
@@ -59,7 +63,7 @@ impl WriteQueue {
         let writer = Writer { handler: Arc::clone(handler), sink, warnings: Arc::clone(&warnings) };
         let thread = format!("stdio-{handler}");
         Self {
-            delivery: Delivery::on_thread("stdio writer", &**handler, thread, settings, writer),
+            delivery: Arc::new(Delivery::on_thread("stdio writer", &**handler, thread, settings, writer)),
             handler: Arc::clone(handler),
             bound,
             losses,
@@ -67,14 +71,16 @@ impl WriteQueue {
         }
     }
 
-    /// Queues all lines of a batch, or drops them all. Cost: a copy, a lock, and a wake-up if the writer sleeps.
-    pub(super) fn push(&self, batch: &Lines) {
-        if self.delivery.accept(batch).is_err()
+    /// Queues all lines of a batch, drops them all, or lets them wait for room. Cost: a copy, a lock, and a wake-up if the writer sleeps.
+    pub(super) fn push(&self, batch: &Lines) -> HandedOver {
+        let handed_over = self.delivery.hand_over_all(batch, Lines::to_owned_lines);
+        if matches!(handed_over, HandedOver::Now { dropped: 1.. })
             && let Some(suppressed) = self.warnings.admit()
         {
             let (handler, bytes) = (&*self.handler, self.bound);
             tracing::warn!(handler, bytes, suppressed, "lines are dropped because their queue is full");
         }
+        handed_over
     }
 
     /// Length, capacity and losses.

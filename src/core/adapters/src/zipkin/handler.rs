@@ -9,9 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{
-    AsyncSink, Batching, Bounds, Delivery, Item, Items as _, List, Retry, Settings, Tally, WhenFull,
-};
+use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Item, Items as _, List, Retry, Settings, Tally};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     QueueStatus, Reply,
@@ -20,6 +18,7 @@ use mixer_remote::{Answer, ClientTlsOptions, HttpOptions, HttpTarget};
 
 use super::Params;
 use super::span::JsonTemplate;
+use crate::full::Handover;
 use crate::outage::Outage;
 use crate::tracespan::Outcome;
 
@@ -45,7 +44,7 @@ pub(super) struct ZipkinHandler {
     /// One a bound instance.
     templates: Vec<JsonTemplate>,
     /// `None`: nothing is sent.
-    delivery: Option<Delivery<List<Json>>>,
+    delivery: Option<Arc<Delivery<List<Json>>>>,
     queue: usize,
     warnings: RateLimit,
 }
@@ -64,7 +63,7 @@ impl ZipkinHandler {
         let sampling = params.sample_probability;
         let queue = (params.queue_kilobytes as usize).saturating_mul(1024);
         let delivery = match sampling > 0.0 {
-            true => Some(deliver(params, queue, env)?),
+            true => Some(Arc::new(deliver(params, queue, env)?)),
             false => None,
         };
         Ok(Self {
@@ -108,8 +107,7 @@ fn deliver(params: &Params, queue: usize, env: &Env) -> Result<Delivery<List<Jso
     let settings = Settings {
         bounds: Bounds { items: usize::MAX, bytes: queue, takes_larger: true },
         memory: Some(Arc::clone(memory.share(Purpose::Queues))),
-        // What is new tells more about an outage than what is old.
-        when_full: WhenFull::DropOldest,
+        when_full: params.when_full.with(params.hold_timeout),
         batching: Batching { items: BATCH, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait: WAIT },
         retry: RETRY,
         ..Settings::default()
@@ -184,10 +182,11 @@ impl Handler for ZipkinHandler {
 
 impl HandleReport for ZipkinHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        let mut handover = Handover::default();
         if let Some(delivery) = &self.delivery {
-            // The oldest spans are dropped for those that have no room, and counted.
-            delivery.accept_each(self.encode(delivery, instances));
+            handover.add(delivery.hand_over(self.encode(delivery, instances)));
         }
-        Reply::Ready(Ok(()))
+        // Spans that are dropped are counted.
+        handover.reply(|_| Ok(()))
     }
 }

@@ -7,7 +7,7 @@ mod object;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use mixer_base::scheduling;
+use mixer_base::{load, scheduling};
 
 use super::{Broken, Reading, Separator, parallel};
 use crate::yaml::{self, Note, YamlError};
@@ -58,6 +58,7 @@ pub(super) fn read_file_as(
     if found.len() > MAX_DOCUMENTS {
         return FileContents::too_many_documents(file, chunks(bytes, reading.separator).count());
     }
+    load::documents_known(reading.load, found.len());
     let (known, tally) = (Known::of(previous), Tally::default());
     let parts: Vec<&[(usize, Chunk<'_>)]> = found.chunks(CHUNKS_PER_PART).collect();
     let read = parallel::map(&parts, PARTS_PER_THREAD, |chunks| {
@@ -65,6 +66,7 @@ pub(super) fn read_file_as(
         for (index, chunk) in *chunks {
             read_chunk(reading, file, *index, chunk, &known, &mut part);
         }
+        load::documents_done(reading.load, chunks.len());
         part.contents
     });
     let mut contents = FileContents::joined(read);

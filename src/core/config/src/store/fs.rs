@@ -9,6 +9,7 @@
 //! directory becomes unreadable, and for a second after a file vanished or became empty.
 
 pub(super) mod file;
+mod mounts;
 mod problems;
 mod replaced;
 mod scan;
@@ -404,7 +405,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read.
+    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read, with the same mounts.
     fn wait(&self, scanner: &Scanner, deadline: Option<Instant>) -> Woken {
         loop {
             let look = Instant::now() + LOOK_INTERVAL;

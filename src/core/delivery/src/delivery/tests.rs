@@ -530,3 +530,50 @@ async fn items_that_wait_for_room_count_in_the_share() {
     assert_eq!((status.delivered, status.full, share.used()), (10, 3, 0));
     assert_adds_up(&delivery);
 }
+
+/// Items one by one, and one of several at once.
+#[tokio::test(start_paused = true)]
+async fn what_is_handed_over_without_room_waits_as_long_as_the_settings_say() {
+    let hand_over = |delivery: &Arc<Delivery<List<Parcel>>>, from: usize, at_once: bool| match at_once {
+        true => delivery.hand_over_all(Parcel(from, 1), |parcel| parcel),
+        false => delivery.hand_over(vec![Parcel(from, 1), Parcel(from + 1, 1)]),
+    };
+    for (when_full, at_once, waits, dropped) in [
+        (WhenFull::DropNewest, false, false, 2),
+        (WhenFull::DropOldest, false, false, 0),
+        (WhenFull::Hold(Duration::from_secs(600)), false, true, 2),
+        (WhenFull::DropNewest, true, false, 1),
+        (WhenFull::DropOldest, true, false, 0),
+        (WhenFull::Hold(Duration::from_secs(600)), true, true, 1),
+    ] {
+        let (delivery, works) = unreachable(when_full);
+        let delivery = Arc::new(delivery);
+        assert!(matches!(hand_over(&delivery, 0, at_once), HandedOver::Now { dropped: 0 }));
+        pass(10).await;
+        while delivery.status().queued < 4 {
+            assert!(matches!(hand_over(&delivery, 1, true), HandedOver::Now { dropped: 0 }));
+        }
+        let before = Instant::now();
+        let lost = match hand_over(&delivery, 7, at_once) {
+            HandedOver::Now { dropped } => dropped,
+            HandedOver::Later(later) => later.await,
+        };
+        assert_eq!(
+            (lost, before.elapsed().as_secs()),
+            (dropped, if waits { 600 } else { 0 }),
+            "{when_full:?}"
+        );
+        // A caller that never waits has handed over all the same.
+        let known = delivery.status().accepted;
+        drop(hand_over(&delivery, 9, at_once));
+        assert!(delivery.status().accepted > known);
+        if let WhenFull::Hold(_) = when_full {
+            let HandedOver::Later(later) = hand_over(&delivery, 11, at_once) else { panic!("there is room") };
+            works.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(later.await, 0);
+        }
+        works.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(delivery.close(Duration::from_secs(60)).await);
+        assert_adds_up(&delivery);
+    }
+}

@@ -258,6 +258,12 @@ pub trait HandleGenerate: Send + Sync {
     fn generate(&self, instance: &Instance<'_>) -> Reply<Generated>;
 }
 
+/// What [`Handler::probe`] finds.
+pub type ProbeFuture<'h> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'h>>;
+
+/// How often a probe looks at the status of a handler.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
+
 /// A built adapter. Implements the traits of the templates in [`AdapterInfo::templates`](super::AdapterInfo::templates), which is
 /// checked when it is built.
 pub trait Handler: Send + Sync + 'static {
@@ -296,6 +302,22 @@ pub trait Handler: Send + Sync + 'static {
     /// flight, is a failure [of the request](HandlerError::is_of_request) then: nobody gets past it by making it slow. Constant.
     fn callers_choose_duration(&self) -> bool {
         false
+    }
+
+    /// Asks its backend whether it can be reached, for `doctor`: what was reached, within `limit`. Errors: why it was not. Called only if its
+    /// adapter has [`Backends::AskHandler`](super::Backends::AskHandler). By default its status tells, once there is nothing wrong with it.
+    fn probe(&self, limit: Duration) -> ProbeFuture<'_> {
+        Box::pin(async move {
+            let deadline = tokio::time::Instant::now() + limit;
+            loop {
+                let status = self.status();
+                match status.trouble {
+                    None => return Ok(status.described()),
+                    Some(trouble) if tokio::time::Instant::now() >= deadline => return Err(trouble),
+                    Some(_) => tokio::time::sleep(PROBE_PAUSE).await,
+                }
+            }
+        })
     }
 
     /// Stops everything the handler started, within `deadline`. No call is in flight and none follows.

@@ -15,6 +15,14 @@ pub struct HandlerStatus {
     pub notes: Vec<(&'static str, String)>,
 }
 
+impl HandlerStatus {
+    /// Its notes in one line.
+    pub(crate) fn described(&self) -> String {
+        let notes = self.notes.iter().map(|(name, value)| format!("{name}: {value}"));
+        notes.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueStatus {

@@ -12,8 +12,8 @@ use tokio_util::sync::DropGuard;
 
 use super::Signature;
 use crate::adapter::{
-    BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
-    QuotaLevel, QuotaResult, Reply, TaskSpawner,
+    BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, ProbeFuture,
+    QuotaCall, QuotaLevel, QuotaResult, Reply, TaskSpawner,
 };
 use crate::snapshot::{HandlerConfig, OnError};
 use crate::template::Variety;
@@ -124,6 +124,11 @@ impl LiveHandler {
                 ..HandlerStatus::default()
             }
         })
+    }
+
+    /// See [`Handler::probe`].
+    pub(super) fn probe(&self, limit: Duration) -> ProbeFuture<'_> {
+        self.handler.probe(limit)
     }
 
     /// Why it answers otherwise than its configuration says, or why its calls fail; if it panics there, its status says that.

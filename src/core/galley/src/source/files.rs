@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use mixer_base::load::{self, Load};
 use mixer_config::message::resembles;
 use mixer_config::store::refill::{LIMIT, QUIET, Refill, no_configuration};
 use mixer_config::store::{
@@ -298,7 +299,13 @@ impl Files {
             let names: FxHashSet<String> = deciding.map(|resource| resource.key.to_string()).collect();
             errors.find(|problem| names.contains(&problem.resource)).cloned()
         });
-        of_store.flatten().or_else(|| changed.iter().find_map(|resource| self.error_of(resource)))
+        let load = Load::begin(self.name(), "checked", changed.len());
+        let error_of = |resource: &Arc<RawResource>| {
+            let error = self.error_of(resource);
+            load::documents_done(load.id(), 1);
+            error
+        };
+        of_store.flatten().or_else(|| changed.iter().find_map(error_of))
     }
 
     /// Whether a document is of a kind that decides about requests.
@@ -379,6 +386,7 @@ impl Files {
     }
 
     fn put(&self, state: &mut Kept, changed: &[Arc<RawResource>]) -> Batch {
+        let load = Load::begin(self.name(), "converted", changed.len());
         let mut batch = Batch::with_capacity(changed.len());
         // Of the first face, everything that is read at a time has one number, and what is read first has 0.
         let together = state.number + u64::from(state.has_read);
@@ -399,6 +407,7 @@ impl Files {
                 }
                 None => batch.extend(forget_converted(state, &resource.key)),
             }
+            load::documents_done(load.id(), 1);
         }
         if self.face == Face::First && has_put {
             state.number = together;

@@ -42,8 +42,6 @@ const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// With [`Options::allows_empty`], a kind that decides about requests has no objects if it was not served for so long, and nobody knows
 /// whether it is defined.
 const UNSERVED_FOR: Duration = Duration::from_secs(10);
-/// What follows from an object with an error.
-const WITHHELD: &str = "the object stays as it was, and deletions are not published";
 /// What to do about kinds of which it is unknown whether they are defined.
 const MAY_BE_UNDEFINED: &str = "let the account `list` and `watch` customresourcedefinitions of apiextensions.k8s.io, create the definitions, leave the kinds out with --excluded-resource-kinds, or set --allow-empty-config if that is meant";
 /// Kinds that are named in a text.
@@ -61,6 +59,8 @@ pub struct Kubernetes {
     resync: Option<Duration>,
     /// Definitions changed, or an operator asks.
     rediscover: Arc<Notify>,
+    /// What the kinds have in common that decide about requests, also when the source starts again.
+    hold: Arc<Hold>,
 }
 
 /// Why the kinds that are needed are not there.
@@ -118,6 +118,7 @@ impl Kubernetes {
             pace,
             resync: (!resync.is_zero()).then_some(resync),
             rediscover: Arc::default(),
+            hold: Hold::new(options.allows_empty),
         })
     }
 
@@ -168,12 +169,13 @@ impl Kubernetes {
     }
 
     async fn follow(&self, out: &Emitter) -> Result<Infallible, Ended> {
+        self.hold.begin();
         let mut following = Following {
             source: self,
             out,
             kinds: BTreeMap::new(),
             tasks: JoinSet::new(),
-            hold: Hold::new(),
+            hold: Arc::clone(&self.hold),
             definitions: Arc::default(),
             unserved: BTreeMap::new(),
             unknown: Vec::new(),
@@ -371,7 +373,8 @@ impl Following<'_> {
     async fn tend(&mut self) -> Ended {
         let mut held = self.hold.subscribe();
         loop {
-            let why = self.hold.why().map(|why| format!("{WITHHELD}: {why}"));
+            let why =
+                self.hold.why().or_else(|| self.kinds.values().find_map(|followed| followed.outbox.why()));
             self.out.health().held(why.or_else(|| self.why_unknown()));
             tokio::select! {
                 () = tokio::time::sleep(HEALTH_INTERVAL) => {}

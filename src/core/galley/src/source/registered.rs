@@ -415,6 +415,34 @@ mod tests {
         assert_eq!(of.problems(&mut Vec::new()), 0);
     }
 
+    /// What is counted beside it is in the pipeline and in what is published.
+    #[test]
+    fn services_count_with_what_they_take() {
+        use mixer_base::allocation::{Bounds, metered};
+        for (what, endpoints) in [("small", 1), ("large", 2_000)] {
+            let mut of = registered();
+            of.max_bytes = 8 << 20;
+            let (services, usage) = metered(Bounds::of(usize::MAX), || {
+                for number in 0.. {
+                    let name = format!("org.example.service-{number}");
+                    let mut service = service(&name, "10.0.0.1");
+                    let first = service.endpoints[0].clone();
+                    service.endpoints.resize(endpoints, first);
+                    let mut out = Batch::new();
+                    of.set(&name, Some(&service), &mut out);
+                    if out.is_empty() {
+                        return number;
+                    }
+                }
+                0
+            });
+            println!("{services} {what} services take {} bytes, and count {}", usage.left, of.bytes);
+            assert!(of.bytes > of.max_bytes / 10 * 9, "{what}: it is filled to the bound");
+            assert!(usage.left <= of.bytes * 5 / 4, "{what}: {} of {}", usage.left, of.bytes);
+            assert!(usage.left >= of.bytes / 5, "{what}: {} of {}", usage.left, of.bytes);
+        }
+    }
+
     #[test]
     fn settings_that_yield_nothing_are_refused() {
         let excluded = Options { excluded_kinds: vec!["ServiceEntry".to_owned()], ..Options::default() };

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 /// The open connections of an endpoint.
 ///
 /// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests, bodies
-/// that arrive slowly and idle connections keep nobody out. A body has a moment to arrive before its connection gives way, and as long as
-/// that may be, a connection that waits is given the same moment. If every connection has a request, or is so new that its request may be
+/// that arrive slowly and idle connections keep nobody out. A body, a TLS handshake and the first request after it, and a client that reads its
+/// answer have a moment before their connection gives way, and as long as that may be, a connection that waits is given the same moment. If every connection has a request, or is so new that its request may be
 /// there, the new one waits for the first that ends or has none.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -40,14 +40,18 @@ enum Phase {
     New,
     /// It has waited since then for a request to arrive.
     Waiting(Instant),
+    /// Its TLS handshake, or the first request after it, has been on its way since then.
+    Securing(Instant),
     /// A request has arrived but for its body, which has been on its way since then.
     Receiving(Instant),
+    /// The answer to a request is complete since then; its last bytes may be on their way.
+    Answered(Instant),
     /// A request is in progress.
     Busy,
 }
 
-/// How long a body may take before its connection gives way: clients that send at once need less on any network.
-const BODY_MOMENT: Duration = Duration::from_millis(500);
+/// How long a body, a handshake or the last bytes of an answer may take before its connection gives way: clients that send at once need less on any network.
+pub(super) const BODY_MOMENT: Duration = Duration::from_millis(500);
 
 /// The place of a connection, until it is dropped.
 #[derive(Debug)]
@@ -85,10 +89,10 @@ impl Connections {
         let mut open = self.open.lock();
         if open.len() >= self.limit {
             let incomplete = open.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.incomplete()?)));
-            let receives = open.iter().any(|slot| slot.is_receiving());
+            let may_complete = open.iter().any(|slot| slot.may_complete());
             let oldest = incomplete.min_by_key(|(_, since)| *since);
             let (at, since) = oldest?;
-            if receives && since.elapsed() < BODY_MOMENT {
+            if may_complete && since.elapsed() < BODY_MOMENT {
                 return None;
             }
             open.swap_remove(at).close();
@@ -152,6 +156,11 @@ impl Slot {
         self.close.notify_one();
     }
 
+    /// Whether the connection must give way.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
     /// Completes when the connection must give way.
     pub(super) async fn closed(&self) {
         while !self.is_closed.load(Ordering::Relaxed) {
@@ -163,6 +172,9 @@ impl Slot {
     fn waits_since(&self) -> Option<Instant> {
         match *self.phase.lock() {
             Phase::Waiting(since) => Some(since),
+            Phase::Securing(since) | Phase::Answered(since) => {
+                Some(since).filter(|since| since.elapsed() >= BODY_MOMENT)
+            }
             Phase::New | Phase::Receiving(_) | Phase::Busy => None,
         }
     }
@@ -170,16 +182,21 @@ impl Slot {
     /// Since when its request is incomplete.
     fn incomplete(&self) -> Option<Instant> {
         match *self.phase.lock() {
-            Phase::Waiting(since) | Phase::Receiving(since) => Some(since),
+            Phase::Waiting(since)
+            | Phase::Securing(since)
+            | Phase::Receiving(since)
+            | Phase::Answered(since) => Some(since),
             Phase::New | Phase::Busy => None,
         }
     }
 
-    fn is_receiving(&self) -> bool {
-        matches!(*self.phase.lock(), Phase::Receiving(_))
+    /// Whether something is on its way that has a moment.
+    fn may_complete(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Securing(_) | Phase::Receiving(_) | Phase::Answered(_))
     }
 
-    fn has_request(&self) -> bool {
+    /// Whether there is a request that is not answered.
+    pub(super) fn has_request(&self) -> bool {
         matches!(*self.phase.lock(), Phase::Receiving(_) | Phase::Busy)
     }
 
@@ -204,6 +221,12 @@ impl Place {
         *self.slot.phase.lock() = Phase::Busy;
         self.connections.release(&self.slot);
         InRequest { connections: Arc::clone(&self.connections), slot: Arc::clone(&self.slot) }
+    }
+
+    /// A TLS handshake begins, or is complete.
+    pub(super) fn securing(&self) {
+        *self.slot.phase.lock() = Phase::Securing(Instant::now());
+        self.connections.freed.notify_one();
     }
 
     /// All that has arrived was read. A new connection without a request waits for one from now on.
@@ -241,7 +264,7 @@ pub(super) struct InRequest {
 
 impl Drop for InRequest {
     fn drop(&mut self) {
-        *self.slot.phase.lock() = Phase::Waiting(Instant::now());
+        *self.slot.phase.lock() = Phase::Answered(Instant::now());
         self.connections.freed.notify_one();
     }
 }
@@ -294,6 +317,24 @@ mod tests {
         let mut fourth = std::pin::pin!(connections.enter());
         let waits = tokio::time::timeout(BODY_MOMENT * 2, fourth.as_mut()).await;
         assert!(waits.is_err(), "all requests are complete");
+    }
+
+    #[tokio::test]
+    async fn a_handshake_and_the_end_of_an_answer_have_a_moment() {
+        let connections = Connections::new(2, 0);
+        let [shakes, answers] = [connections.enter().await, connections.enter().await];
+        shakes.securing();
+        drop(answers.request());
+        let mut third = std::pin::pin!(connections.enter());
+        assert!(third.as_mut().now_or_never().is_none(), "both may go on in a moment");
+        connections.close_waiting();
+        assert!([&shakes, &answers].iter().all(|place| place.slot().closed().now_or_never().is_none()));
+        shakes.securing();
+        shakes.read_all();
+        let _busy = shakes.request();
+        let _third = tokio::time::timeout(Duration::from_secs(30), third).await.unwrap();
+        assert!(answers.slot().closed().now_or_never().is_some(), "it has had its moment");
+        assert!(shakes.slot().closed().now_or_never().is_none());
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{Connections, Place};
+use super::connections::{BODY_MOMENT, Connections, Place};
 use super::heads::HeadMeter;
 use super::timeouts::{RequestBody, ResponseBody, WriteTimeout};
 use crate::descriptors;
@@ -141,7 +141,7 @@ impl Connection {
     pub async fn secured(self, tls: &ServerTls) -> Option<Connection<TlsStream<TcpStream>>> {
         let Self { socket, peer, place, limits, stop } = self;
         // A handshake that does not end keeps nobody out.
-        place.read_all();
+        place.securing();
         let handshake = TlsAcceptor::from(tls.config()).accept(socket);
         let slot = place.slot();
         let shaken = tokio::select! {
@@ -150,7 +150,10 @@ impl Connection {
             () = stop.cancelled() => return None,
         };
         match shaken {
-            Ok(Ok(socket)) => Some(Connection { socket, peer, place, limits, stop }),
+            Ok(Ok(socket)) => {
+                place.securing();
+                Some(Connection { socket, peer, place, limits, stop })
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%peer, %error, "the TLS handshake failed");
                 None
@@ -204,7 +207,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut connection = std::pin::pin!(builder.serve_connection(socket, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = slot.closed() => return,
+            () = slot.closed() => {
+                // A request whose body is on its way is answered: its body fails now.
+                if !slot.has_request() {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                let Ok(ended) = tokio::time::timeout(BODY_MOMENT, connection).await else { return };
+                ended
+            }
             () = stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await

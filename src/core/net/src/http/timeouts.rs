@@ -84,6 +84,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 }
 
+/// Why a body does not arrive: its connection gives way to a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("all connections are in use, and this one has waited longest for its request to arrive; try again")]
+pub struct Displaced;
+
 /// How often the rate of a body is looked at; the first time after twice as long.
 const LOOKS: Duration = Duration::from_secs(1);
 
@@ -103,7 +108,6 @@ pub struct RequestBody<B> {
 impl<B: Body> RequestBody<B> {
     /// A body that is complete within `limit`, and of which `min_rate` bytes arrive in a second; 0: any.
     pub(super) fn new(body: B, slot: &Arc<Slot>, limit: Duration, min_rate: u64) -> Self {
-        slot.body(body.is_end_stream());
         Self {
             body,
             slot: Arc::clone(slot),
@@ -145,6 +149,8 @@ where
                 let first = if self.min_rate > 0 { limit.min(LOOKS * 2) } else { limit };
                 self.timer.as_mut().reset(now + first);
                 self.begun = Some(now);
+                // While it waits for its turn, it is not the client that is slow.
+                self.slot.body(self.body.is_end_stream());
                 now
             }
         };
@@ -157,6 +163,9 @@ where
                 self.slot.body(true);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        if self.slot.is_closed() {
+            return Poll::Ready(Some(Err(Displaced.into())));
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             if let Some(why) = self.failure(begun) {

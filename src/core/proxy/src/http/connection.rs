@@ -21,7 +21,7 @@ use crate::cluster::weighted;
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
-use crate::head::{Head, HeadError, end_of_head};
+use crate::head::{Head, HeadError, end_of_head, is_authority};
 use crate::mixer::HttpCall;
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
@@ -29,6 +29,9 @@ use crate::upstream;
 
 /// Time for a client to close after the last response, so that it is not lost by a reset.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes of working memory that an idle connection keeps.
+const MAX_IDLE_SCRATCH: usize = 256;
 
 /// The state of a connection. Buffers and heads are reused from request to request.
 pub(super) struct Connection<'m> {
@@ -163,6 +166,14 @@ impl Drop for Ended<'_> {
     }
 }
 
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.input.clear();
+        self.output.clear();
+        self.release();
+    }
+}
+
 impl<'m> Connection<'m> {
     /// Answers requests. Returns whether this side ends the connection.
     async fn run(&mut self) -> bool {
@@ -220,6 +231,9 @@ impl<'m> Connection<'m> {
                     Err(error) => return Poll::Ready(Err(NoRequest::Refused(error))),
                     Ok(Some(end)) => {
                         let text = self.input.get(..end).unwrap_or_default();
+                        self.request.acquire();
+                        self.response.acquire();
+                        buffer::acquire(&mut self.output);
                         let read = self.request.read_request(text, manager.max_fields);
                         self.input.advance(end);
                         return Poll::Ready(read.map_err(NoRequest::Refused));
@@ -236,8 +250,7 @@ impl<'m> Connection<'m> {
                         manager.stats.add(ManagerStat::DownstreamCxRxBytesTotal, count);
                     }
                     Poll::Pending => {
-                        buffer::release(&mut self.input);
-                        buffer::release(&mut self.output);
+                        self.release();
                         let idle = manager.idle_timeout.map(|limit| waiting_since + limit);
                         let head = begun.and_then(|begun| {
                             Some(begun + manager.headers_timeout.or(manager.stream_idle_timeout)?)
@@ -252,6 +265,17 @@ impl<'m> Connection<'m> {
             }
         })
         .await
+    }
+
+    /// Gives up what only a request needs.
+    fn release(&mut self) {
+        buffer::release(&mut self.input);
+        buffer::release(&mut self.output);
+        self.request.release();
+        self.response.release();
+        if self.scratch.capacity() > MAX_IDLE_SCRATCH {
+            self.scratch = Vec::new();
+        }
     }
 
     fn begin(&self) -> Transaction<'m> {
@@ -331,11 +355,7 @@ impl<'m> Connection<'m> {
 
     /// Answers the request in `request`.
     async fn answer(&mut self, transaction: &mut Transaction<'m>) {
-        let says = |head: &Head, name: &str, token: &[u8]| {
-            let value = head.get(name).unwrap_or_default();
-            value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
-        };
-        transaction.closes |= says(&self.request, "connection", b"close") || self.worker.is_draining();
+        transaction.closes |= self.request.has_element("connection", b"close") || self.worker.is_draining();
         if self.worker.is_draining() {
             self.manager.stats.increment(ManagerStat::DownstreamCxDrainClose);
         }
@@ -343,13 +363,10 @@ impl<'m> Connection<'m> {
         let hosts = self.request.count("host");
         self.scratch.clear();
         self.scratch.extend_from_slice(self.request.get("host").unwrap_or_default());
-        let is_host = |host: &[u8]| {
-            host.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%:[]".contains(b))
-        };
         if hosts == 0 {
             return self.refuse_request(transaction, 400, "missing_host_header", "", None).await;
         }
-        if hosts > 1 || !is_host(&self.scratch) {
+        if hosts > 1 || !is_authority(&self.scratch) {
             return self.refuse_unread(transaction, 400, "http.invalid_authority", "Bad Request").await;
         }
         if !self.request.has_authority() {
@@ -374,8 +391,9 @@ impl<'m> Connection<'m> {
         }
         // An upgrade that is not configured is refused, but for that to HTTP/2, which is optional.
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
-        let upgrades =
-            self.request.get("upgrade").is_some() && says(&self.request, "connection", b"upgrade") && !is_h2c;
+        let upgrades = self.request.get("upgrade").is_some()
+            && self.request.has_element("connection", b"upgrade")
+            && !is_h2c;
         if upgrades {
             let value = |name: &str| self.request.get(name).unwrap_or_default().to_vec();
             transaction.upgrade = Some((value("connection"), value("upgrade")));

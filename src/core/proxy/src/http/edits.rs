@@ -8,45 +8,54 @@ use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
 use crate::uuid;
 
-/// Headers of Envoy's that only requests from inside may carry.
-const INTERNAL: [&str; 17] = [
-    "x-envoy-internal",
-    "x-envoy-retriable-status-codes",
-    "x-envoy-retriable-header-names",
-    "x-envoy-retry-on",
-    "x-envoy-retry-grpc-on",
-    "x-envoy-max-retries",
-    "x-envoy-upstream-alt-stat-name",
-    "x-envoy-upstream-rq-timeout-ms",
-    "x-envoy-upstream-rq-per-try-timeout-ms",
-    "x-envoy-upstream-rq-timeout-alt-response",
-    "x-envoy-expected-rq-timeout-ms",
-    "x-envoy-force-trace",
-    "x-envoy-ip-tags",
-    "x-envoy-original-url",
-    "x-envoy-hedge-on-per-try-timeout",
-    "x-envoy-decorator-operation",
-    "x-envoy-is-timeout-retry",
-];
+/// Headers of Envoy's, after `x-envoy-`, that only requests from inside may carry.
+fn is_internal_header(name: &[u8]) -> bool {
+    name.strip_prefix(b"x-envoy-").is_some_and(|name| {
+        matches!(
+            name,
+            b"internal"
+                | b"retriable-status-codes"
+                | b"retriable-header-names"
+                | b"retry-on"
+                | b"retry-grpc-on"
+                | b"max-retries"
+                | b"upstream-alt-stat-name"
+                | b"upstream-rq-timeout-ms"
+                | b"upstream-rq-per-try-timeout-ms"
+                | b"upstream-rq-timeout-alt-response"
+                | b"expected-rq-timeout-ms"
+                | b"force-trace"
+                | b"ip-tags"
+                | b"original-url"
+                | b"hedge-on-per-try-timeout"
+                | b"decorator-operation"
+                | b"is-timeout-retry"
+        )
+    })
+}
+
+fn is_hop_by_hop(name: &[u8]) -> bool {
+    matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
+}
 
 /// Removes the headers that concern one connection. Those that `connection` names are among them.
 pub(super) fn remove_hop_by_hop(head: &mut Head) {
-    let named = head.get("connection").is_some_and(|value| {
-        let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        tokens
-            .any(|token| !token.eq_ignore_ascii_case(b"close") && !token.eq_ignore_ascii_case(b"keep-alive"))
-    });
-    if named {
-        let value = head.get("connection").unwrap_or_default().to_ascii_lowercase();
-        for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+    remove_named_by_connection(head);
+    head.remove_where(|name, _| is_hop_by_hop(name));
+}
+
+fn remove_named_by_connection(head: &mut Head) {
+    let names_others = head
+        .elements("connection")
+        .any(|token| !token.eq_ignore_ascii_case(b"close") && !token.eq_ignore_ascii_case(b"keep-alive"));
+    if names_others {
+        let named: Vec<Vec<u8>> = head.elements("connection").map(<[u8]>::to_ascii_lowercase).collect();
+        for token in named {
             // Framing and the host are not a matter of a connection, whatever it says.
-            if !matches!(token, b"" | b"content-length" | b"host") {
-                head.remove(token);
+            if !matches!(token.as_slice(), b"" | b"content-length" | b"host") {
+                head.remove(&token);
             }
         }
-    }
-    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
-        head.remove(name.as_bytes());
     }
 }
 
@@ -55,17 +64,13 @@ pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &Con
     let remote = info.remote.ip();
     let scheme: &[u8] = if info.tls.is_some() { b"https" } else { b"http" };
     head.set_scheme_if_none(scheme);
-    remove_hop_by_hop(head);
-    head.remove(b"host");
-    head.remove(b"expect");
-    if head.get("te").is_some_and(|te| !te.eq_ignore_ascii_case(b"trailers")) {
-        head.remove(b"te");
-    }
-    for name in INTERNAL {
-        head.remove(name.as_bytes());
-    }
-    // What it says of clients of another proxy is not known to be true.
-    head.remove(b"x-forwarded-client-cert");
+    remove_named_by_connection(head);
+    head.remove_where(|name, value| match name {
+        // What the last one says of clients of another proxy is not known to be true.
+        b"host" | b"expect" | b"x-forwarded-client-cert" => true,
+        b"te" => !value.eq_ignore_ascii_case(b"trailers"),
+        name => is_hop_by_hop(name) || is_internal_header(name),
+    });
     if manager.use_remote_address {
         head.append("x-forwarded-for", remote.to_string().as_bytes());
         head.set("x-forwarded-proto", scheme);

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::time::Instant;
@@ -17,6 +18,8 @@ use mixer_net::stream::Stream;
 /// Maximum size of the head of a response, in bytes, and of its fields.
 const MAX_RESPONSE_HEAD: usize = 60 << 10;
 const MAX_RESPONSE_FIELDS: usize = 100;
+/// Time between two looks at a client that is not read from, because the host does not keep up: it may have reset the connection.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a request body that are kept for a retry. A longer one is not sent again.
 const MAX_REPLAY: usize = 1 << 20;
 
@@ -49,9 +52,9 @@ pub(super) enum Event {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Deadlines {
     /// Of the response, from when the request was complete.
-    pub(super) response: Option<std::time::Duration>,
-    pub(super) attempt: Option<std::time::Duration>,
-    pub(super) idle: Option<std::time::Duration>,
+    pub(super) response: Option<Duration>,
+    pub(super) attempt: Option<Duration>,
+    pub(super) idle: Option<Duration>,
     pub(super) request: Option<Instant>,
 }
 
@@ -113,7 +116,11 @@ pub(super) struct Exchange<'e> {
     /// When the attempt began.
     pub(super) began: Instant,
     active: Instant,
+    /// The next look at a client that is not read from.
+    look: Option<Instant>,
     scanned: usize,
+    /// Bytes of informational responses.
+    informational: usize,
     /// Whether the host cannot be written to; its response may be there.
     is_deaf: bool,
     /// Set with `Event::Head`.
@@ -153,7 +160,9 @@ impl<'e> Exchange<'e> {
             deadlines,
             began: now,
             active: now,
+            look: None,
             scanned: 0,
+            informational: 0,
             is_deaf: false,
             framing: Framing::Empty,
             rest: None,
@@ -337,6 +346,8 @@ impl<'e> Exchange<'e> {
                 self.response.read_response(text, MAX_RESPONSE_FIELDS).map_err(|_: HeadError| ())?;
             self.upstream.input.advance(end);
             self.scanned = 0;
+            let framing = super::framing::of_response(self.response, self.to_head, is_http11);
+            let framing = framing.map_err(|_| ())?;
             match self.response.status {
                 101 if self.upgrades => {
                     self.framing = Framing::Empty;
@@ -345,15 +356,17 @@ impl<'e> Exchange<'e> {
                 }
                 // Nobody asked for an upgrade.
                 101 => return Err(()),
-                100..=199 => continue,
+                100..=199 => {
+                    self.informational += end;
+                    if self.informational > MAX_RESPONSE_HEAD {
+                        return Err(());
+                    }
+                    continue;
+                }
                 _ => {}
             }
-            let framing = super::framing::of_response(self.response, self.to_head).map_err(|_| ())?;
             self.framing = framing;
-            let says = |token: &[u8]| {
-                let value = self.response.get("connection").unwrap_or_default();
-                value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
-            };
+            let says = |token: &[u8]| self.response.has_element("connection", token);
             let stays = if is_http11 { !says(b"close") } else { says(b"keep-alive") };
             self.keeps_upstream = stays && framing != Framing::UntilClose;
             return Ok(true);
@@ -369,9 +382,22 @@ impl<'e> Exchange<'e> {
         let idle = limits.idle.map(|limit| self.active + limit);
         let request = limits.request.filter(|_| self.body.complete.is_none());
         let first = earlier(earlier(response, attempt), earlier(idle, request));
-        self.downstream.timer.set(first);
-        if self.downstream.timer.poll(cx).is_pending() {
-            return Poll::Pending;
+        loop {
+            let is_paused = self.downstream.input.len() >= HIGH_WATERMARK;
+            let look = self.look.filter(|_| is_paused);
+            self.look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
+            let next = earlier(first, self.look);
+            self.downstream.timer.set(next);
+            if self.downstream.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if next == first {
+                break;
+            }
+            if self.downstream.stream.is_reset() {
+                return Poll::Ready(Event::DownstreamGone);
+            }
+            self.look = None;
         }
         let has_passed = |deadline: Option<Instant>| deadline.is_some() && deadline <= first;
         Poll::Ready(if has_passed(response) {

@@ -14,6 +14,7 @@ use super::framing::{Framing, Remaining};
 use super::routes::Forward;
 use super::{edits, reply};
 use crate::bootstrap::{Edits, MatchConfig, RetryConfig};
+use crate::buffer;
 use crate::cluster::{Admitted, Host, weighted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
@@ -235,7 +236,12 @@ impl Connection<'_> {
         let _active = Active(pool, Arc::clone(&host));
         upstream.counted.with_request = true;
         self.write_request(transaction, request, &mut upstream);
-        self.run_exchange(transaction, request, upstream).await
+        let attempt = self.run_exchange(transaction, request, &mut upstream).await;
+        // It is closed unless a whole response was read, and the whole request sent.
+        if !upstream.counted.with_request {
+            pool.put(upstream);
+        }
+        attempt
     }
 
     /// Writes the head of the request for the host.
@@ -261,6 +267,7 @@ impl Connection<'_> {
             let millis = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
             self.request.set("x-envoy-expected-rq-timeout-ms", reply::decimal(millis, &mut [0; 20]));
         }
+        buffer::acquire(&mut upstream.output);
         self.request.write_request(&mut upstream.output);
         upstream.output.put_slice(b"\r\n");
     }
@@ -269,7 +276,7 @@ impl Connection<'_> {
         &mut self,
         transaction: &mut Transaction<'_>,
         request: &mut Request<'_>,
-        mut upstream: Upstream,
+        upstream: &mut Upstream,
     ) -> Attempt {
         let (pool, forward) = (request.pool, request.forward);
         let stats = &pool.cluster.stats;
@@ -297,7 +304,7 @@ impl Connection<'_> {
                     output: &mut self.output,
                     timer: &mut self.timer,
                 },
-                &mut upstream,
+                upstream,
                 &mut request.body,
                 &mut self.response,
                 to_head,
@@ -319,7 +326,7 @@ impl Connection<'_> {
         };
         self.count_bytes(pool, bytes);
         if event != Event::Head {
-            return self.end_without_response(transaction, pool, &mut upstream, event);
+            return self.end_without_response(transaction, pool, upstream, event);
         }
         let status = self.response.status;
         let host = &upstream.counted.host;
@@ -348,13 +355,17 @@ impl Connection<'_> {
             Framing::UntilClose => Framing::Chunked,
             other => other,
         };
-        transaction.closes |= self.worker.is_draining();
+        // Nobody reads what is left of a body: the client is told to begin a new connection, as with Envoy.
+        transaction.closes |= self.worker.is_draining() || !request.body.remaining.is_done();
         let needs_length = framing == Framing::Empty
             && !to_head
             && !matches!(status, 100..=199 | 204 | 304)
             && self.response.get("content-length").is_none();
         if needs_length {
             self.response.set("content-length", b"0");
+        } else if status == 204 {
+            // It is 0, which the standard does not allow here; Envoy removes it as well.
+            self.response.remove(b"content-length");
         }
         self.write_head(transaction, outgoing);
         self.finish_exchange(transaction, request, upstream, framing, outgoing, keeps, deadlines).await
@@ -366,7 +377,7 @@ impl Connection<'_> {
         &mut self,
         transaction: &mut Transaction<'_>,
         request: &mut Request<'_>,
-        mut upstream: Upstream,
+        upstream: &mut Upstream,
         framing: Framing,
         outgoing: Framing,
         keeps: bool,
@@ -381,7 +392,7 @@ impl Connection<'_> {
                 output: &mut self.output,
                 timer: &mut self.timer,
             },
-            &mut upstream,
+            upstream,
             &mut request.body,
             &mut self.response,
             false,
@@ -397,9 +408,11 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::Complete => {
-                if keeps && request.body.remaining.is_done() && upstream.output.is_empty() {
+                if keeps
+                    && request.body.remaining.is_done()
+                    && !buffer::has_output(&upstream.stream, &upstream.output)
+                {
                     upstream.counted.with_request = false;
-                    pool.put(upstream);
                 }
             }
             Event::DownstreamGone => {
@@ -421,6 +434,13 @@ impl Connection<'_> {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
                 transaction.flags.set(Flag::UT);
                 transaction.details = "response_timeout";
+                transaction.is_aborted = true;
+            }
+            Event::InvalidBody => {
+                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
+                transaction.flags.set(Flag::Dpe);
+                transaction.details = "http1.codec_error";
                 transaction.is_aborted = true;
             }
             _ => {

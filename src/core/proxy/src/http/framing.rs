@@ -54,7 +54,18 @@ pub(crate) fn of_request(head: &Head) -> Result<Framing, HeadError> {
 }
 
 /// The framing of a response to a request, which may be a HEAD request.
-pub(crate) fn of_response(head: &Head, to_head: bool) -> Result<Framing, HeadError> {
+///
+/// Errors: as of requests; a body where there is none by definition, which other readers may take for the next response; a transfer coding
+/// of HTTP/1.0, which does not have them.
+pub(crate) fn of_response(head: &Head, to_head: bool, is_http11: bool) -> Result<Framing, HeadError> {
+    let has_coding = head.count("transfer-encoding") > 0;
+    let has_none = matches!(head.status, 100..=199 | 204);
+    if has_coding && (has_none || !is_http11) {
+        return Err(HeadError::Framing);
+    }
+    if has_none && !matches!(declared(head)?, Framing::Empty | Framing::Length(0)) {
+        return Err(HeadError::Framing);
+    }
     let declared = match (declared(head)?, head.count("content-length") + head.count("transfer-encoding")) {
         (Framing::Empty, 0) => Framing::UntilClose,
         (framing, _) => framing,
@@ -180,16 +191,51 @@ fn chunk_line(input: &mut BytesMut) -> Result<Option<u64>, BodyError> {
     if digits.is_empty() || digits.len() > 15 {
         return Err(BodyError);
     }
-    // A lone CR within an extension is the end of the line to some parsers.
-    let is_extension =
-        extension.first() == Some(&b';') && extension.iter().all(|b| matches!(b, b'\t' | b' '..=b'~'));
-    if !extension.is_empty() && !is_extension {
+    if !are_extensions(extension) {
         return Err(BodyError);
     }
     let text = std::str::from_utf8(digits).map_err(|_| BodyError)?;
     let size = u64::from_str_radix(text, 16).map_err(|_| BodyError)?;
     input.advance(end + 1);
     Ok(Some(size))
+}
+
+/// Whether this is `*( ";" token [ "=" ( token / quoted-string ) ] )`. What is not, some parsers end at another place.
+fn are_extensions(mut text: &[u8]) -> bool {
+    let token = |text: &[u8]| text.iter().take_while(|byte| is_token_byte(**byte)).count();
+    while let Some((b';', rest)) = text.split_first() {
+        let name = token(rest);
+        text = rest.get(name..).unwrap_or_default();
+        let value = match text {
+            _ if name == 0 => return false,
+            [b'=', b'"', value @ ..] => {
+                let Some(after) = end_of_quotes(value) else { return false };
+                text = after;
+                continue;
+            }
+            [b'=', value @ ..] => value,
+            _ => continue,
+        };
+        let length = token(value);
+        if length == 0 {
+            return false;
+        }
+        text = value.get(length..).unwrap_or_default();
+    }
+    text.is_empty()
+}
+
+/// What follows a quoted string, of which the first quote was read.
+fn end_of_quotes(mut text: &[u8]) -> Option<&[u8]> {
+    loop {
+        text = match text {
+            [b'"', after @ ..] => return Some(after),
+            [b'\\', b'\t' | b' '..=b'~' | 0x80.., after @ ..] => after,
+            [b'\\', ..] => return None,
+            [b'\t' | b' '..=b'~' | 0x80.., after @ ..] => after,
+            _ => return None,
+        };
+    }
 }
 
 /// Reads the trailers, which are checked and dropped. Returns whether they are complete.

@@ -167,8 +167,8 @@ fn chunks_are_read_strictly_however_they_arrive() {
 fn responses_end_where_the_standard_says() {
     let read = |text: &str, to_head: bool| {
         let mut head = Head::default();
-        head.read_response(text.as_bytes(), 100)?;
-        of_response(&head, to_head)
+        let is_http11 = head.read_response(text.as_bytes(), 100)?;
+        of_response(&head, to_head, is_http11)
     };
     let rows = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, Ok(Framing::Length(5))),
@@ -189,4 +189,36 @@ fn responses_end_where_the_standard_says() {
     for (text, to_head, expected) in rows {
         assert_eq!(read(text, to_head), expected, "{text}");
     }
+}
+
+#[test]
+fn edited_heads_are_written_in_order() {
+    let (mut head, _) =
+        request(b"GET /a HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\nA: 3\r\nC:\r\nD: 4\r\n\r\n").unwrap();
+    let written = |head: &Head| {
+        let mut out = Vec::new();
+        head.write_fields(&mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(written(&head), "host: x\r\na: 1\r\nb: 2\r\na: 3\r\nc: \r\nd: 4\r\n");
+    assert!(head.remove(b"host"));
+    head.set("a", b"5");
+    assert_eq!(written(&head), "a: 5\r\nb: 2\r\nc: \r\nd: 4\r\n", "the second one is removed");
+    head.add("e", b"6");
+    head.set("d", b"");
+    head.set("f", b"7");
+    head.append("f", b"8");
+    assert!(head.remove(b"b"));
+    assert_eq!(written(&head), "a: 5\r\nc: \r\nd: \r\ne: 6\r\nf: 7,8\r\n");
+    assert!(head.remove(b"a") && head.remove(b"f") && !head.remove(b"f"));
+    assert_eq!(written(&head), "c: \r\nd: \r\ne: 6\r\n");
+    assert!(head.has_element("e", b"6") && !head.has_element("c", b"6"));
+}
+
+#[test]
+fn as_many_fields_are_read_as_may_be_configured() {
+    let text = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(1000));
+    assert_eq!(Head::default().read_request(text.as_bytes(), 1000), Ok(()));
+    let text = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(1001));
+    assert_eq!(Head::default().read_request(text.as_bytes(), 1000), Err(HeadError::TooManyFields));
 }

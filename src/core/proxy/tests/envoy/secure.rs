@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-use crate::pair::DEADLINE;
+use crate::proxy::DEADLINE;
 
 /// A certificate authority.
 pub(crate) struct Authority {

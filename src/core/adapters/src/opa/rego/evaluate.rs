@@ -56,6 +56,8 @@ pub(super) enum Outcome {
     /// It holds more memory than it may.
     TooLarge,
     /// There is no memory for it beside what other calls hold.
+    Crowded,
+    /// All calls together have less memory than it takes.
     NoMemory,
 }
 
@@ -131,7 +133,8 @@ impl Evaluator {
             Ok((outcome, usage)) => match usage.exceeded {
                 None => (outcome, usage.left),
                 Some(Exceeded::Bound) => (Outcome::TooLarge, 0),
-                Some(Exceeded::Share) => (Outcome::NoMemory, 0),
+                Some(Exceeded::Share) => (Outcome::Crowded, 0),
+                Some(Exceeded::WholeShare) => (Outcome::NoMemory, 0),
             },
             Err(_) => (Outcome::Stopped("the evaluation panicked".to_owned()), 0),
         };
@@ -140,7 +143,7 @@ impl Evaluator {
         let has_ended = match outcome {
             Outcome::Allowed | Outcome::Denied | Outcome::Undecided(_) => true,
             Outcome::Failed(_) | Outcome::Stopped(_) => false,
-            Outcome::Late | Outcome::TooLarge | Outcome::NoMemory => false,
+            Outcome::Late | Outcome::TooLarge | Outcome::Crowded | Outcome::NoMemory => false,
         };
         if has_ended
             && kept <= KEPT

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::evaluate::{Evaluator, Outcome, Prepared};
 use super::input::document;
-use super::lanes::{INLINE, SlowThreads, Trust};
+use super::lanes::{INLINE, Lanes, Permit, SlowThreads, Trust};
 use super::plan::{self, Plan};
 use crate::authorization::Layout;
 use mixer_base::allocation::Bounds;
@@ -31,6 +31,12 @@ const WAITING_BESIDES: usize = 2 << 10;
 const EVALUATED: usize = 32;
 /// What an evaluation on the thread of its call may take besides the share, in bytes.
 const INLINE_MEMORY: usize = 256 << 10;
+/// What evaluations leave of the share to inputs that wait: an eighth.
+const LEFT: usize = 8;
+/// Of the timeout an evaluation does not wait for memory in the last eighth.
+const LAST: u32 = 8;
+/// Interval of looks at a share that is waited for.
+const LOOK: Duration = Duration::from_millis(2);
 /// Why there is no memory for an input.
 const CROWDED: &str = "too much input of other calls waits for its evaluation";
 /// Why there is no memory for an evaluation, and what helps.
@@ -58,7 +64,7 @@ pub(super) struct Shared {
     undecided: Undecided,
     timeout: Duration,
     trust: Trust,
-    threads: Arc<SlowThreads>,
+    lanes: Lanes,
     /// Bounds the memory of inputs that wait, and of their evaluations.
     memory: Arc<Share>,
     max_input: usize,
@@ -128,7 +134,7 @@ impl Shared {
             undecided: settings.undecided,
             timeout: settings.timeout,
             trust: Trust::default(),
-            threads,
+            lanes: Lanes::new(threads),
             memory,
             max_input: settings.max_input,
             max_evaluation: settings.max_evaluation,
@@ -206,7 +212,7 @@ impl Shared {
                 self.counters.too_large.increment();
                 (self.too_large(), true)
             }
-            Outcome::NoMemory => {
+            Outcome::Crowded | Outcome::NoMemory => {
                 return self.without_memory(NO_SHARE);
             }
         };
@@ -237,7 +243,8 @@ impl Shared {
 
     /// Bounds of the memory of an evaluation that has `free` bytes: what is beyond comes from the share.
     fn bounds(&self, free: usize) -> Bounds {
-        Bounds::within(self.max_evaluation, free, Arc::clone(&self.memory))
+        let left = self.memory.limit() / LEFT;
+        Bounds::within(self.max_evaluation, free, Arc::clone(&self.memory)).leaving(left)
     }
 
     /// The answer to a call for which there is no memory: why.
@@ -260,33 +267,81 @@ impl Shared {
         self: Arc<Self>,
         input: Value,
         bytes: usize,
-        mut memory: Reservation,
+        memory: Reservation,
     ) -> Result<CheckResult, HandlerError> {
         self.counters.offloaded.increment();
         let due = Instant::now() + self.timeout;
-        let threads = Arc::clone(self.threads.of(bytes));
-        let Ok(Ok(permit)) = timeout_at(due, threads.acquire_owned()).await else {
-            return self.answer(Outcome::Late);
-        };
-        let free = bytes.saturating_mul(EVALUATED);
-        if !memory.grow(free) {
-            return self.without_memory(CROWDED);
-        }
-        let shared = Arc::clone(&self);
-        let evaluation = self.runtime.spawn_blocking(move || {
-            let _held = (permit, memory);
-            let begun = std::time::Instant::now();
-            let left = due.saturating_duration_since(Instant::now());
-            let outcome = shared.evaluator.evaluate(left, shared.bounds(free), |_| input);
-            shared.trust.note(bytes, begun.elapsed());
-            outcome
-        });
-        match timeout_at(due, evaluation).await {
-            Ok(Ok(outcome)) => self.answer(outcome),
-            Ok(Err(panic)) => self.answer(Outcome::Stopped(format!("the evaluation ended early: {panic}"))),
+        match timeout_at(due, Arc::clone(&self).evaluate(input, bytes, memory, due)).await {
+            Ok(answer) => answer,
             // A function of the engine may not look at the clock.
             Err(_) => self.answer(Outcome::Late),
         }
+    }
+
+    /// Evaluates on another thread. If others hold the memory that it takes, it lets go of its own, and evaluates once more when it is its turn to
+    /// wait for theirs.
+    async fn evaluate(
+        self: Arc<Self>,
+        input: Value,
+        bytes: usize,
+        mut memory: Reservation,
+        due: Instant,
+    ) -> Result<CheckResult, HandlerError> {
+        let free = bytes.saturating_mul(EVALUATED);
+        let Ok(permit) = self.lanes.thread(bytes).await else { return self.answer(Outcome::Late) };
+        let mut why = CROWDED;
+        if memory.grow(free) {
+            match self.run(input.clone(), bytes, (permit, memory), due, None).await {
+                (Outcome::Crowded, Some(released)) => (why, memory) = (NO_SHARE, released),
+                (outcome, _) => return self.answer(outcome),
+            }
+        } else {
+            drop(permit);
+        }
+        let until = due - self.timeout / LAST;
+        let Ok(Ok(_turn)) = timeout_at(until, self.lanes.turn()).await else {
+            return self.without_memory(why);
+        };
+        while !self.memory.has(free) || !memory.grow(free) {
+            if Instant::now() >= until {
+                return self.without_memory(CROWDED);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        let Ok(permit) = self.lanes.thread(bytes).await else { return self.answer(Outcome::Late) };
+        let (outcome, _) = self.run(input, bytes, (permit, memory), due, Some(until)).await;
+        self.answer(outcome)
+    }
+
+    /// One evaluation on another thread: its outcome, and what its input takes. `waits_until`: how long it waits for memory of others.
+    async fn run(
+        self: &Arc<Self>,
+        input: Value,
+        bytes: usize,
+        (permit, mut memory): (Permit, Reservation),
+        due: Instant,
+        waits_until: Option<Instant>,
+    ) -> (Outcome, Option<Reservation>) {
+        let free = bytes.saturating_mul(EVALUATED);
+        let bounds = self.bounds(free).beside(memory.bytes());
+        let bounds = match waits_until {
+            None => bounds,
+            Some(until) => bounds.waiting_until(until.into_std()),
+        };
+        let shared = Arc::clone(self);
+        let evaluation = self.runtime.spawn_blocking(move || {
+            let _permit = permit;
+            let begun = std::time::Instant::now();
+            let left = due.saturating_duration_since(Instant::now());
+            let outcome = shared.evaluator.evaluate(left, bounds, |_| input);
+            if outcome != Outcome::Crowded {
+                shared.trust.note(bytes, begun.elapsed());
+            }
+            memory.shrink(free);
+            (outcome, Some(memory))
+        });
+        let ended = evaluation.await;
+        ended.unwrap_or_else(|panic| (Outcome::Stopped(format!("the evaluation ended early: {panic}")), None))
     }
 }
 
@@ -345,10 +400,11 @@ impl HandleCheck for OpaHandler {
                 shared.bounds(INLINE_MEMORY),
                 |names| input.insert(document(names, layout, instance)).clone(),
             );
-            if outcome != Outcome::Late || shared.timeout <= INLINE {
-                return Reply::Ready(shared.answer(outcome));
+            match outcome {
+                Outcome::Late if shared.timeout > INLINE => shared.trust.note(bytes, INLINE),
+                Outcome::Crowded => {}
+                outcome => return Reply::Ready(shared.answer(outcome)),
             }
-            shared.trust.note(bytes, INLINE);
         }
         if bytes > shared.max_waiting {
             let how = format!(" for longer than {INLINE:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// How long an evaluation may hold the thread of its call.
 pub(super) const INLINE: Duration = Duration::from_millis(2);
@@ -18,25 +18,64 @@ const LENGTHS: usize = 12;
 
 /// Threads for evaluations that take long, shared by the handlers of a server: for short inputs one for each core, for long ones half as
 /// many.
-pub(super) struct SlowThreads {
+pub(in super::super) struct SlowThreads {
     short: Arc<Semaphore>,
     long: Arc<Semaphore>,
+    /// Held by the evaluation that waits for memory, so that no two wait for each other.
+    memory: Arc<Semaphore>,
 }
 
 impl Default for SlowThreads {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self {
-            short: Arc::new(Semaphore::new(threads)),
-            long: Arc::new(Semaphore::new((threads / 2).max(1))),
-        }
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { short: semaphore(threads), long: semaphore((threads / 2).max(1)), memory: semaphore(1) }
     }
 }
 
 impl SlowThreads {
-    /// Those for an input of this length.
-    pub(super) fn of(&self, bytes: usize) -> &Arc<Semaphore> {
-        if bytes <= SHORT { &self.short } else { &self.long }
+    /// Takes the threads for inputs of this length from all handlers.
+    #[cfg(test)]
+    pub(in super::super) async fn occupy(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let threads = if bytes <= SHORT { &self.short } else { &self.long };
+        let all = u32::try_from(threads.available_permits()).expect("there are few");
+        Arc::clone(threads).acquire_many_owned(all).await.expect("it is not closed")
+    }
+}
+
+/// The threads of a handler: those of all handlers, and one for short and one for long inputs that no other handler can hold, however slow it is.
+pub(super) struct Lanes {
+    all: Arc<SlowThreads>,
+    own: SlowThreads,
+}
+
+/// Allows an evaluation on a thread.
+pub(super) type Permit = OwnedSemaphorePermit;
+
+impl Lanes {
+    pub(super) fn new(all: Arc<SlowThreads>) -> Self {
+        let one = || Arc::new(Semaphore::new(1));
+        Self { all, own: SlowThreads { short: one(), long: one(), memory: one() } }
+    }
+
+    /// A thread for an input of this length. Errors: never.
+    pub(super) async fn thread(&self, bytes: usize) -> Result<Permit, AcquireError> {
+        let of = |threads: &SlowThreads| {
+            let threads = if bytes <= SHORT { &threads.short } else { &threads.long };
+            Arc::clone(threads).acquire_owned()
+        };
+        tokio::select! {
+            biased;
+            own = of(&self.own) => own,
+            shared = of(&self.all) => shared,
+        }
+    }
+
+    /// The right to wait for memory, which one evaluation of a server has at a time. One of each handler stands in line for it, so that a
+    /// handler with many does not hold up the others. Errors: never.
+    pub(super) async fn turn(&self) -> Result<(Permit, Permit), AcquireError> {
+        let own = Arc::clone(&self.own.memory).acquire_owned().await?;
+        Ok((own, Arc::clone(&self.all.memory).acquire_owned().await?))
     }
 }
 
@@ -71,6 +110,8 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -105,12 +146,48 @@ mod tests {
         assert!(trust.is_given(1023) && !trust.is_given(2047), "lengths of one class share their trust");
     }
 
+    /// How many threads are left for an input of this length.
+    async fn left(lanes: &Lanes, bytes: usize) -> Vec<Permit> {
+        let mut taken = Vec::new();
+        while let Some(permit) = lanes.thread(bytes).now_or_never() {
+            taken.push(permit.unwrap());
+        }
+        taken
+    }
+
     #[tokio::test]
     async fn short_inputs_have_threads_of_their_own() {
-        let threads = SlowThreads::default();
-        let all = u32::try_from(threads.of(SHORT + 1).available_permits()).unwrap();
-        let _held = threads.of(usize::MAX).acquire_many(all).await.unwrap();
-        assert_eq!(threads.of(SHORT + 1).available_permits(), 0);
-        assert!(threads.of(SHORT).try_acquire().is_ok() && threads.of(0).try_acquire().is_ok());
+        let lanes = Lanes::new(Arc::default());
+        let long = left(&lanes, usize::MAX).await;
+        assert!(long.len() >= 2 && left(&lanes, SHORT + 1).await.is_empty());
+        assert!(left(&lanes, SHORT).await.len() >= 2 && left(&lanes, 0).await.len() >= 2);
+    }
+
+    #[tokio::test]
+    async fn a_handler_has_a_thread_whatever_the_others_hold() {
+        let all = Arc::<SlowThreads>::default();
+        let [slow, other, third] = [0; 3].map(|_| Lanes::new(Arc::clone(&all)));
+        for bytes in [0, usize::MAX] {
+            let held = left(&slow, bytes).await;
+            assert!(held.len() >= 2);
+            let others = [left(&other, bytes).await, left(&third, bytes).await];
+            assert_eq!(others.map(|taken| taken.len()), [1, 1]);
+            drop(held);
+            assert!(left(&other, bytes).await.len() >= 2, "what is not held is for all");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_evaluation_waits_for_memory_and_one_of_each_handler_stands_in_line() {
+        let all = Arc::<SlowThreads>::default();
+        let [many, other] = [0; 2].map(|_| Lanes::new(Arc::clone(&all)));
+        let first = many.turn().now_or_never().unwrap().unwrap();
+        let mut second = Box::pin(many.turn());
+        let mut of_other = Box::pin(other.turn());
+        assert!((&mut second).now_or_never().is_none() && (&mut of_other).now_or_never().is_none());
+        drop(first);
+        // The second of the first handler comes after the first of the other one.
+        let _held = (&mut of_other).now_or_never().unwrap().unwrap();
+        assert!((&mut second).now_or_never().is_none());
     }
 }

@@ -199,6 +199,16 @@ impl Calls<'_> {
             let problem = problem.with_hint(format!("write `{name}({input}, {constant})`"));
             self.problems.push(Problem { weight: Weight::Warning("opa-arguments"), ..problem });
         }
+        if let Some((path, constant)) = unlike_a_path(&name, arguments) {
+            let text = format!(
+                "{}: {path} begins with `/`, so that it never begins with {constant}: the paths of requests do",
+                place()
+            );
+            let problem = Problem::new(Subject::Module(self.module), text);
+            let meant = constant.trim_start_matches('"');
+            let problem = problem.with_hint(format!("write `startswith({path}, \"/{meant})`"));
+            self.problems.push(Problem { weight: Weight::Warning("opa-path"), ..problem });
+        }
         if let Some(why) = failure(&name, span, arguments) {
             let place = place();
             let text = format!("{place}: this call of {name} fails for every request: {why}");
@@ -233,6 +243,16 @@ fn swapped(name_of_function: &str, arguments: &[Ref<Expr>]) -> Option<[String; 2
     let Value::String(_) = literal(constant)? else { return None };
     let input = name(input).filter(|name| name.starts_with("input."))?;
     Some([literal(constant)?.to_string(), input])
+}
+
+/// The path of a request, and the constant in quotes with which it is asked whether it begins, if no path begins so: with a letter or digit.
+fn unlike_a_path(name_of_function: &str, arguments: &[Ref<Expr>]) -> Option<(String, String)> {
+    let [path, constant, ..] = arguments else { return None };
+    let path = name(path).filter(|path| name_of_function == "startswith" && path == "input.action.path")?;
+    let constant = literal(constant)?;
+    let Value::String(text) = &constant else { return None };
+    let is_unlike = text.starts_with(char::is_alphanumeric) && !text.contains("://");
+    is_unlike.then(|| (path, constant.to_string()))
 }
 
 /// Why a call of a function of the engine fails whatever the request is, as far as its literals tell; `None`: it need not fail.

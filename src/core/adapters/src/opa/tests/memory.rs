@@ -113,7 +113,10 @@ async fn all_evaluations_together_have_a_share_of_memory() {
     let env = test_env("h.istio-system");
     let share = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::WaitingCalls));
     let counted = |why| env.metrics.counter(Family::OpaUndecided, &["h.istio-system", why]).get();
-    let handler = Opa::build(params(&policy(body)), vec![bound()], env.clone()).await.unwrap();
+    // It waits for the memory of others, but not longer than calls do.
+    let few_seconds = SignedDuration::from_secs(4);
+    let params = Params { evaluation_timeout: few_seconds, ..params(&policy(body)) };
+    let handler = Opa::build(params, vec![bound()], env.clone()).await.unwrap();
     // Of 16 MiB others hold 12.
     let held = share.reserve(12 << 20).unwrap();
     let path = "/a".repeat(15_000);
@@ -128,6 +131,56 @@ async fn all_evaluations_together_have_a_share_of_memory() {
     assert_eq!(answer.map(|answer| answer.status.code), Ok(0));
     drop((held, all));
     assert_eq!(share.used(), 0);
+}
+
+/// A policy of which an evaluation holds ten million bytes.
+const TEN: &str = "xs := [sprintf(\"%s%v\", [path, i]) | parts[i]]; count(xs) > 0";
+
+#[tokio::test]
+async fn evaluations_that_need_much_memory_wait_for_each_other() {
+    let env = test_env("h.istio-system");
+    let share = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::WaitingCalls));
+    let handler = Opa::build(params(&policy(TEN)), vec![bound()], env.clone()).await.unwrap();
+    let path = "/a".repeat(2300);
+    // Others hold so much that there is room for one, and not for two.
+    let held = share.reserve(3 << 20).unwrap();
+    let answers = futures_util::future::join_all((0..4).map(|_| check(&*handler, ["", "PUT", &path]))).await;
+    let codes: Vec<_> = answers.into_iter().map(|answer| answer.map(|answer| answer.status.code)).collect();
+    assert_eq!(codes, [Ok(0), Ok(0), Ok(0), Ok(0)]);
+    // What they hold is let go of while it waits.
+    let all = share.reserve(share.limit() - share.used() - (256 << 10)).unwrap();
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop((held, all));
+    };
+    let (answer, ()) = tokio::join!(check(&*handler, ["", "PUT", &path]), release);
+    assert_eq!(answer.map(|answer| answer.status.code), Ok(0));
+    let counted = env.metrics.counter(Family::OpaUndecided, &["h.istio-system", "memory"]);
+    assert_eq!((counted.get(), share.used()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_evaluation_that_needs_more_than_the_share_fails_at_once() {
+    let env = test_env("h.istio-system");
+    env.commons.insert(Arc::new(MemoryBudget::new(64 << 20)));
+    let handler = Opa::build(params(&policy(TEN)), vec![bound()], env.clone()).await.unwrap();
+    let begun = std::time::Instant::now();
+    let answer = check(&*handler, ["", "PUT", &"/a".repeat(2300)]).await;
+    let is_told = |error: &HandlerError| error.message.contains("the share waiting-calls has left");
+    assert!(answer.as_ref().is_err_and(is_told), "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "nothing is waited for");
+}
+
+/// One handler with slow evaluations does not hold up those of another one.
+#[tokio::test]
+async fn a_handler_has_a_thread_of_its_own() {
+    let env = test_env("h.istio-system");
+    let threads = env.commons.get::<super::super::rego::SlowThreads>();
+    let path = "/a".repeat(2300);
+    let _held = (threads.occupy(0).await, threads.occupy(path.len()).await);
+    let handler = Opa::build(params(&policy(TEN)), vec![bound()], env).await.unwrap();
+    let answer = check(&*handler, ["", "PUT", &path]).await;
+    assert_eq!(answer.map(|answer| answer.status.code), Ok(0));
 }
 
 #[test]

@@ -313,3 +313,29 @@ fn a_constant_in_the_place_of_a_text_of_the_request_is_suspicious() {
         assert_eq!(warnings(meant), [], "{meant}");
     }
 }
+
+#[test]
+fn a_text_with_which_no_path_begins_is_suspicious() {
+    let warnings = |expression: &str| {
+        let policy = format!("package gate\ndefault open := false\nopen if {expression}\n");
+        let mut found = Diagnostics::new();
+        Opa::validate(&params(&policy), &[bound()], &mut found);
+        found.retain(|problem| problem.code == "opa-path");
+        found.into_iter().map(|found| (found.message.clone(), found.hint.clone())).collect::<Vec<_>>()
+    };
+    let text = "Policy: opa_policy.0:3:13: input.action.path begins with `/`, so that it never begins with \"admin/\": the paths of requests do";
+    let hint = "write `startswith(input.action.path, \"/admin/\")`";
+    let found = warnings("not startswith(input.action.path, \"admin/\")");
+    assert_eq!(found, [(text.to_owned(), Some(hint.to_owned()))]);
+    for meant in [
+        "startswith(input.action.path, \"/admin\")",
+        "startswith(input.action.path, \"\")",
+        "startswith(input.action.path, \"*\")",
+        "startswith(input.action.path, \"http://\")",
+        "startswith(input.action.path, input.subject.user)",
+        "startswith(input.action.method, \"GE\")",
+        "endswith(input.action.path, \"admin\")",
+    ] {
+        assert_eq!(warnings(meant), [], "{meant}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Which Redis: one server, the master that sentinels name, or a cluster.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::cluster::ClusterClientBuilder;
@@ -11,13 +12,14 @@ use redis::{
 };
 
 use super::super::Params;
-use super::node::Node;
+use super::node::{ClusterNodes, Node, NodeTls};
 use super::scripts::SCRIPTS;
 use crate::files::{SettledFile, Unread};
+use mixer_remote::Credential;
 
-/// Longest password, in bytes.
+/// Longest password or user, in bytes.
 const MAX_PASSWORD: usize = 4096;
-/// How long the file of the password may take.
+/// How long a file may take.
 const READ_TIME: Duration = Duration::from_secs(1);
 
 /// Where to connect.
@@ -25,10 +27,63 @@ pub(super) struct Target {
     /// The address, or those of the sentinels or of nodes of the cluster. All have the settings of the first.
     servers: Vec<ConnectionInfo>,
     kind: Kind,
-    password_file: Option<PathBuf>,
+    username: Source,
+    password: Source,
+    tls: Arc<NodeTls>,
     timeout: Duration,
     /// For texts: without secrets.
     shown: String,
+}
+
+/// Where a user or a password is.
+enum Source {
+    /// In the addresses, or nowhere.
+    Addresses,
+    Written(String),
+    File(PathBuf),
+    Environment(String),
+}
+
+impl Source {
+    fn new(written: &str, file: &str, environment: &str) -> Self {
+        match (written, file, environment) {
+            ("", "", "") => Self::Addresses,
+            ("", "", environment) => Self::Environment(environment.to_owned()),
+            ("", file, _) => Self::File(file.into()),
+            (written, _, _) => Self::Written(written.to_owned()),
+        }
+    }
+
+    /// What it is now, `None` if the addresses have it. `what` is its name. Errors: one line, without secrets.
+    async fn read(&self, what: &str) -> Result<Option<String>, String> {
+        let text = match self {
+            Self::Addresses => return Ok(None),
+            Self::Written(text) => text.clone(),
+            Self::Environment(name) => {
+                let read = Credential::from_environment(name.as_str());
+                let read = read.map_err(|error| format!("could not read the {what}: {error}"))?;
+                read.last().expose().to_owned()
+            }
+            Self::File(path) => {
+                let read = SettledFile::new(path.clone()).read(READ_TIME, MAX_PASSWORD).await;
+                let bytes = read.map_err(|error| {
+                    let why = match error {
+                        Unread::Unsettled(why) | Unread::Failed(why) => why,
+                        Unread::TooLarge => format!("it is larger than {MAX_PASSWORD} bytes"),
+                        Unread::Late => "the file system does not answer".to_owned(),
+                    };
+                    format!("could not read the {what} from {}: {why}", path.display())
+                })?;
+                let text = String::from_utf8(bytes).map_err(|_| format!("the {what} is not UTF-8"))?;
+                let text = text.trim_end_matches(['\r', '\n']);
+                if text.is_empty() {
+                    return Err(format!("{} has no {what}", path.display()));
+                }
+                text.to_owned()
+            }
+        };
+        Ok(Some(text))
+    }
 }
 
 enum Kind {
@@ -42,7 +97,8 @@ enum Kind {
 #[derive(Clone)]
 pub(super) enum Connection {
     Single(Node),
-    Cluster(ClusterConnection<Node>),
+    /// With what its nodes are connected with.
+    Cluster(ClusterConnection<Node>, Arc<ClusterNodes>),
 }
 
 impl Connection {
@@ -53,7 +109,7 @@ impl Connection {
     ) -> RedisResult<T> {
         match self {
             Connection::Single(connection) => script.invoke_async(connection).await,
-            Connection::Cluster(connection) => script.invoke_async(connection).await,
+            Connection::Cluster(connection, _) => script.invoke_async(connection).await,
         }
     }
 
@@ -61,7 +117,7 @@ impl Connection {
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<()> {
         match self {
             Connection::Single(connection) => command.exec_async(connection).await,
-            Connection::Cluster(connection) => command.exec_async(connection).await,
+            Connection::Cluster(connection, _) => command.exec_async(connection).await,
         }
     }
 }
@@ -87,9 +143,11 @@ impl Target {
             Kind::Sentinels(master) => format!("{master}, the master of the sentinels {addresses}"),
             Kind::Cluster => format!("the cluster {addresses}"),
         };
-        let password_file = (!params.password_file.is_empty()).then(|| params.password_file.clone().into());
+        let username = Source::new(&params.username, &params.username_file, &params.username_environment);
+        let password = Source::new("", &params.password_file, &params.password_environment);
+        let tls = Arc::new(NodeTls::new(params.tls.as_ref().map(Into::into).unwrap_or_default()));
         let timeout = params.timeout.to_std_or_zero();
-        Ok(Self { servers, kind, password_file, timeout, shown })
+        Ok(Self { servers, kind, username, password, tls, timeout, shown })
     }
 
     /// Its addresses, without secrets.
@@ -105,7 +163,7 @@ impl Target {
     /// Connects, and loads the scripts. Errors: one line. The caller limits the time.
     pub(super) async fn connect(&self) -> Result<Connection, String> {
         mixer_net::tls::install_crypto_provider();
-        let servers = self.with_password().await?;
+        let servers = self.with_credentials().await?;
         let mut connection = self.open(servers).await.map_err(|error| error.to_string())?;
         for script in SCRIPTS.all() {
             let mut load = redis::cmd("SCRIPT");
@@ -115,24 +173,17 @@ impl Target {
         Ok(connection)
     }
 
-    async fn with_password(&self) -> Result<Vec<ConnectionInfo>, String> {
-        let Some(path) = &self.password_file else { return Ok(self.servers.clone()) };
-        let read = SettledFile::new(path.clone()).read(READ_TIME, MAX_PASSWORD).await;
-        let bytes = read.map_err(|error| {
-            let why = match error {
-                Unread::Unsettled(why) | Unread::Failed(why) => why,
-                Unread::TooLarge => format!("it is larger than {MAX_PASSWORD} bytes"),
-                Unread::Late => "the file system does not answer".to_owned(),
-            };
-            format!("could not read the password from {}: {why}", path.display())
-        })?;
-        let text = String::from_utf8(bytes).map_err(|_| "the password is not UTF-8".to_owned())?;
-        let password = text.trim_end_matches(['\r', '\n']);
-        if password.is_empty() {
-            return Err(format!("{} has no password", path.display()));
-        }
+    async fn with_credentials(&self) -> Result<Vec<ConnectionInfo>, String> {
+        let (username, password) = (self.username.read("user").await?, self.password.read("password").await?);
         let with = |server: &ConnectionInfo| {
-            server.clone().set_redis_settings(server.redis_settings().clone().set_password(password))
+            let mut settings = server.redis_settings().clone();
+            if let Some(username) = &username {
+                settings = settings.set_username(username);
+            }
+            if let Some(password) = &password {
+                settings = settings.set_password(password);
+            }
+            server.clone().set_redis_settings(settings)
         };
         Ok(self.servers.iter().map(with).collect())
     }
@@ -144,12 +195,12 @@ impl Target {
         match &self.kind {
             Kind::Single => {
                 let Some(server) = servers.first() else { return Err(no_server()) };
-                Node::connect(server, config).await.map(Connection::Single)
+                Node::connect(server, &self.tls, config).await.map(Connection::Single)
             }
             Kind::Sentinels(name) => {
                 let mut failure = no_server();
                 for sentinel in &servers {
-                    match master(name, sentinel, &config).await {
+                    match master(name, sentinel, &self.tls, &config).await {
                         Ok(connection) => return Ok(Connection::Single(connection)),
                         Err(error) => failure = error,
                     }
@@ -157,12 +208,14 @@ impl Target {
                 Err(failure)
             }
             Kind::Cluster => {
-                let client = ClusterClientBuilder::new(servers)
+                let nodes = ClusterNodes::new(&servers, &self.tls);
+                let client = ClusterClientBuilder::new(nodes.name(servers))
                     .connection_timeout(super::link::CONNECT_TIME)
                     .response_timeout(self.timeout)
                     .overall_response_timeout(Some(self.timeout))
                     .build()?;
-                client.get_async_generic_connection::<Node>().await.map(Connection::Cluster)
+                let connection = client.get_async_generic_connection::<Node>().await?;
+                Ok(Connection::Cluster(connection, Arc::new(nodes)))
             }
         }
     }
@@ -171,9 +224,14 @@ impl Target {
 /// The master that a sentinel names, with the settings of the sentinel but its password, which sentinels have none of.
 ///
 /// Errors: the sentinel does not answer or does not know it, or what it names does not answer or is none.
-async fn master(name: &str, sentinel: &ConnectionInfo, config: &AsyncConnectionConfig) -> RedisResult<Node> {
+async fn master(
+    name: &str,
+    sentinel: &ConnectionInfo,
+    tls: &NodeTls,
+    config: &AsyncConnectionConfig,
+) -> RedisResult<Node> {
     let address = sentinel.addr().clone().into_connection_info()?;
-    let mut asked = Node::connect(&address, config.clone()).await?;
+    let mut asked = Node::connect(&address, tls, config.clone()).await?;
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
     let Some((host, port)) = question.query_async::<Option<(String, u16)>>(&mut asked).await? else {
@@ -186,7 +244,7 @@ async fn master(name: &str, sentinel: &ConnectionInfo, config: &AsyncConnectionC
         _ => ConnectionAddr::Tcp(host, port),
     };
     let address = address.into_connection_info()?.set_redis_settings(sentinel.redis_settings().clone());
-    let mut connection = Node::connect(&address, config.clone()).await?;
+    let mut connection = Node::connect(&address, tls, config.clone()).await?;
     let role: Vec<Value> = redis::cmd("ROLE").query_async(&mut connection).await?;
     match role.first() {
         Some(Value::BulkString(role)) if role == b"master" => Ok(connection),

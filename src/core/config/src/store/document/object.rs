@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::identity::{self, Identity};
 use super::{Broken, ChunkPlace, revision};
 use crate::store::IdentityRule;
-use crate::{Diagnostic, FieldPath, Origin, RawResource, yaml};
+use crate::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Origin, RawResource, Span, yaml};
 
 /// An object as its server has it.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +37,9 @@ pub struct SourceObject {
 /// A resource, or why an object is none.
 pub type ReadObject = Result<Arc<RawResource>, Box<Broken>>;
 
+/// A longer name of a member may be read as something else.
+const MAX_PLAIN_KEY: usize = 256;
+
 /// kubectl repeats the whole object there.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -49,34 +52,85 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Errors: it has no identity, or exceeds the bounds of a document.
 pub fn read_object(origin: &Arc<str>, object: SourceObject) -> ReadObject {
     let version = object.version.as_str().into();
-    let text: Arc<str> = canonical(object).into();
+    let document = canonical(object);
+    let text: Arc<str> = text_of(&document).into();
     let place = ChunkPlace { file: origin, index: 0, line: 0 };
     let broken = |mut problem: Diagnostic| {
         problem.chunk = None;
         let (file, text) = (Arc::clone(origin), Arc::clone(&text));
         Box::new(Broken { file, document: None, text, problem, keeps_last: false })
     };
-    let parsed = yaml::parse(&text).map_err(|error| broken(place.syntax_error(&error)))?;
-    let Identity { key, annotations, mut envelope } =
-        identity::identify(&parsed.root, IdentityRule::Complete)
-            .map_err(|why| broken(place.unidentified(&why, &text)))?;
+    let identity = match identity_of(&document, &text) {
+        Some(identity) => identity,
+        None => {
+            let parsed = yaml::parse(&text).map_err(|error| broken(place.syntax_error(&error)))?;
+            identity::identify(&parsed.root, IdentityRule::Complete)
+                .map_err(|why| broken(place.unidentified(&why, &text)))?
+        }
+    };
+    let Identity { key, annotations, mut envelope } = identity;
     envelope.version = version;
     let revision = revision(text.as_bytes());
     let origin = Origin::of_object(origin, text);
-    // The tree takes several times the text, and objects come all at once: to read the text again costs less than to keep it.
+    // The tree takes several times the text, and objects come all at once: the text is parsed when the resource is built.
     Ok(Arc::new(RawResource::new(key, annotations, envelope, origin, revision, None)))
 }
 
 /// An object that is none, for this reason, although it has an identity. `origin`: its name.
 pub fn unreadable_object(origin: &Arc<str>, object: SourceObject, why: &str, hint: &str) -> ReadObject {
-    let text: Arc<str> = canonical(object).into();
+    let text: Arc<str> = text_of(&canonical(object)).into();
     let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{origin}: {why}"));
     let problem = Diagnostic { file: Some(Arc::clone(origin)), ..problem.with_hint(hint) };
     Err(Box::new(Broken { file: Arc::clone(origin), document: None, text, problem, keeps_last: false }))
 }
 
-/// The object as canonical JSON.
-fn canonical(object: SourceObject) -> String {
+/// The identity of a document, without parsing its text. `None` if only the text tells: it may exceed the bounds of a document, or a problem
+/// needs its place.
+fn identity_of(document: &Value, text: &str) -> Option<Identity> {
+    let mut values = 0;
+    if text.len() > yaml::MAX_BYTES {
+        return None;
+    }
+    let root = node_of(document, 0, &mut values)?;
+    let identity = identity::identify(&root, IdentityRule::Complete).ok()?;
+    identity.envelope.unknown.is_empty().then_some(identity)
+}
+
+/// The tree of a value, as its text would give it but for places. `None` if it is not far within the bounds of a document.
+fn node_of(value: &Value, depth: usize, values: &mut usize) -> Option<Node> {
+    *values += 1;
+    if depth > yaml::MAX_DEPTH / 2 || *values > yaml::MAX_NODES / 4 {
+        return None;
+    }
+    let kind = match value {
+        Value::Null => NodeKind::Null,
+        Value::Bool(value) => NodeKind::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => NodeKind::Int(number),
+            None => NodeKind::Float(number.as_f64()?),
+        },
+        Value::String(text) => NodeKind::String(text.as_str().into()),
+        Value::Array(items) => {
+            let nodes = items.iter().map(|item| node_of(item, depth + 1, values));
+            NodeKind::Sequence(nodes.collect::<Option<_>>()?)
+        }
+        Value::Object(members) => {
+            let mut entries = Vec::with_capacity(members.len());
+            for (name, value) in members {
+                if name.len() > MAX_PLAIN_KEY {
+                    return None;
+                }
+                let value = node_of(value, depth + 1, values)?;
+                entries.push(MappingEntry { key: name.as_str().into(), key_span: Span::default(), value });
+            }
+            NodeKind::Mapping(entries)
+        }
+    };
+    Some(Node::synthetic(kind))
+}
+
+/// The object as a document in canonical order.
+fn canonical(object: SourceObject) -> Value {
     let SourceObject {
         api_version,
         kind,
@@ -118,8 +172,13 @@ fn canonical(object: SourceObject) -> String {
         spec.sort_all_objects();
         document.insert("spec".to_owned(), spec);
     }
+    Value::Object(document)
+}
+
+/// The canonical text of a document.
+fn text_of(document: &Value) -> String {
     let mut text = String::new();
-    write(&Value::Object(document), 0, &mut text);
+    write(document, 0, &mut text);
     text
 }
 
@@ -198,7 +257,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Node, NodeKind};
 
     fn rule(spec: Value) -> SourceObject {
         SourceObject {
@@ -243,6 +301,17 @@ mod tests {
         let read = read(rule(json!({"match": "a", "actions": [{"handler": "h", "instances": ["i"]}]})));
         assert!(!read.holds_tree(), "of a hundred thousand objects, trees took 250 MB until they were built");
         assert_eq!(read.document(), yaml::parse(&read.origin.text).unwrap().root);
+    }
+
+    #[test]
+    fn an_object_is_parsed_once_when_its_resource_is_built() {
+        let parsed = || yaml::PARSES.with(std::cell::Cell::get);
+        let object = rule(json!({"match": "a", "actions": [{"handler": "h", "instances": ["i"]}]}));
+        let before = parsed();
+        let read = read(object);
+        assert_eq!(parsed(), before);
+        let _ = read.document();
+        assert_eq!(parsed(), before + 1);
     }
 
     #[test]
@@ -314,6 +383,24 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever stands in an object, also beside its specification.
+        #[test]
+        fn the_identity_is_that_of_the_text(
+            value in any_value(),
+            field in prop_oneof![Just("match"), Just("status"), Just("compiledAdapter"), Just("x")],
+        ) {
+            let beside = Map::from_iter([(field.to_owned(), value.clone())]);
+            let object = SourceObject { beside, ..rule(json!({"params": value})) };
+            let document = canonical(object);
+            let text = text_of(&document);
+            if let Some(found) = identity_of(&document, &text) {
+                let root = yaml::parse(&text).unwrap().root;
+                let expected = identity::identify(&root, IdentityRule::Complete).ok().unwrap();
+                prop_assert_eq!((found.key, found.envelope), (expected.key, expected.envelope));
+                prop_assert_eq!(found.annotations, expected.annotations);
+            }
+        }
+
         #[test]
         fn the_text_reads_back_as_the_object(value in any_value()) {
             let spec = json!({"value": value});

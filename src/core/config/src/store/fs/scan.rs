@@ -11,6 +11,7 @@ use super::file::{
     Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file,
     is_open_for_writing, look,
 };
+use super::mounts::{self, Mount};
 use super::problems::Problems;
 use super::wake::Wake;
 use super::walk::{self, Found, Walk};
@@ -19,6 +20,7 @@ use super::{WhenLost, parallel, replaced};
 use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::load::{self, Load, LoadId};
 use mixer_base::task::{External, Task};
 
 /// The tree is walked once more this long after a change: a new directory may change before its watch is set.
@@ -102,6 +104,8 @@ pub(super) struct Scanner {
     walked_directories: Vec<PathBuf>,
     /// The root when it began.
     walked_root: Option<walk::Identity>,
+    /// What was mounted below it.
+    walked_mounts: Vec<Mount>,
     coverage: Coverage,
     /// The tree has not been walked since the last event.
     settling: bool,
@@ -137,6 +141,7 @@ impl Scanner {
             is_intact: false,
             walked_directories: Vec::new(),
             walked_root: None,
+            walked_mounts: Vec::new(),
             coverage: Coverage::None,
             settling: false,
             leases: true,
@@ -340,6 +345,7 @@ impl Scanner {
     fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
         let started = Instant::now();
         self.walked_root = walk::Identity::at(&self.root);
+        self.walked_mounts = mounts::below(self.root.canonicalize().ok().as_deref());
         let mut found = Walk::default();
         // The configuration of a policy server is a directory.
         let takes_file = self.reading.identity != IdentityRule::Complete;
@@ -479,13 +485,20 @@ impl Scanner {
             })
             .collect();
         let work: Vec<(&Found, bool)> = found.iter().zip(within).collect();
+        let load = Load::begin(self.root.display().to_string(), "read", 0);
+        load::files_known(load.id(), work.len());
+        self.reading.load = load.id();
         let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
             true => {
                 let event = events.get(&file.path).copied().flatten();
-                look(file, self.before(&file.path, event), now)
+                let look = look(file, self.before(&file.path, event), now);
+                load::files_done(load.id(), 1);
+                look
             }
             false => Look::Failed(ReadError::TooMuch(limit)),
         });
+        self.reading.load = LoadId::default();
+        drop(load);
         let mut gone: BTreeMap<PathBuf, CachedFile> = std::mem::take(&mut self.files);
         let mut unsettled = std::mem::take(&mut self.unsettled);
         for (file, look) in found.iter().zip(looks) {
@@ -681,7 +694,12 @@ impl Scanner {
         self.links = links.len();
         let aim = match &mut self.watch {
             None => Aim::default(),
-            Some(watch) => watch.aim(&self.root, &links, &self.walked_directories),
+            Some(watch) => {
+                // Events of a file that is mounted over another one are none of its directory.
+                let mounted = self.walked_mounts.iter().map(|mount| mount.path.clone());
+                let files: Vec<PathBuf> = mounted.filter(|path| path.is_file()).collect();
+                watch.aim(&self.root, &links, &self.walked_directories, files)
+            }
         };
         self.coverage = match aim.coverage {
             Coverage::Full if self.directories.have_mount_points => Coverage::Partial,
@@ -695,10 +713,11 @@ impl Scanner {
         self.events.is_some()
     }
 
-    /// Whether another directory is in the place of the root than at the last walk: a link on the way to it may be another one, or a
-    /// directory above it was replaced, of which no event tells.
+    /// Whether another directory is in the place of the root than at the last walk, or something else is mounted below it: a link on the way to
+    /// it may be another one, or a directory above it was replaced, of which no event tells.
     pub(super) fn is_moved(&self) -> bool {
         walk::Identity::at(&self.root) != self.walked_root
+            || mounts::below(self.root.canonicalize().ok().as_deref()) != self.walked_mounts
     }
 
     /// When the tree was last walked.

@@ -283,9 +283,15 @@ impl Watch {
     }
 
     /// Adjusts the watches to the current state of `root`. `links` are the links among its files, `directories` those that the last walk read,
-    /// below `root`.
-    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf], directories: &[PathBuf]) -> Aim {
-        let mut required: BTreeSet<PathBuf> = BTreeSet::new();
+    /// below `root`; `mounted` are files over which others are mounted, which are watched themselves.
+    pub(super) fn aim(
+        &mut self,
+        root: &Path,
+        links: &[PathBuf],
+        directories: &[PathBuf],
+        mounted: Vec<PathBuf>,
+    ) -> Aim {
+        let mut required: BTreeSet<PathBuf> = mounted.into_iter().collect();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());
         if let Some(real) = &real {

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use super::super::{Adapter, BoundInstance, BuildError, Commons, Env, Handler, claims};
+use super::super::{Adapter, Backends, BoundInstance, BuildError, Commons, Env, Handler, claims};
 use super::{Erase, ErasedParams};
 use mixer_config::Diagnostics;
 
@@ -30,6 +30,9 @@ pub trait BuildHandler {
     /// See [`Adapter::build`].
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture;
 
+    /// See [`Adapter::backends`].
+    fn backends(&self, params: &ErasedParams) -> Backends;
+
     /// Asks the backend whether it takes these instances, after a build failed. `None` if it has no say in it: what
     /// [`validate`](Self::validate) accepts, no backend rejects.
     fn ask_backend(&self, _: &ErasedParams, _: Vec<BoundInstance>, _: &Commons) -> Option<VerdictFuture> {
@@ -49,6 +52,10 @@ impl<A: Adapter> BuildHandler for Erase<A> {
             Some(params) => A::validate(params, instances, problems),
             None => A::validate(&A::Params::default(), instances, problems),
         }
+    }
+
+    fn backends(&self, params: &ErasedParams) -> Backends {
+        A::backends(&Self::params(params))
     }
 
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture {

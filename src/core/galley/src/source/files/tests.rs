@@ -456,3 +456,28 @@ async fn what_proxies_decide_by_is_kept() {
         scene.galley.stop().await;
     }
 }
+
+/// How far a load is, in documents and files: each stage has counted all of them in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_counts_documents_and_files() {
+    let gateway = |number: usize| GATEWAY.replace("front", &format!("g{number}"));
+    let many = (0..120).map(gateway).collect::<Vec<_>>().join("---\n");
+    let scene = Scene::new(&[("a.yaml", &many), ("b.yaml", GATEWAY)], true);
+    let place = scene.directory.path().display().to_string();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut missing = vec![("read", 2), ("checked", 0), ("converted", 0)];
+    while !missing.is_empty() {
+        let ended = load::ended();
+        let of_scene = || ended.iter().filter(|progress| progress.what.contains(&place));
+        missing.retain(|(stage, files)| {
+            !of_scene().any(|progress| {
+                let documents = [progress.documents, progress.of_documents];
+                progress.stage == *stage
+                    && documents == [121; 2]
+                    && [progress.files, progress.of_files] == [*files; 2]
+            })
+        });
+        assert!(Instant::now() < deadline, "{missing:?}: {ended:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

@@ -10,6 +10,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use mixer_config::store::refill::{Cause, QUIET, Refill};
 use mixer_config::{Diagnostic, Severity};
 use mixer_kube::{Object, Store};
 use mixer_schema::Kind;
@@ -22,7 +23,10 @@ use crate::source::Emitter;
 
 /// An object that is created so soon after one was deleted may be what becomes of it: `kubectl replace --force` deletes and creates, and a
 /// rename creates another one. An error in it is known before the deletion counts.
-const REPLACED_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const REPLACED_WITHIN: Duration = Duration::from_secs(2);
+
+/// What follows from an object with an error.
+const WITHHELD: &str = "the object stays as it was, and deletions are not published";
 
 /// Events of a kind that wait to be delivered. Of several about one object the last counts, so that there are never more than objects.
 #[derive(Debug)]
@@ -67,8 +71,16 @@ struct Waiting {
     is_synced: bool,
     /// The names of what was delivered, or waits.
     delivered: BTreeSet<Box<str>>,
+    /// Whether a list had none of the objects that there were, or they come back.
+    refill: Refill,
     /// What is wrong with objects, by full name.
     problems: BTreeMap<Box<str>, Vec<Diagnostic>>,
+}
+
+impl Waiting {
+    fn known(&self) -> Known {
+        Known { present: self.delivered.len(), lacks_any: !self.deleted.is_empty() }
+    }
 }
 
 impl Outbox {
@@ -88,7 +100,9 @@ impl Outbox {
         let collection = self.kind.collection;
         let mut waiting = self.waiting.lock();
         let now = Instant::now();
-        let is_held = self.hold.as_ref().is_some_and(|hold| hold.is_held());
+        waiting.refill.complete(now);
+        let is_held =
+            waiting.refill.expected().is_some() || self.hold.as_ref().is_some_and(|hold| hold.is_held(now));
         let Waiting { changes, deleted, .. } = &mut *waiting;
         let stays = |name: &str, change: &Change| {
             let is_deletion = matches!(change, Change::Delete(_));
@@ -100,17 +114,33 @@ impl Outbox {
             std::mem::take(changes).into_iter().partition(|(name, change)| stays(name, change));
         *changes = stay;
         deleted.retain(|name, _| changes.contains_key(name));
+        if let Some(hold) = &self.hold {
+            hold.known(collection, waiting.known());
+        }
         let is_synced = !is_held && std::mem::take(&mut waiting.is_synced);
         let is_synced = is_synced.then(|| Event::full_sync(collection));
         go.into_values().map(|change| Event { collection, change }).chain(is_synced).collect()
     }
 
-    /// When a deletion that waits may go, unless something else holds it up.
+    /// When a deletion that waits may go, if that is a matter of time.
     pub(super) fn due(&self) -> Option<Instant> {
-        if self.hold.as_ref().is_some_and(|hold| hold.is_held()) {
-            return None;
+        let hold = self.hold.as_ref()?;
+        let waiting = self.waiting.lock();
+        let mut due = waiting.deleted.values().min().map(|since| *since + REPLACED_WITHIN);
+        for refill in [waiting.refill, hold.refill()?] {
+            if refill.expected().is_some() {
+                due = due.max(Some(refill.due()?));
+            }
         }
-        self.waiting.lock().deleted.values().min().map(|since| *since + REPLACED_WITHIN)
+        due
+    }
+
+    /// Why no object of the kind is deleted, besides what holds up all kinds.
+    pub(super) fn why(&self) -> Option<String> {
+        match self.waiting.lock().refill {
+            Refill::Empty(_) => Some(emptied(&format!("object of kind {}", self.kind.kind))),
+            Refill::Complete | Refill::Filling { .. } => None,
+        }
     }
 
     /// The deletion of everything that was delivered.
@@ -142,40 +172,126 @@ impl Outbox {
     }
 }
 
-/// What the kinds have in common that decide about requests, with [`Options::keeps_last`](crate::Options::keeps_last): the objects with an
-/// error. Until there is none, nothing of these kinds is deleted, because the object may be what becomes of one that was deleted, and none of
-/// them counts as complete, because a start does not know what the object was before.
+/// What the kinds have in common that decide about requests, with [`Options::keeps_last`](crate::Options::keeps_last).
+///
+/// While an object has an error, nothing of these kinds is deleted, because the object may be what becomes of one that was deleted, and none of
+/// them counts as complete, because a start does not know what the object was before. Nor is anything deleted while no object of these kinds is
+/// left, unless [`Options::allows_empty`](crate::Options::allows_empty): nobody deletes all of them on purpose, but a cluster that was made
+/// anew, or restored without its objects, has none.
 #[derive(Debug)]
 pub(super) struct Hold {
+    allows_empty: bool,
+    held: watch::Sender<Held>,
+}
+
+/// Why deletions wait.
+#[derive(Debug, Default)]
+pub(super) struct Held {
     /// The errors, by collection and full name.
-    broken: watch::Sender<BTreeMap<(&'static str, Box<str>), String>>,
+    broken: BTreeMap<(&'static str, Box<str>), String>,
+    /// Objects by collection.
+    objects: BTreeMap<&'static str, Known>,
+    /// Whether they are gone altogether, or come back.
+    refill: Refill,
+}
+
+/// Objects of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Known {
+    present: usize,
+    /// Whether some are gone, and published.
+    lacks_any: bool,
+}
+
+/// Why nothing is deleted while there is no object. `what`: of which kinds.
+fn emptied(what: &str) -> String {
+    format!(
+        "the cluster has no {what} any more: what is published stays until it has one, and for {} s more, in which the others may come; only \
+         --allow-empty-config, at a start, takes none for what is meant",
+        QUIET.as_secs()
+    )
 }
 
 impl Hold {
     /// No object has an error.
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { broken: watch::Sender::new(BTreeMap::new()) })
+    pub(super) fn new(allows_empty: bool) -> Arc<Self> {
+        Arc::new(Self { allows_empty, held: watch::Sender::default() })
     }
 
-    fn is_held(&self) -> bool {
-        !self.broken.borrow().is_empty()
+    /// The source starts: what it had serves on until it has something again.
+    pub(super) fn begin(&self) {
+        self.held.send_modify(|held| {
+            let had_any = held.objects.values().any(|known| known.present > 0 || known.lacks_any);
+            held.refill = match had_any && !self.allows_empty {
+                true => Refill::Empty(Cause::Emptied),
+                false => Refill::Complete,
+            };
+            // What it had is what it lacks.
+            held.objects.values_mut().for_each(|known| *known = Known { present: 0, lacks_any: had_any });
+            held.broken.clear();
+        });
+    }
+
+    /// Whether nothing is deleted now.
+    fn is_held(&self, now: Instant) -> bool {
+        self.held.send_if_modified(|held| {
+            let is_due = held.refill.due().is_some_and(|due| due <= now);
+            held.refill.complete(now);
+            is_due
+        });
+        let held = self.held.borrow();
+        !held.broken.is_empty() || held.refill.expected().is_some()
+    }
+
+    /// What becomes of all objects; `None` while one has an error.
+    fn refill(&self) -> Option<Refill> {
+        let held = self.held.borrow();
+        held.broken.is_empty().then_some(held.refill)
     }
 
     /// Why nothing is deleted, if so.
     pub(super) fn why(&self) -> Option<String> {
-        self.broken.borrow().values().next().cloned()
+        let held = self.held.borrow();
+        let error = held.broken.values().next().map(|error| format!("{WITHHELD}: {error}"));
+        error.or_else(|| match held.refill {
+            Refill::Complete => None,
+            Refill::Empty(_) => Some(emptied("object that decides about requests")),
+            Refill::Filling { cause, .. } => Some(cause.text().to_owned()),
+        })
     }
 
     /// Says when that changes.
-    pub(super) fn subscribe(&self) -> watch::Receiver<BTreeMap<(&'static str, Box<str>), String>> {
-        self.broken.subscribe()
+    pub(super) fn subscribe(&self) -> watch::Receiver<Held> {
+        self.held.subscribe()
     }
 
     fn set(&self, collection: &'static str, name: &str, error: Option<String>) {
         let key = (collection, Box::from(name));
-        self.broken.send_if_modified(|broken| match error {
-            Some(error) => broken.insert(key, error.clone()).is_none_or(|before| before != error),
-            None => broken.remove(&key).is_some(),
+        self.held.send_if_modified(|held| match error {
+            Some(error) => held.broken.insert(key, error.clone()).is_none_or(|before| before != error),
+            None => held.broken.remove(&key).is_some(),
+        });
+    }
+
+    /// After objects of a kind that are gone were published as such.
+    fn known(&self, collection: &'static str, known: Known) {
+        self.held.send_if_modified(|held| {
+            held.objects.insert(collection, known);
+            false
+        });
+    }
+
+    /// After objects of a kind came or went.
+    fn note(&self, collection: &'static str, known: Known) {
+        self.held.send_if_modified(|held| {
+            held.objects.insert(collection, known);
+            let (mut present, mut lacks_any) = (0, false);
+            for known in held.objects.values() {
+                (present, lacks_any) = (present + known.present, lacks_any | known.lacks_any);
+            }
+            let is_empty = present == 0 && lacks_any && !self.allows_empty;
+            let after = held.refill.after(is_empty, lacks_any, Instant::now());
+            std::mem::replace(&mut held.refill, after) != after
         });
     }
 }
@@ -193,6 +309,8 @@ pub(super) struct Objects {
     changes: Vec<(Box<str>, Change)>,
     problems: Vec<(Box<str>, Vec<Diagnostic>)>,
     is_synced: bool,
+    /// Whether a list had no object.
+    is_emptied: bool,
 }
 
 /// Converts where that stops nothing else: the policy engine may take long to judge a document. A loop of one thread has no other place.
@@ -215,6 +333,7 @@ impl Objects {
             changes: Vec::new(),
             problems: Vec::new(),
             is_synced: false,
+            is_emptied: false,
         }
     }
 
@@ -293,6 +412,7 @@ impl Store for Objects {
         let faulty: Vec<Box<str>> = self.outbox.waiting.lock().problems.keys().cloned().collect();
         let gone = faulty.into_iter().filter(|key| !self.listed.contains(key));
         self.problems.extend(gone.map(|key| (key, Vec::new())));
+        self.is_emptied = self.listed.is_empty();
         self.listed = FxHashSet::default();
         self.is_synced = true;
     }
@@ -310,6 +430,7 @@ impl Store for Objects {
     fn publish(&mut self) {
         let outbox = Arc::clone(&self.outbox);
         let mut waiting = outbox.waiting.lock();
+        let has_changed = !self.changes.is_empty();
         for (key, change) in self.changes.drain(..) {
             match change {
                 Change::Delete(_) => {
@@ -332,6 +453,14 @@ impl Store for Objects {
                 true => drop(waiting.problems.remove(&key)),
                 false => drop(waiting.problems.insert(key, problems)),
             }
+        }
+        if let Some(hold) = self.outbox.hold.as_ref().filter(|_| has_changed) {
+            let known = waiting.known();
+            let was_emptied = std::mem::take(&mut self.is_emptied) && !hold.allows_empty;
+            let is_empty =
+                known.present == 0 && known.lacks_any && (was_emptied || waiting.refill.expected().is_some());
+            waiting.refill = waiting.refill.after(is_empty, known.lacks_any, Instant::now());
+            hold.note(self.kind.collection, known);
         }
         self.outbox.pending.set(self.kind.collection, waiting.changes.len());
         // Each sync that the pipeline does not wait for is ignored there.

@@ -12,6 +12,7 @@ use mixer_kube::Access;
 use mixer_mcp::Snapshot;
 use mixer_schema::DEFAULT_GROUP;
 
+use super::kind::REPLACED_WITHIN;
 use super::*;
 use crate::options::collection;
 use crate::source::mesh::Mesh;
@@ -316,29 +317,86 @@ async fn a_kind_that_decides_is_empty_only_if_it_is_not_defined() {
     waiting.stop().await;
 }
 
+/// A cluster that was made anew, or restored without its objects: nobody deletes everything at once on purpose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_without_objects_that_decide_keeps_what_is_published() {
+    let api = KubeApi::start();
+    api.define(["rules", "gateways"]);
+    ["a", "b"].iter().for_each(|name| api.put(rule(name, "match")));
+    api.put(gateway("g", "1"));
+    let galley = galley(&api, &keep_last());
+    let allowing = resyncing(&api, &Options { allows_empty: true, ..keep_last() }, Duration::ZERO);
+    galley.synced().await;
+    allowing.synced().await;
+    api.delete("rules", "n", "a");
+    api.delete("rules", "n", "b");
+    api.delete("gateways", "n", "g");
+    until("it is told", || problem(&galley).contains("no object that decides about requests")).await;
+    assert!(problem(&galley).contains("--allow-empty-config"), "{}", problem(&galley));
+    until("other kinds go on", || held(&galley, collection::GATEWAYS).is_empty()).await;
+    until("it is meant", || held(&allowing, RULES).is_empty()).await;
+    tokio::time::sleep(REPLACED_WITHIN + Duration::from_secs(1)).await;
+    assert_eq!(held(&galley, RULES), ["n/a ", "n/b "]);
+    // They come back one by one, except for one.
+    api.put(rule("b", "match"));
+    api.put(rule("c", "match"));
+    until("it is filled", || held(&galley, RULES) == ["n/a ", "n/b ", "n/c "]).await;
+    tokio::time::sleep(REPLACED_WITHIN + Duration::from_secs(1)).await;
+    assert_eq!(held(&galley, RULES), ["n/a ", "n/b ", "n/c "], "another one may come");
+    until("what is missing is deleted", || held(&galley, RULES) == ["n/b ", "n/c "]).await;
+    until("nothing is withheld", || problem(&galley).is_empty()).await;
+    api.delete("rules", "n", "b");
+    until("a deletion beside others", || held(&galley, RULES) == ["n/c "]).await;
+    allowing.stop().await;
+    galley.stop().await;
+}
+
+/// Another API server, or one that lost what it had, answers a list with nothing, of one kind after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_without_objects_keeps_those_of_its_kind() {
+    let api = KubeApi::start();
+    api.define(["rules", "handlers"]);
+    ["a", "b"].iter().for_each(|name| api.put(rule(name, "match")));
+    api.put(json!({"kind": "handler", "metadata": {"name": "h", "namespace": "n"}, "spec": {"compiledAdapter": "denier"}}));
+    let galley = galley(&api, &keep_last());
+    galley.synced().await;
+    // No watch tells of it.
+    api.lose_deletion("rules", "n", "a");
+    api.lose_deletion("rules", "n", "b");
+    api.compact();
+    api.disconnect();
+    until("it is told", || problem(&galley).contains("no object of kind rule")).await;
+    tokio::time::sleep(REPLACED_WITHIN + Duration::from_secs(1)).await;
+    assert_eq!(held(&galley, RULES), ["n/a ", "n/b "]);
+    api.put(rule("c", "match"));
+    until("what is missing is deleted", || held(&galley, RULES) == ["n/c "]).await;
+    until("nothing is withheld", || problem(&galley).is_empty()).await;
+    galley.stop().await;
+}
+
 /// What waits because it may be a part of another change, or is withheld, is not published yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletions_that_wait_are_pending() {
     let api = KubeApi::start();
     api.define(["rules"]);
-    ["a", "b"].iter().for_each(|name| api.put(rule(name, "match")));
+    ["a", "b", "z"].iter().for_each(|name| api.put(rule(name, "match")));
     let galley = galley(&api, &keep_last());
     galley.synced().await;
     let pending = || galley.state().groups.into_iter().next().unwrap().pending_events;
     until("everything is published", || pending() == 0).await;
     api.delete("rules", "n", "a");
     until("the deletion is pending", || pending() == 1).await;
-    assert_eq!(held(&galley, RULES), ["n/a ", "n/b "]);
-    until("it is published", || held(&galley, RULES) == ["n/b "]).await;
+    assert_eq!(held(&galley, RULES), ["n/a ", "n/b ", "n/z "]);
+    until("it is published", || held(&galley, RULES) == ["n/b ", "n/z "]).await;
     until("nothing is pending", || pending() == 0).await;
     api.put(rule("c", "macth"));
     until("the error is told", || !problem(&galley).is_empty()).await;
     api.delete("rules", "n", "b");
     until("the deletion is pending", || pending() == 1).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    assert_eq!((pending(), held(&galley, RULES)), (1, vec!["n/b ".to_owned()]));
+    assert_eq!((pending(), held(&galley, RULES)), (1, vec!["n/b ".to_owned(), "n/z ".to_owned()]));
     api.delete("rules", "n", "c");
-    until("it is published", || held(&galley, RULES).is_empty() && pending() == 0).await;
+    until("it is published", || held(&galley, RULES) == ["n/z "] && pending() == 0).await;
     galley.stop().await;
 }
 

@@ -1,0 +1,81 @@
+//! What happens to items of reports for which a queue has no room: the parameters `whenFull` and `holdTimeout` of all adapters whose reports
+//! fill queues.
+
+use std::pin::Pin;
+
+use futures_util::future::join_all;
+
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_delivery::HandedOver;
+use mixer_engine::adapter::{HandlerError, Reply};
+
+/// The default of `holdTimeout`.
+pub(crate) const HOLD_TIMEOUT: SignedDuration = SignedDuration::from_secs(1);
+
+mixer_config::message_enum! {
+    /// What happens to items for which there is no room.
+    pub enum WhenFull: "mixer.adapter.WhenFull" {
+        /// They are dropped.
+        0 "DROP_NEWEST" DropNewest;
+        /// Those that waited longest are dropped for them.
+        1 "DROP_OLDEST" DropOldest;
+        /// Their report waits for room, at most for `holdTimeout`.
+        2 "HOLD" Hold;
+    }
+}
+
+impl WhenFull {
+    /// The setting of a delivery. `limit`: how long a report waits for room.
+    pub(crate) fn with(self, limit: SignedDuration) -> mixer_delivery::WhenFull {
+        match self {
+            Self::DropNewest => mixer_delivery::WhenFull::DropNewest,
+            Self::DropOldest => mixer_delivery::WhenFull::DropOldest,
+            Self::Hold => mixer_delivery::WhenFull::Hold(limit.to_std_or_zero()),
+        }
+    }
+}
+
+/// Reports a `holdTimeout` that cannot be.
+pub(crate) fn validate(hold_timeout: SignedDuration, problems: &mut Diagnostics) {
+    if hold_timeout < SignedDuration::ZERO {
+        let path = FieldPath::root().field("holdTimeout");
+        let text = "holdTimeout: Duration must be positive";
+        problems.push(Diagnostic::error("adapter-config", path, text));
+    }
+}
+
+/// The items of a report on their way into queues.
+#[derive(Default)]
+pub(crate) struct Handover {
+    dropped: usize,
+    waiting: Vec<Pin<Box<dyn Future<Output = usize> + Send>>>,
+}
+
+impl Handover {
+    /// Adds what was handed over to a queue.
+    pub(crate) fn add(&mut self, handed_over: HandedOver) {
+        match handed_over {
+            HandedOver::Now { dropped } => self.dropped += dropped,
+            HandedOver::Later(waiting) => self.waiting.push(waiting),
+        }
+    }
+
+    /// The reply to the report, once no item waits for room. `result` gets the number of items that were dropped.
+    pub(crate) fn reply(
+        self,
+        result: impl FnOnce(usize) -> Result<(), HandlerError> + Send + 'static,
+    ) -> Reply<()> {
+        let Self { dropped, waiting } = self;
+        if waiting.is_empty() {
+            return Reply::Ready(result(dropped));
+        }
+        Reply::Later(Box::pin(async move {
+            let later: usize = join_all(waiting).await.into_iter().sum();
+            result(dropped + later)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

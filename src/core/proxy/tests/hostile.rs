@@ -1,0 +1,14 @@
+//! Hostile peers: clients and hosts that are slow, reset, send too much, too early, garbage or nothing; memory and descriptors.
+
+#![cfg(test)]
+
+#[path = "hostile/clients.rs"]
+mod clients;
+#[path = "hostile/hosts.rs"]
+mod hosts;
+#[path = "support/proxy.rs"]
+mod proxy;
+#[path = "hostile/resources.rs"]
+mod resources;
+#[path = "hostile/scene.rs"]
+mod scene;

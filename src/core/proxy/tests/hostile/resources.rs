@@ -1,0 +1,202 @@
+//! Memory and descriptors, of a proxy in a process of its own.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use mixer_base::log::{Log, LogOptions};
+use mixer_proxy::server::{self, Options};
+
+use crate::proxy::{ask_admin, stat, wait_for};
+use crate::scene::{ask, bootstrap, connect, echo, read_exact, read_head, serve, status};
+
+/// The proxy of another process.
+struct Apart {
+    child: Child,
+    http: u16,
+    admin: u16,
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves until it is killed, if a parent says what.
+#[test]
+fn serves_for_a_parent() {
+    let Ok(text) = std::env::var("PROXY_TEST_BOOTSTRAP") else { return };
+    // Each line is the name of a task that is to panic.
+    std::thread::spawn(|| {
+        for name in std::io::stdin().lines() {
+            mixer_base::task::inject_panic(&name.unwrap());
+        }
+    });
+    let (bootstrap, _) = mixer_proxy::bootstrap::read(&text, "bootstrap.yaml").unwrap();
+    let options = Options {
+        concurrency: 1,
+        config_path: "bootstrap.yaml".to_owned(),
+        admin_address_path: None,
+        terminate_drain: std::time::Duration::ZERO,
+    };
+    server::serve(bootstrap, options, Log::new(&LogOptions::default()).unwrap()).unwrap();
+}
+
+impl Apart {
+    /// Starts one with a limit on descriptors.
+    fn start(host: u16, descriptors: u32) -> Self {
+        let (text, [http, _, admin]) = bootstrap(host, echo());
+        let child = Command::new("prlimit")
+            .arg(format!("--nofile={descriptors}"))
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "resources::serves_for_a_parent"])
+            .env("PROXY_TEST_BOOTSTRAP", text)
+            .env("MIXER_FAULTS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let apart = Self { child, http, admin };
+        wait_for("the proxy is ready", || {
+            ask_admin(admin, "GET", "/ready").filter(|(status, _)| *status == 200)
+        });
+        apart
+    }
+
+    /// Resident memory in bytes.
+    fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Waits until it has so many connections of clients.
+    fn wait_for_connections(&self, count: u64) {
+        wait_for("connections", || (stat(self.admin, "http.in.downstream_cx_active") == count).then_some(()));
+    }
+}
+
+/// Raises the limit on descriptors of this process.
+fn allow_descriptors(count: u32) {
+    let own = std::process::id().to_string();
+    let raised =
+        Command::new("prlimit").args(["--pid", &own, &format!("--nofile={count}")]).status().unwrap();
+    assert!(raised.success(), "this test needs {count} file descriptors");
+}
+
+#[test]
+fn idle_connections_take_little_memory() {
+    const REQUEST: &[u8] = b"GET /direct HTTP/1.1\r\nHost: h\r\nUser-Agent: a client\r\nAccept: */*\r\n\r\n";
+    allow_descriptors(20_000);
+    let proxy = Apart::start(serve(|_, _| {}), 20_000);
+    let mut clients: Vec<TcpStream> = Vec::new();
+    for (count, megabytes) in [(100, 20), (10_000, 60)] {
+        while clients.len() < count {
+            let mut client = connect(proxy.http);
+            // Each has had an answer; every tenth also sent a head of 50 KiB.
+            if clients.len() % 10 == 0 {
+                write!(client, "GET /direct HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(50 << 10))
+                    .unwrap();
+            } else {
+                client.write_all(REQUEST).unwrap();
+            }
+            assert_eq!(status(&read_head(&mut client).unwrap()), 200);
+            assert_eq!(read_exact(&mut client, 6), b"direct");
+            clients.push(client);
+        }
+        proxy.wait_for_connections(count as u64);
+        let resident = proxy.resident();
+        println!("{count} idle connections: {:.1} MB", resident as f64 / 1e6);
+        assert!(resident <= megabytes * 1_000_000, "{count} idle connections: {resident} bytes");
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_take_bounded_memory() {
+    const CLIENTS: u64 = 200;
+    let proxy = Apart::start(
+        serve(|mut stream, _| {
+            if read_head(&mut stream).is_none() || stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_err() {
+                return;
+            }
+            while stream.write_all(&[b'x'; 65536]).is_ok() {}
+        }),
+        1024,
+    );
+    let before = proxy.resident();
+    let clients: Vec<TcpStream> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = connect(proxy.http);
+            client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            client
+        })
+        .collect();
+    proxy.wait_for_connections(CLIENTS);
+    let mut moved = 0;
+    wait_for("nothing moves any more", || {
+        let now = stat(proxy.admin, "cluster.host.upstream_cx_rx_bytes_total");
+        let is_at_rest = now == moved && now > 0;
+        moved = now;
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        is_at_rest.then_some(())
+    });
+    let each = proxy.resident().saturating_sub(before) / CLIENTS;
+    println!("a client that does not read: {each} bytes");
+    assert!(each < 300_000, "a client that does not read: {each} bytes");
+    drop(clients);
+    proxy.wait_for_connections(0);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_worker_that_panics_serves_again() {
+    let host = serve(|mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine").is_err() {
+                return;
+            }
+        }
+    });
+    let mut proxy = Apart::start(host, 1024);
+    for _ in 0..3 {
+        let mut client = connect(proxy.http);
+        client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        assert_eq!(status(&read_head(&mut client).unwrap()), 200);
+        assert_eq!(read_exact(&mut client, 4), b"fine");
+        proxy.child.stdin.as_mut().unwrap().write_all(b"proxy worker\n").unwrap();
+        // Its connections end with it.
+        assert!(read_head(&mut client).is_none());
+        wait_for("it serves again", || ask(proxy.http, "/a").ends_with("fine").then_some(()));
+        proxy.wait_for_connections(0);
+        assert_eq!(stat(proxy.admin, "cluster.host.upstream_rq_active"), 0);
+    }
+}
+
+#[test]
+fn descriptors_that_run_out_are_waited_for() {
+    let host = serve(|mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine").is_err() {
+                return;
+            }
+        }
+    });
+    let proxy = Apart::start(host, 64);
+    let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(proxy.http)).collect();
+    // Those that are served get an answer: of the host, or that it cannot be reached.
+    let mut answered = 0;
+    for client in &mut clients {
+        client.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        let _ = client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+        if let Some(head) = read_head(client) {
+            assert!([200, 503].contains(&status(&head)), "{head}");
+            answered += 1;
+        }
+    }
+    assert!(answered > 10, "{answered}");
+    drop(clients);
+    wait_for("it serves again", || ask(proxy.http, "/a").ends_with("fine").then_some(()));
+}

@@ -1,0 +1,145 @@
+//! A proxy with a host that a test scripts.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::proxy::{DEADLINE, Proxy, free_ports, wait_for};
+
+/// The proxy and its ports.
+pub(crate) struct Scene {
+    pub(crate) proxy: Proxy,
+    pub(crate) http: u16,
+    pub(crate) tcp: u16,
+}
+
+/// The bootstrap, with these ports of hosts, and ports of its own: HTTP, TCP, admin.
+pub(crate) fn bootstrap(host: u16, echo: u16) -> (String, [u16; 3]) {
+    let ports = free_ports();
+    let [http, tcp, admin] = ports;
+    let mut text = include_str!("bootstrap.yaml").to_owned();
+    for (name, port) in [("$HTTP", http), ("$TCP", tcp), ("$ADMIN", admin), ("$HOST", host), ("$ECHO", echo)]
+    {
+        text = text.replace(name, &port.to_string());
+    }
+    (text, ports)
+}
+
+/// Serves connections, each in a thread of its own, with its number; returns the port.
+pub(crate) fn serve(handle: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (handle, count) = (Arc::new(handle), AtomicUsize::new(0));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (handle, number) = (Arc::clone(&handle), count.fetch_add(1, Ordering::Relaxed));
+            let _ = stream.set_nodelay(true);
+            std::thread::spawn(move || handle(stream, number));
+        }
+    });
+    port
+}
+
+/// A host that echoes.
+pub(crate) fn echo() -> u16 {
+    serve(|mut stream, _| {
+        let Ok(mut back) = stream.try_clone() else { return };
+        // The proxy may be gone.
+        let _ = std::io::copy(&mut stream, &mut back);
+        let _ = back.shutdown(std::net::Shutdown::Write);
+    })
+}
+
+impl Scene {
+    /// Starts a proxy before a host; TCP goes to an echo.
+    pub(crate) fn start(host: u16) -> Self {
+        Self::start_before(host, echo())
+    }
+
+    /// Starts a proxy before hosts for HTTP and for TCP.
+    pub(crate) fn start_before(host: u16, raw: u16) -> Self {
+        let (text, [http, tcp, admin]) = bootstrap(host, raw);
+        Self { proxy: Proxy::start(&text, admin, 1), http, tcp }
+    }
+
+    /// A connection of a client.
+    pub(crate) fn connect(&self) -> TcpStream {
+        connect(self.http)
+    }
+
+    /// Waits until no request and no connection of a client is left.
+    pub(crate) fn wait_for_rest(&self) {
+        let gauges = [
+            "http.in.downstream_cx_active",
+            "http.in.downstream_rq_active",
+            "cluster.host.upstream_rq_active",
+            "cluster.host.upstream_rq_pending_active",
+            "cluster.echo.upstream_rq_active",
+            "cluster.echo.upstream_cx_active",
+        ];
+        for name in gauges {
+            wait_for(name, || (self.proxy.stat(name) == 0).then_some(()));
+        }
+    }
+}
+
+/// A connection to a port.
+pub(crate) fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    stream
+}
+
+/// Reads up to the end of a head; `None` if the connection ends before.
+pub(crate) fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while !bytes.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        bytes.push(byte[0]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Reads so many bytes.
+pub(crate) fn read_exact(stream: &mut TcpStream, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// Reads to the end; `None` after a reset.
+pub(crate) fn read_all(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    let read = stream.read_to_end(&mut bytes);
+    read.ok().map(|_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Sends a request that closes the connection, and reads to the end.
+pub(crate) fn ask(port: u16, path: &str) -> String {
+    let mut stream = connect(port);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    read_all(&mut stream).unwrap_or_else(|| "reset".to_owned())
+}
+
+/// The status of a response; 0 if there is none.
+pub(crate) fn status(response: &str) -> u16 {
+    response.get(9..12).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// A short pause, for what must not happen.
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// Resets the connection.
+pub(crate) fn reset(stream: TcpStream) {
+    let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    drop(stream);
+}
