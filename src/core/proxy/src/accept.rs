@@ -15,9 +15,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 use mixer_net::stream::Stream;
-use mixer_net::tls::context::{HandshakeError, ServerContext, TlsSession};
+use mixer_net::tls::context::{HandshakeError, ServerContext};
 
 use crate::bootstrap::{ChainMatch, ListenerConfig, ListenerFilter};
+use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::http::HttpManager;
 use crate::stats::{
@@ -76,27 +77,6 @@ enum ActiveFilter {
     Http(Arc<Block<HttpInspectorStat>>),
     OriginalDestination,
     ProxyProtocol { is_optional: bool, stats: Arc<Block<ProxyProtocolStat>>, root: Arc<Block<RootStat>> },
-}
-
-/// What is known of a connection.
-#[derive(Debug)]
-pub(crate) struct ConnectionInfo {
-    /// The client, as the PROXY protocol says.
-    pub(crate) remote: SocketAddr,
-    /// The peer of the connection.
-    pub(crate) direct_remote: SocketAddr,
-    /// Where the client wanted to go.
-    pub(crate) local: SocketAddr,
-    /// Whether `local` is not the address of the socket.
-    pub(crate) is_local_restored: bool,
-    /// `tls` or `raw_buffer`.
-    transport: &'static str,
-    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
-    pub(crate) server_name: String,
-    /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
-    pub(crate) protocols: Vec<String>,
-    /// TLS with the client.
-    pub(crate) tls: Option<TlsSession>,
 }
 
 /// Why a listener filter ends a connection.
@@ -225,21 +205,6 @@ fn take_original_destination(stream: &TcpStream, info: &mut ConnectionInfo) {
     {
         info.local = original;
         info.is_local_restored = true;
-    }
-}
-
-impl ConnectionInfo {
-    pub(crate) fn new(remote: SocketAddr, local: SocketAddr) -> Self {
-        Self {
-            remote,
-            direct_remote: remote,
-            local,
-            is_local_restored: false,
-            transport: "",
-            server_name: String::new(),
-            protocols: Vec::new(),
-            tls: None,
-        }
     }
 }
 

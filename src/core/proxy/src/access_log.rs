@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use file::{AccessLogFile, AccessLogFiles, Counters};
 
-use crate::accept::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
 use crate::flags::Flags;
 use crate::head::Head;
 

@@ -13,6 +13,7 @@ mod admin;
 pub mod bootstrap;
 mod buffer;
 mod cluster;
+mod connection_info;
 mod context;
 mod error;
 mod flags;

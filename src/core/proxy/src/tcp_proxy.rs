@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
-use crate::accept::ConnectionInfo;
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::cluster::weighted;
+use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::mixer::{Bytes, Peer, TcpCall, TcpFilter};

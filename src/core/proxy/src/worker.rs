@@ -16,7 +16,8 @@ use mixer_base::task::{Group, Task};
 use mixer_net::event_loop;
 use mixer_net::http::Backoff;
 
-use crate::accept::{ConnectionInfo, Entrance};
+use crate::accept::Entrance;
+use crate::connection_info::ConnectionInfo;
 use crate::context::{Shared, WorkerContext};
 use crate::stats::{Block, Histogram, ListenerStat, WorkerStat};
 use crate::upstream::Pool;

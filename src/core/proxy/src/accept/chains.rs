@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{Chain, ConnectionInfo};
+use super::Chain;
 use crate::bootstrap::{ChainMatch, Range, SourceType};
+use crate::connection_info::ConnectionInfo;
 
 /// The filter chain of a connection. The criteria are looked at one after the other, as Envoy does: the most specific value of each that
 /// takes the connection decides, and what is found below it is not given up for a less specific one.

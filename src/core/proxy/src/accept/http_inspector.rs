@@ -2,8 +2,9 @@
 
 use tokio::net::TcpStream;
 
+use super::Refused;
 use super::peek::Peeked;
-use super::{ConnectionInfo, Refused};
+use crate::connection_info::ConnectionInfo;
 use crate::head::is_token_byte;
 use crate::stats::{Block, HttpInspectorStat};
 

@@ -5,8 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use super::Refused;
 use super::peek::Peeked;
-use super::{ConnectionInfo, Refused};
+use crate::connection_info::ConnectionInfo;
 use crate::stats::{Block, ProxyProtocolStat};
 
 /// What version 1 begins with, and its longest header.

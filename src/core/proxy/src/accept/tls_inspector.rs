@@ -4,8 +4,9 @@ use tokio::net::TcpStream;
 
 use mixer_net::tls::context::{Hello, read_hello};
 
+use super::Refused;
 use super::peek::Peeked;
-use super::{ConnectionInfo, Refused};
+use crate::connection_info::ConnectionInfo;
 use crate::stats::{Block, TlsInspectorStat};
 
 /// Looks at the first bytes.

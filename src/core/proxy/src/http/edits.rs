@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::HttpManager;
-use crate::accept::ConnectionInfo;
 use crate::bootstrap::{Addition, AdditionMode, Edits};
+use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
 use crate::uuid;
 

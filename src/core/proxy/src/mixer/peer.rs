@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mixer_attribute::OwnedAttributes;
 
 use super::request;
-use crate::accept::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
 
 /// What is known of a connection.
 #[derive(Debug, Clone)]

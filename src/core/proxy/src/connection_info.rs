@@ -1,0 +1,41 @@
+//! What is known of a connection: addresses, what listener filters found, TLS.
+
+use std::net::SocketAddr;
+
+use mixer_net::tls::context::TlsSession;
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(crate) struct ConnectionInfo {
+    /// The client, as the PROXY protocol says.
+    pub(crate) remote: SocketAddr,
+    /// The peer of the connection.
+    pub(crate) direct_remote: SocketAddr,
+    /// Where the client wanted to go.
+    pub(crate) local: SocketAddr,
+    /// Whether `local` is not the address of the socket.
+    pub(crate) is_local_restored: bool,
+    /// `tls` or `raw_buffer`.
+    pub(crate) transport: &'static str,
+    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
+    pub(crate) server_name: String,
+    /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
+    pub(crate) protocols: Vec<String>,
+    /// TLS with the client.
+    pub(crate) tls: Option<TlsSession>,
+}
+
+impl ConnectionInfo {
+    pub(crate) fn new(remote: SocketAddr, local: SocketAddr) -> Self {
+        Self {
+            remote,
+            direct_remote: remote,
+            local,
+            is_local_restored: false,
+            transport: "",
+            server_name: String::new(),
+            protocols: Vec::new(),
+            tls: None,
+        }
+    }
+}
