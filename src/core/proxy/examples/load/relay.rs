@@ -41,8 +41,7 @@ pub(crate) fn run(listen: SocketAddr, host: SocketAddr) -> Outcome<()> {
                 continue;
             }
             let (from, to) = (event.token().0, event.token().0 ^ 1);
-            loop {
-                let Some(Some(source)) = streams.get_mut(from) else { break };
+            while let Some(Some(source)) = streams.get_mut(from) {
                 let Some(count) = would_block(source.read(&mut buffer))? else { break };
                 let part = buffer.get(..count).unwrap_or_default();
                 if count == 0 {
