@@ -86,8 +86,6 @@
       const after = $("#instance a")?.textContent;
       if (!whole && before !== after && !inUse($("main"))) replace($("main"), $("main", await load(location.href)));
       setGone(false);
-      // The header shows that it is back, whatever else the page shows.
-      replace($("#instance"), page.getElementById("instance"), true);
       say(new Date().toLocaleTimeString());
     } catch (error) {
       // An answer that is an error is one of a server that is there.
