@@ -32,6 +32,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Validate a configuration')
+            [CompletionResult]::new('eval', 'eval', [CompletionResultType]::ParameterValue, 'Evaluate an expression over given attributes')
+            [CompletionResult]::new('explain-code', 'explain-code', [CompletionResultType]::ParameterValue, 'Say what a code of a diagnostic means, and what to do')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run policy tests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
@@ -56,7 +58,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock')
             [CompletionResult]::new('--socket-mode', '--socket-mode', [CompletionResultType]::ParameterName, 'File mode of a Unix socket, octal. Example: 0660')
             [CompletionResult]::new('--grpc-reflection', '--grpc-reflection', [CompletionResultType]::ParameterName, 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only')
-            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version, health and profiles, on all interfaces')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host')
+            [CompletionResult]::new('--monitoring-address', '--monitoring-address', [CompletionResultType]::ParameterName, 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014')
             [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of prometheus handlers, on all interfaces')
             [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Server certificate chain, PEM; TCP clients must then use TLS')
             [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Private key of the certificate, PEM')
@@ -64,7 +67,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--tls-client-auth', '--tls-client-auth', [CompletionResultType]::ParameterName, 'Whether clients must present a certificate')
             [CompletionResult]::new('--tls-min-version', '--tls-min-version', [CompletionResultType]::ParameterName, 'Minimum TLS version')
             [CompletionResult]::new('--tls-allowed-peers', '--tls-allowed-peers', [CompletionResultType]::ParameterName, 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`')
-            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
+            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--config-wait-timeout', '--config-wait-timeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
@@ -291,6 +295,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;validate' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The same as PATH, as other commands have it')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
             [CompletionResult]::new('--live', '--live', [CompletionResultType]::ParameterName, 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint')
@@ -300,6 +305,42 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Treat warnings as errors')
             [CompletionResult]::new('--lint', '--lint', [CompletionResultType]::ParameterName, 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;eval' {
+            [CompletionResult]::new('--lang', '--lang', [CompletionResultType]::ParameterName, 'Its language: CEXL (the classic one), CEL or COMPAT')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'String attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--string-attributes', '--string-attributes', [CompletionResultType]::ParameterName, 'String attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Integer attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('--int64-attributes', '--int64-attributes', [CompletionResultType]::ParameterName, 'Integer attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('--double-attributes', '--double-attributes', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('-b', '-b', [CompletionResultType]::ParameterName, 'Boolean attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('--bool-attributes', '--bool-attributes', [CompletionResultType]::ParameterName, 'Boolean attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--timestamp-attributes', '--timestamp-attributes', [CompletionResultType]::ParameterName, 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--duration-attributes', '--duration-attributes', [CompletionResultType]::ParameterName, 'Duration attributes: name1=250ms,name2=1h30m,…')
+            [CompletionResult]::new('--bytes-attributes', '--bytes-attributes', [CompletionResultType]::ParameterName, 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…')
+            [CompletionResult]::new('--stringmap-attributes', '--stringmap-attributes', [CompletionResultType]::ParameterName, 'String map attributes: name1=key1:value1;key2:value2,…')
+            [CompletionResult]::new('--attributes-file', '--attributes-file', [CompletionResultType]::ParameterName, 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file')
+            [CompletionResult]::new('--dictionary', '--dictionary', [CompletionResultType]::ParameterName, 'Whether to encode words with the global dictionary')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain, which is the value alone')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain, which is the value alone')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;explain-code' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -862,6 +903,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Validate a configuration')
+            [CompletionResult]::new('eval', 'eval', [CompletionResultType]::ParameterValue, 'Evaluate an expression over given attributes')
+            [CompletionResult]::new('explain-code', 'explain-code', [CompletionResultType]::ParameterValue, 'Say what a code of a diagnostic means, and what to do')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run policy tests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
@@ -892,6 +935,12 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;validate' {
+            break
+        }
+        'mixer;help;eval' {
+            break
+        }
+        'mixer;help;explain-code' {
             break
         }
         'mixer;help;doctor' {

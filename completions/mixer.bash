@@ -37,6 +37,12 @@ _mixer() {
             mixer,doctor)
                 cmd="mixer__subcmd__doctor"
                 ;;
+            mixer,eval)
+                cmd="mixer__subcmd__eval"
+                ;;
+            mixer,explain-code)
+                cmd="mixer__subcmd__explain__subcmd__code"
+                ;;
             mixer,galley)
                 cmd="mixer__subcmd__galley"
                 ;;
@@ -211,6 +217,12 @@ _mixer() {
             mixer__subcmd__help,doctor)
                 cmd="mixer__subcmd__help__subcmd__doctor"
                 ;;
+            mixer__subcmd__help,eval)
+                cmd="mixer__subcmd__help__subcmd__eval"
+                ;;
+            mixer__subcmd__help,explain-code)
+                cmd="mixer__subcmd__help__subcmd__explain__subcmd__code"
+                ;;
             mixer__subcmd__help,galley)
                 cmd="mixer__subcmd__help__subcmd__galley"
                 ;;
@@ -329,7 +341,7 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-h -V --color --error-format --help --version server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
+            opts="-h -V --color --error-format --help --version server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -985,6 +997,138 @@ _mixer() {
                     COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__eval)
+            opts="-a -s -i -d -b -t -o -h --lang --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --lang)
+                    COMPREPLY=($(compgen -W "CEXL CEL COMPAT" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --default-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --string-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --int64-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --double-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bool-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timestamp-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bytes-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stringmap-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --attributes-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dictionary)
+                    COMPREPLY=($(compgen -W "message global" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__explain__subcmd__code)
+            opts="-h --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1951,7 +2095,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help)
-            opts="server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
+            opts="server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2119,6 +2263,34 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__eval)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__explain__subcmd__code)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3001,7 +3173,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config-store-url --config-default-namespace --config-wait-timeout --config-on-error --allow-empty-config --config-cache --config-loss --config-write-status --mcp-max-message-size --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --memory-limit --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --monitoring-address --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config --config-store-url --config-default-namespace --config-wait-timeout --config-on-error --allow-empty-config --config-cache --config-loss --config-write-status --mcp-max-message-size --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --memory-limit --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --envoy-ratelimit-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3035,6 +3207,10 @@ _mixer() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --monitoring-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --metrics-port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3064,6 +3240,10 @@ _mixer() {
                     return 0
                     ;;
                 --config-store-url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3559,12 +3739,16 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__validate)
-            opts="-o -h --default-namespace --allow-empty-config --strict --lint --live --output --color --error-format --help"
+            opts="-o -h --config --default-namespace --allow-empty-config --strict --lint --live --output --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --default-namespace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3578,11 +3762,11 @@ _mixer() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table plain json yaml github sarif" -- "${cur}"))
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table plain json yaml github sarif" -- "${cur}"))
                     return 0
                     ;;
                 --color)

@@ -29,6 +29,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report a request to a server or a configuration'
             cand probe 'Check whether a server is alive or ready'
             cand validate 'Validate a configuration'
+            cand eval 'Evaluate an expression over given attributes'
+            cand explain-code 'Say what a code of a diagnostic means, and what to do'
             cand doctor 'Find problems that would prevent a server from starting or running'
             cand test 'Run policy tests against a configuration, without a server'
             cand diff 'Show which recorded decisions a configuration change alters, and why'
@@ -52,7 +54,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --address 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock'
             cand --socket-mode 'File mode of a Unix socket, octal. Example: 0660'
             cand --grpc-reflection 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only'
-            cand --monitoring-port 'HTTP port of metrics, version, health and profiles, on all interfaces'
+            cand --monitoring-port 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host'
+            cand --monitoring-address 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014'
             cand --metrics-port 'HTTP port of the metrics of prometheus handlers, on all interfaces'
             cand --tls-cert-file 'Server certificate chain, PEM; TCP clients must then use TLS'
             cand --tls-key-file 'Private key of the certificate, PEM'
@@ -60,7 +63,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --tls-client-auth 'Whether clients must present a certificate'
             cand --tls-min-version 'Minimum TLS version'
             cand --tls-allowed-peers 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`'
-            cand --config-store-url 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
+            cand --config-store-url 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
+            cand --config 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand --config-wait-timeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
@@ -283,6 +287,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;validate'= {
+            cand --config 'The same as PATH, as other commands have it'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
             cand --live 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint'
@@ -292,6 +297,40 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --error-format 'Format of error messages on standard error'
             cand --strict 'Treat warnings as errors'
             cand --lint 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;eval'= {
+            cand --lang 'Its language: CEXL (the classic one), CEL or COMPAT'
+            cand --config 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration'
+            cand --default-namespace 'Namespace of mesh-wide rules'
+            cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
+            cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
+            cand -s 'String attributes: name1=value1,name2=value2,…'
+            cand --string-attributes 'String attributes: name1=value1,name2=value2,…'
+            cand -i 'Integer attributes: name1=1,name2=2,…'
+            cand --int64-attributes 'Integer attributes: name1=1,name2=2,…'
+            cand -d 'Floating point attributes: name1=0.5,name2=1e3,…'
+            cand --double-attributes 'Floating point attributes: name1=0.5,name2=1e3,…'
+            cand -b 'Boolean attributes: name1=true,name2=false,…'
+            cand --bool-attributes 'Boolean attributes: name1=true,name2=false,…'
+            cand -t 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…'
+            cand --timestamp-attributes 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…'
+            cand --duration-attributes 'Duration attributes: name1=250ms,name2=1h30m,…'
+            cand --bytes-attributes 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…'
+            cand --stringmap-attributes 'String map attributes: name1=key1:value1;key2:value2,…'
+            cand --attributes-file 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file'
+            cand --dictionary 'Whether to encode words with the global dictionary'
+            cand -o 'Output format; default: table on a terminal, else plain, which is the value alone'
+            cand --output 'Output format; default: table on a terminal, else plain, which is the value alone'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;explain-code'= {
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -793,6 +832,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report a request to a server or a configuration'
             cand probe 'Check whether a server is alive or ready'
             cand validate 'Validate a configuration'
+            cand eval 'Evaluate an expression over given attributes'
+            cand explain-code 'Say what a code of a diagnostic means, and what to do'
             cand doctor 'Find problems that would prevent a server from starting or running'
             cand test 'Run policy tests against a configuration, without a server'
             cand diff 'Show which recorded decisions a configuration change alters, and why'
@@ -818,6 +859,10 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;probe'= {
         }
         &'mixer;help;validate'= {
+        }
+        &'mixer;help;eval'= {
+        }
+        &'mixer;help;explain-code'= {
         }
         &'mixer;help;doctor'= {
         }

@@ -36,6 +36,8 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "check" -d 'Check a requ
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "report" -d 'Report a request to a server or a configuration'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "probe" -d 'Check whether a server is alive or ready'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "validate" -d 'Validate a configuration'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "eval" -d 'Evaluate an expression over given attributes'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "explain-code" -d 'Say what a code of a diagnostic means, and what to do'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "test" -d 'Run policy tests against a configuration, without a server'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
@@ -58,7 +60,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l socket-mode -d 'F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
 on\t'Always'
 off\t'Never'"
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-key-file -d 'Private key of the certificate, PEM' -r -F
@@ -68,7 +71,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -l config -d 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
@@ -284,13 +287,16 @@ json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l watch -d 'Watch the targets and print every change, until SIGINT'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l config -d 'The same as PATH, as other commands have it' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint' -r
-complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
-plain\t'One line per result'
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
+plain\t'One line per problem, with its hint'
 json\t'One JSON document'
-yaml\t'One YAML document'"
+yaml\t'One YAML document'
+github\t'Commands of GitHub Actions, which annotate the lines of a change'
+sarif\t'One SARIF 2.1.0 document, for code scanning'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -299,6 +305,39 @@ json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l strict -d 'Treat warnings as errors'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l lint -d 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l lang -d 'Its language: CEXL (the classic one), CEL or COMPAT' -r -f -a "CEXL\t''
+CEL\t''
+COMPAT\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l config -d 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l default-namespace -d 'Namespace of mesh-wide rules' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s s -l string-attributes -d 'String attributes: name1=value1,name2=value2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s i -l int64-attributes -d 'Integer attributes: name1=1,name2=2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s d -l double-attributes -d 'Floating point attributes: name1=0.5,name2=1e3,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s b -l bool-attributes -d 'Boolean attributes: name1=true,name2=false,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s t -l timestamp-attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l duration-attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l bytes-attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l stringmap-attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'
+global\t'All words that the global dictionary contains'"
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s o -l output -d 'Output format; default: table on a terminal, else plain, which is the value alone' -r -f -a "table\t'Tables and source excerpts'
+plain\t'One line per result'
+json\t'One JSON document'
+yaml\t'One YAML document'"
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
 json\t'One JSON document'
@@ -742,26 +781,28 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "watch" -d 'Print events of sources as they happen'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "server" -d 'Starts Galley as a server'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "server" -d 'Start the server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "check" -d 'Check a request against a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "report" -d 'Report a request to a server or a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "probe" -d 'Check whether a server is alive or ready'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "validate" -d 'Validate a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "snapshot" -d 'Show the compiled configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "routes" -d 'Show which requests reach which handlers'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "proxy" -d 'Forward traffic as an Envoy bootstrap says'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "version" -d 'Print program version and build information'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "man" -d 'Print or write man pages'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "galley" -d 'Run and inspect the configuration plane'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "server" -d 'Start the server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "check" -d 'Check a request against a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "report" -d 'Report a request to a server or a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "probe" -d 'Check whether a server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "validate" -d 'Validate a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "eval" -d 'Evaluate an expression over given attributes'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "explain-code" -d 'Say what a code of a diagnostic means, and what to do'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "doctor" -d 'Find problems that would prevent a server from starting or running'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "test" -d 'Run policy tests against a configuration, without a server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "diff" -d 'Show which recorded decisions a configuration change alters, and why'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "snapshot" -d 'Show the compiled configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "proxy" -d 'Forward traffic as an Envoy bootstrap says'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "adapter" -d 'Start an adapter of your own, out of process'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "version" -d 'Print program version and build information'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "crd" -d 'Print the Kubernetes custom resource definitions'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "man" -d 'Print or write man pages'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of Istio'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "galley" -d 'Run and inspect the configuration plane'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate eval explain-code doctor test diff snapshot routes proxy adapter version crd completions man collateral legacy galley help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from routes" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from adapter" -f -a "new" -d 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'

@@ -38,7 +38,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l socket-mode -d 'Fil
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
 on\t'Always'
 off\t'Never'"
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-key-file -d 'Private key of the certificate, PEM' -r -F
@@ -48,7 +49,7 @@ optional\t'A certificate is verified if presented'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'Timeout of the initial configuration of a remote store' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''

@@ -10,6 +10,8 @@ mod closed;
 mod combined;
 #[path = "envoy/direct.rs"]
 mod direct;
+#[path = "envoy/displays.rs"]
+mod displays;
 #[path = "envoy/fixture.rs"]
 mod fixture;
 #[path = "envoy/over_http.rs"]

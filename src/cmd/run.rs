@@ -12,8 +12,8 @@ use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, legacy, man, probe, proxy, report,
-    routes, server, snapshot, test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, legacy, man,
+    probe, proxy, report, routes, server, snapshot, test, validate, version,
 };
 
 impl Invocation {
@@ -46,6 +46,8 @@ fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome 
         Command::Report(args) => report::run(&args, personality, io),
         Command::Probe(args) => probe::run(&args, personality, io),
         Command::Validate(args) => validate::run(&args, io),
+        Command::Eval(args) => eval::run(&args, io),
+        Command::ExplainCode(args) => explain_code::run(&args, io),
         Command::Doctor(args) => doctor::run(&args, server_options, io),
         Command::Test(args) => test::run(&args, io),
         Command::Diff(args) => diff::run(&args, io),

@@ -170,11 +170,6 @@ pub(super) fn store_hint(url: &str) -> String {
 /// Hints for start-up failures, by a part of the reason. The reasons are the texts of Istio Mixer.
 const START_HINTS: &[(&str, &str)] = &[
     (
-        "address already in use",
-        "another process uses the port, or another flag of this server has it: `ss -ltnp` shows processes; choose another \
-         address or port",
-    ),
-    (
         "names no attribute to mask",
         "for example request.headers[x-session] or source.user, separated by commas",
     ),
@@ -200,6 +195,24 @@ const START_HINTS: &[(&str, &str)] = &[
     ("active simultaneously", "set only one of --trace-zipkin-url and --trace-jaeger-url"),
 ];
 
+/// What a taken port is called.
+const IN_USE: &str = "address already in use";
+
+/// What to do about a port that is taken, by what wanted to listen there.
+fn port_hint(cause: &str) -> String {
+    let flag = match cause {
+        _ if cause.contains("setup monitoring") => "--monitoring-port or --monitoring-address",
+        _ if cause.contains("HTTP endpoint for Envoy") => {
+            "--envoy-http-address or --envoy-ratelimit-http-address"
+        }
+        _ => "--port or --address",
+    };
+    format!(
+        "another process uses the port, or another flag of this server has it: `ss -ltnp` shows processes; {flag} chooses another address \
+         or port"
+    )
+}
+
 fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
     let cause = match &reason.detail {
         Some(detail) => format!("{reason}: {detail}"),
@@ -217,6 +230,7 @@ fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
         false if cause.contains("unable to set up TLS") && !cause.contains("permission denied") => {
             Some(tls_hint(&cause).to_owned())
         }
+        false if cause.contains(IN_USE) => Some(port_hint(&cause)),
         false => general().map(|(_, hint)| (*hint).to_owned()),
     };
     failure.cause(cause).legacy(format!("Unable to initialize Mixer: {reason}")).into()
@@ -260,6 +274,20 @@ fn banner(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_taken_port_names_the_flag_that_changes_it() {
+        for (cause, flag) in [
+            ("unable to listen: listen tcp :9091: bind: address already in use", "--port or --address"),
+            (
+                "unable to setup monitoring: unable to listen on socket: address already in use",
+                "--monitoring-port",
+            ),
+            ("unable to setup the HTTP endpoint for Envoy: address already in use", "--envoy-http-address"),
+        ] {
+            assert!(port_hint(cause).contains(flag), "{cause}");
+        }
+    }
 
     #[test]
     fn settings_that_contradict_each_other_are_no_bad_certificate() {

@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, galley, man, probe, proxy, report, routes,
-    snapshot, test, validate, value, version,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, man, probe,
+    proxy, report, routes, snapshot, test, validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -95,12 +95,25 @@ pub(crate) enum Command {
     Probe(Box<probe::ProbeArgs>),
     /// Validate a configuration.
     ///
-    /// Reports every problem with file, line and column, a stable code and a hint, which `--output plain` leaves out. Resources that only the configuration plane uses, such
+    /// Reports every problem with file, line and column, a stable code and a hint. `mixer explain-code CODE` says what a code means. Resources that only the configuration plane uses, such
     /// as VirtualServices, are checked as by its admission webhook. Starts nothing. Exits with status 1 if there is an error, 3 if a path
     /// cannot be read.
     ///
     /// Example: mixer validate conf/ --lint --strict
     Validate(Box<validate::ValidateArgs>),
+    /// Evaluate an expression over given attributes.
+    ///
+    /// Without a server and, if the attributes are given, without a configuration. A table shows the value of every part. Exits with status
+    /// 1 if the value is `false` or the expression cannot be evaluated, 2 if it is not valid.
+    ///
+    /// Example: mixer eval 'request.path.startsWith("/admin")' -s request.path=/admin/users
+    Eval(Box<eval::EvalArgs>),
+    /// Say what a code of a diagnostic means, and what to do.
+    ///
+    /// Without a code, lists all of them. Exits with status 2 for one that does not exist.
+    ///
+    /// Example: mixer explain-code handler-unknown
+    ExplainCode(explain_code::ExplainCodeArgs),
     /// Find problems that would prevent a server from starting or running.
     ///
     /// Takes the flags of `mixer server` and checks ports, certificates and their expiry, the configuration, output files and free disk
@@ -214,7 +227,7 @@ fn outside_a_pod(server: clap::Command) -> clap::Command {
 /// Called as mixs, no store is the cluster that it runs in; here it is the embedded sample, and an empty URL is refused.
 fn with_sample(command: clap::Command) -> clap::Command {
     command.mut_args(|arg| match arg.get_id() == server::STORE_URL {
-        true => arg.default_value(EMBEDDED_SAMPLE).value_parser(value::store_url),
+        true => arg.visible_alias("config").default_value(EMBEDDED_SAMPLE).value_parser(value::store_url),
         false => arg,
     })
 }

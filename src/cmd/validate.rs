@@ -3,6 +3,7 @@
 mod excerpt;
 mod location;
 mod mesh;
+mod report;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -12,13 +13,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use location::location;
+use report::ReportFormat;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::galley;
 use super::io::{Io, Style};
-use super::output::{self, OutputFormat, counted, escaped};
+use super::output::{self, counted};
 use super::snapshot::{self, FileProblems};
 use super::source;
 use mixer_config::store::StoreContents;
@@ -30,8 +31,11 @@ use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, lint, pitf
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ValidateArgs {
     /// Files, directories (searched recursively), store URLs, or `-` for standard input.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "config", value_name = "PATH")]
     paths: Vec<String>,
+    /// The same as PATH, as other commands have it.
+    #[arg(long, value_name = "CONFIG")]
+    config: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceFlags,
     #[command(flatten)]
@@ -50,7 +54,7 @@ pub(crate) struct ValidateArgs {
     live: Option<String>,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<OutputFormat>,
+    output: Option<ReportFormat>,
 }
 
 /// How long sinks have to acknowledge what is published.
@@ -58,6 +62,8 @@ const LIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of errors that are printed, and of other problems.
 const PRINTED: usize = 10_000;
+/// Maximum number of problems of a table, without what follows from them.
+const TABLED: usize = 50;
 
 /// Counts of the summary.
 struct Totals {
@@ -71,11 +77,13 @@ struct Totals {
 
 /// Validates the configuration and prints the diagnostics.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
-    if args.live.is_some() && matches!(args.output, Some(OutputFormat::Json | OutputFormat::Yaml)) {
-        let failure = Failure::usage("--live does not support JSON and YAML output");
+    let is_document =
+        |format| matches!(format, ReportFormat::Json | ReportFormat::Yaml | ReportFormat::Sarif);
+    if args.live.is_some() && args.output.is_some_and(is_document) {
+        let failure = Failure::usage("--live does not support JSON, YAML and SARIF output");
         return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
-    let contents = Arc::new(source::read(&args.paths, io)?);
+    let contents = Arc::new(source::read(&[&args.paths[..], &args.config].concat(), io)?);
     let diagnostics = examine(&contents, args);
     let listed = first_of(&diagnostics);
     let of_severity = |severity| diagnostics.iter().filter(move |d| d.severity == severity);
@@ -88,22 +96,30 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         unlisted: diagnostics.iter().map(Diagnostic::count).sum::<usize>() - listed.len(),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
-    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
+    let default = if io.out_is_terminal { ReportFormat::Table } else { ReportFormat::Plain };
     match args.output.unwrap_or(default) {
-        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
-        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
-        OutputFormat::Plain => {
+        ReportFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
+        ReportFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
+        ReportFormat::Sarif => writeln!(io.out, "{}", output::json(&report::sarif(&listed)))?,
+        format @ (ReportFormat::Plain | ReportFormat::Github) => {
             for diagnostic in &listed {
-                writeln!(io.out, "{}", line(diagnostic))?;
+                let line = match format {
+                    ReportFormat::Github => report::github(diagnostic),
+                    _ => report::line(diagnostic),
+                };
+                writeln!(io.out, "{line}")?;
             }
             summary(io, &totals)?;
         }
-        OutputFormat::Table => {
-            for diagnostic in causes_first(&listed) {
-                let text = excerpt::render(diagnostic, &contents, io);
+        ReportFormat::Table => {
+            let groups = groups(&listed);
+            let mut shown = 0;
+            for (leader, followers) in groups.iter().take(TABLED) {
+                let text = excerpt::render(leader, followers, &contents, io);
                 writeln!(io.out, "{text}")?;
+                shown += 1 + followers.len();
             }
-            summary(io, &totals)?;
+            summary(io, &Totals { unlisted: totals.unlisted + listed.len() - shown, ..totals })?;
         }
     }
     if let Some(address) = args.live.as_ref().filter(|address| galley::is_galley(address)) {
@@ -168,8 +184,9 @@ fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &Validate
     forecast.withheld.filter(|_| forecast.is_empty)
 }
 
-/// Sorted by position, but consequences after the last other problem of their resource. Cost: linear.
-fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
+/// What is wrong by itself, with what follows from it: errors first, then by position. A consequence follows the last other problem of its
+/// resource. Cost: linear.
+fn groups(diagnostics: &[Diagnostic]) -> Vec<(&Diagnostic, Vec<&Diagnostic>)> {
     let tells_less =
         |d: &Diagnostic| (is_consequence(d.code) || d.code == "rule-skipped") && !d.resource.is_empty();
     let place = |d: &'_ Diagnostic| (d.resource.clone(), d.file.clone());
@@ -189,25 +206,12 @@ fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
         }
     }
     let leaders = diagnostics.iter().enumerate().filter(|(at, _)| !follows.contains(at));
-    leaders
-        .flat_map(|(at, leader)| std::iter::once(leader).chain(followers.remove(&at).unwrap_or_default()))
-        .collect()
-}
-
-/// `file:line:column: severity[code]: resource: message`, a format that programs read: its order and texts are those of the golden cases.
-fn line(diagnostic: &Diagnostic) -> String {
-    let mut line = String::new();
-    if let Some(location) = location(diagnostic) {
-        line.push_str(&location);
-        line.push_str(": ");
-    }
-    line.push_str(&format!("{}[{}]: ", diagnostic.severity.name(), diagnostic.code));
-    if !diagnostic.resource.is_empty() {
-        line.push_str(&diagnostic.resource);
-        line.push_str(": ");
-    }
-    line.push_str(&diagnostic.one_line());
-    escaped(&line).into_owned()
+    let mut groups: Vec<_> =
+        leaders.map(|(at, leader)| (leader, followers.remove(&at).unwrap_or_default())).collect();
+    groups.sort_by_key(|(leader, followers)| {
+        followers.iter().map(|follower| follower.severity).fold(leader.severity, Severity::min)
+    });
+    groups
 }
 
 fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
@@ -292,9 +296,15 @@ mod tests {
             problem(consequence, "x", 100),
             problem(consequence, "x", 101),
         ];
-        let found: Vec<u32> =
-            causes_first(&problems).iter().filter_map(|found| Some(found.span?.start.line)).collect();
-        assert_eq!(found, [1, 100, 101, 50, 2, 60, 61, 70]);
+        let all = |problems: &[Diagnostic]| -> Vec<u32> {
+            let found = groups(problems);
+            let found = found.iter().flat_map(|(leader, others)| std::iter::once(leader).chain(others));
+            found.filter_map(|found| Some(found.span?.start.line)).collect()
+        };
+        assert_eq!(all(&problems), [1, 100, 101, 50, 2, 60, 61, 70]);
+        let mut with_warning = problems.to_vec();
+        with_warning.insert(0, problem("x", "v", 0).with_severity(Severity::Warning));
+        assert_eq!(all(&with_warning), [1, 100, 101, 50, 2, 60, 61, 70, 0], "errors first");
     }
 
     #[test]
@@ -313,7 +323,7 @@ mod tests {
     fn many_consequences_are_ordered_in_linear_time() {
         let problems: Vec<_> = (0..200_000).map(|n| problem("rule-empty", &format!("r{n}"), n)).collect();
         let started = std::time::Instant::now();
-        assert_eq!(causes_first(&problems).len(), problems.len());
+        assert_eq!(groups(&problems).len(), problems.len());
         assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
     }
 }

@@ -59,7 +59,9 @@ pub(crate) fn store_url(text: &str) -> Result<String, String> {
                    the embedded sample";
         return Err(why.to_owned());
     }
-    Ok(text.to_owned())
+    // As all other commands take it: what names no scheme is a path.
+    let is_path = !text.contains("://") && (text.contains(['/', '.']) || !text.contains(':'));
+    Ok(if is_path { format!("fs://{text}") } else { text.to_owned() })
 }
 
 /// clap: a number of bytes, plain or with a unit (`4MiB`, `1GB`, `2T`).

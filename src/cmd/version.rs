@@ -35,7 +35,7 @@ pub(crate) fn run(args: &VersionArgs, personality: Personality, io: &mut Io) -> 
         "yaml" => writeln!(io.out, "{}", output::yaml(&sorted(&document)))?,
         "" if args.short => writeln!(io.out, "{}", info.version)?,
         "" if personality.is_legacy() => writeln!(io.out, "{}", info.long())?,
-        "" | "plain" | "table" => write!(io.out, "{}\n{}GitTag: {}\n", title(&info), info.long(), info.tag)?,
+        "" | "plain" | "table" => write!(io.out, "{}\n{}", title(&info), info.known())?,
         other => {
             let text = "--output must be 'yaml' or 'json'";
             let failure = Failure::usage(format!("invalid value `{other}` for `--output`"));

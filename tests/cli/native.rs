@@ -100,6 +100,16 @@ fn the_banner_shows_what_is_in_effect() {
     assert_eq!(line(&mixer, "APIAddress:"), "  tcp://127.0.0.1:7");
     assert_eq!(line(&mixer, "NumCheckCacheEntries:"), "  0");
     assert_eq!(line(&mixer, "ConfigStoreURL:"), "  embedded://sample");
+    let version = line(&mixer, "Version:");
+    assert!(version.starts_with(concat!("  ", env!("CARGO_PKG_VERSION"))), "{version}");
+    let shown = run(&mixer).out;
+    assert!(!shown.contains("CertificateFile:") && !shown.contains("KeyFile:"), "without TLS: {shown}");
+    let secured =
+        [&mixer[..], &["--tls-cert-file", "/nowhere/a.pem", "--tls-key-file", "/nowhere/a.key"]].concat();
+    assert_eq!(line(&secured, "APICertificateFile:"), "  /nowhere/a.pem");
+    let versions = run(&["mixer", "version"]).out;
+    assert!(!versions.contains("Golang") && !versions.contains("unknown"), "{versions}");
+    assert!(versions.contains("Compiler: rustc "), "{versions}");
     let cached = [&mixer[..], &["--num-check-cache-entries", "5"]].concat();
     assert_eq!(line(&cached, "NumCheckCacheEntries:"), "  5");
     // As Istio Mixer prints it.

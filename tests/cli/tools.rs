@@ -57,7 +57,7 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
 fn an_empty_configuration_must_be_meant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display().to_string();
-    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it\n";
+    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it (calls are answered with UNAVAILABLE until it is mended)\n";
     let empty = run(&["mixer", "validate", &path]);
     assert_eq!((empty.code, empty.out.as_str()), (1, refused));
     assert_eq!(empty.err, "0 files, 0 resources: 1 error, 0 warnings\n");
@@ -304,4 +304,150 @@ fn resources_are_made_of_protos() {
         assert_eq!((ran.code, &*ran.out), (code, ""), "{arguments:?}");
         assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
     }
+}
+
+/// Rules with a misspelt handler, each with two errors.
+fn broken_rules(count: usize) -> String {
+    let rule = |n: usize| {
+        format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: r{n}, namespace: istio-system}}\n\
+             spec: {{actions: [{{handler: nobody, instances: [nothing]}}]}}\n"
+        )
+    };
+    (0..count).map(rule).collect()
+}
+
+#[test]
+fn a_table_has_the_first_problems_and_what_follows_from_them() {
+    let ran = run_with_input(&["mixer", "validate", "-o", "table", "-"], &broken_rules(3000));
+    assert_eq!(ran.code, 1);
+    let count = |text: &str| ran.out.matches(text).count();
+    assert_eq!((count("┌─"), count("= therefore: error[rule-empty]")), (50, 50), "{}", ran.out);
+    let summary = ran.err.trim_end();
+    assert!(summary.ends_with(" not listed") && summary.contains(" errors, "), "{summary}");
+}
+
+#[test]
+fn every_format_of_lines_has_the_hints() {
+    let rule = "apiVersion: config.istio.io/v1alpha2\nkind: rules\nmetadata: {name: r, namespace: istio-system}\nspec: {}\n";
+    let of = |format: &str| run_with_input(&["mixer", "validate", "-o", format, "-"], rule);
+    for format in ["plain", "github", "sarif", "json", "yaml", "table"] {
+        let ran = of(format);
+        assert!(ran.code == 1 && ran.out.contains("did you mean `rule`?"), "{format}: {}", ran.out);
+    }
+    assert!(of("github").out.starts_with("::error file=-,line=2,col="), "{}", of("github").out);
+    assert_eq!(json(&of("sarif"))["runs"][0]["results"][0]["ruleId"], "kind-unknown");
+    let path = scenario("broken-rule");
+    let (by_flag, by_path) =
+        (run(&["mixer", "validate", "--config", &path]), run(&["mixer", "validate", &path]));
+    assert_eq!((by_flag.code, by_flag.out), (by_path.code, by_path.out));
+}
+
+/// Every code that the examples of mistakes have is explained.
+#[test]
+fn codes_are_explained() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad");
+    let mut codes = std::collections::BTreeSet::new();
+    for example in std::fs::read_dir(examples).unwrap() {
+        let Ok(text) = std::fs::read_to_string(example.unwrap().path().join("expected")) else { continue };
+        let lines =
+            text.lines().filter_map(|line| line.trim_start_matches("- ").trim().strip_prefix("code: "));
+        codes.extend(lines.map(|code| code.trim_matches(['"', '\'']).to_owned()));
+    }
+    assert!(codes.len() > 50, "{codes:?}");
+    for code in &codes {
+        let ran = run(&["mixer", "explain-code", code]);
+        assert!(
+            ran.code == 0 && ran.out.starts_with(&format!("{code} (")),
+            "{code}: {} {}",
+            ran.out,
+            ran.err
+        );
+        assert!(ran.out.contains("\n  what to do: "), "{code}: {}", ran.out);
+    }
+    let misspelt = run(&["mixer", "explain-code", "handler-unkown"]);
+    assert!(misspelt.code == 2 && misspelt.err.contains("`handler-unknown`"), "{}", misspelt.err);
+    assert!(run(&["mixer", "explain-code"]).out.lines().any(|line| line == "handler-unknown"));
+}
+
+#[test]
+fn an_explanation_of_many_rules_lists_what_matters_and_counts_the_rest() {
+    let base = "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: m, namespace: istio-system}\n\
+                spec: {attributes: {source.user: {valueType: STRING}, request.method: {valueType: STRING}, \
+                destination.namespace: {valueType: STRING}, context.reporter.kind: {valueType: STRING}}}\n---\n\
+                apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: d, namespace: istio-system}\n\
+                spec: {compiledAdapter: denier, params: {status: {code: 7}}}\n---\n\
+                apiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: i, namespace: istio-system}\n\
+                spec: {compiledTemplate: checknothing}\n";
+    let rule = |n: usize| {
+        format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: r{n}, namespace: istio-system}}\n\
+             spec:\n  match: request.method == \"M{}\" && source.user == \"u{n}\"\n  actions: [{{handler: d, instances: [i]}}]\n",
+            if n == 77 { 0 } else { n }
+        )
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let text: String = std::iter::once(base.to_owned()).chain((0..3000).map(rule)).collect();
+    std::fs::write(directory.path().join("all.yaml"), text).unwrap();
+    let path = directory.path().display().to_string();
+    let check = ["mixer", "check", "--config", &path, "--explain", "-s", "source.user=u0,request.method=M0"];
+    let answer = json(&run(&[&check[..], &["-o", "json"]].concat()));
+    let explanation = &answer["explanation"];
+    let rules = explanation["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), 52, "one matched, one nearly did, fifty others");
+    let has = |name: &str| rules.iter().find(|rule| rule["rule"] == format!("{name}.rule.istio-system"));
+    assert_eq!(has("r0").unwrap()["verdict"], "matched");
+    assert!(has("r77").unwrap()["nearMiss"].as_str().unwrap().contains("source.user"), "{explanation}");
+    assert_eq!(explanation["omitted"]["notMatched"], 3000 - 52);
+    let text = run(&check).out;
+    assert!(text.contains("2948 rules that did not match are not listed"), "{text}");
+}
+
+/// A configuration has one flag in every command.
+#[test]
+fn a_server_takes_its_configuration_as_other_commands_do() {
+    let path = scenario("harbor");
+    // The start fails after the banner.
+    let flags = ["--config", &path, "--default-namespace", "mesh", "--max-message-size", "0"];
+    let ran = run(&[&["mixer", "server"][..], &flags].concat());
+    assert!(ran.out.contains(&format!("ConfigStoreURL:  fs://{path}\n")), "{} {}", ran.out, ran.err);
+    assert!(ran.out.contains("ConfigDefaultNamespace:  mesh\n"), "{}", ran.out);
+    let ran = run(&["mixs", "server", "--config", &path]);
+    assert_ne!(ran.code, 0, "Istio Mixer has no such flag");
+}
+
+#[test]
+fn expressions_are_evaluated_over_given_attributes() {
+    let eval = |expression: &str, more: &[&str]| run(&[&["mixer", "eval", expression][..], more].concat());
+    let given = [
+        "-s",
+        "request.path=/admin/x",
+        "--stringmap-attributes",
+        "request.headers=x-user:ann",
+        "-i",
+        "request.size=7",
+    ];
+    for (expression, code, out) in [
+        ("request.path.startsWith(\"/admin\")", 0, "true\n"),
+        ("request.size > 7", 1, "false\n"),
+        ("request.headers[\"x-user\"] | \"nobody\"", 0, "\"ann\"\n"),
+        ("request.headers[\"x-team\"] | \"none\"", 0, "\"none\"\n"),
+    ] {
+        let ran = eval(expression, &given);
+        assert_eq!((ran.code, ran.out.as_str()), (code, out), "{expression}: {}", ran.err);
+    }
+    let absent = eval("request.headers[\"x-team\"] == \"a\"", &given);
+    assert_eq!((absent.code, absent.out.as_str()), (1, "false\n"), "an absent key is empty: {}", absent.err);
+    let table = eval("request.size == 7 && request.path == \"/\"", &[&given[..], &["-o", "table"]].concat());
+    assert!(
+        table.out.starts_with("false") && table.out.contains("request.path == \"/\"  is false"),
+        "{}",
+        table.out
+    );
+    let wrong = eval("source.usr == \"a\"", &["-s", "source.user=a"]);
+    assert!(wrong.code == 2 && wrong.err.contains("source.usr"), "{}", wrong.err);
+    let cel = eval("request.path in [\"/a\", \"/admin/x\"]", &[&given[..], &["--lang", "CEL"]].concat());
+    assert_eq!((cel.code, cel.out.as_str()), (0, "true\n"), "{}", cel.err);
+    let declared = eval("source.user == \"a\"", &["--config", &scenario("harbor"), "-s", "source.user=a"]);
+    assert_eq!(declared.code, 0, "{}", declared.err);
 }

@@ -12,6 +12,7 @@ pub(crate) const PAGES: &[&str] = &[
     "/poolz/",
     "/configz/",
     "/historyz/",
+    "/rulez/",
     "/routesz/",
     "/explainz/",
     "/handlerz/",
@@ -52,6 +53,8 @@ const DOCUMENTS: &[&str] = &[
     "/deliveryj/",
     "/taskj/",
     "/denialj/",
+    "/denialgroupj/",
+    "/rulej/",
     "/latencyj/",
 ];
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::endpoints::PAGES;
 use crate::stage::{INVALID_RULE, Stage, get_json};
 use crate::support::browser::Browser;
+use crate::support::{DEADLINE, Server, http, wait_for};
 
 #[test]
 fn pages_work_in_a_browser() {
@@ -39,6 +40,68 @@ fn pages_work_in_a_browser() {
     if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
         pictures(&stage, &browser);
     }
+}
+
+/// At the width of a phone.
+#[test]
+fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
+    let mut stage = Stage::new(&[]);
+    let browser = Browser::start();
+    browser.resize(390, 900, "light");
+    browser.open(&stage.url("/"));
+    let state = |texts: &str| {
+        browser.wait(&format!("[{texts}].includes(document.querySelector('#state')?.textContent)"));
+    };
+    state("'ready', 'degraded'");
+    let host = get_json(&stage.url("/homej/"))["Hostname"].as_str().unwrap().to_owned();
+    assert!(
+        browser.text("#instance").contains(&host),
+        "the header names the host: {}",
+        browser.text("#instance")
+    );
+    assert_eq!(stage.server.terminate(), Ok(Some(0)));
+    state("'gone'");
+    browser.wait("document.querySelector('main #gone[role=alert]')");
+    assert!(browser.text("#gone").contains("has not answered since"), "{}", browser.text("#gone"));
+    let fits = browser.run("return document.documentElement.scrollWidth <= innerWidth");
+    assert_eq!(fits, true);
+    let ports = stage.server.ports;
+    stage.server = Server::on(stage.configuration.path()).on_ports(ports).start();
+    state("'ready', 'degraded'");
+    browser.wait("document.querySelector('#gone') === null");
+}
+
+/// Their connections, on both widths.
+#[test]
+fn a_thousand_callers_fit_the_page() {
+    let stage = Stage::new(&[]);
+    let address = ("127.0.0.1", stage.server.ports.api);
+    let held: Vec<_> = (0..1000).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    let connected = || get_json(&stage.url("/callerj/")).as_array().unwrap().len();
+    assert!(wait_for(DEADLINE, || (connected() == 1000).then_some(())).is_some(), "{}", connected());
+    let browser = Browser::start();
+    for (width, theme) in [(1280, "light"), (390, "dark")] {
+        browser.resize(width, 900, theme);
+        browser.open(&stage.url("/callerz/"));
+        browser.wait("document.querySelectorAll('#callers table.cards tbody tr').length === 500");
+        assert_eq!(browser.run("return document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
+        assert!(browser.text("#callers").contains("The first 500 of 1000"), "the rest is counted");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(held);
+}
+
+/// Nobody has looked at a page before.
+#[test]
+fn plots_begin_when_the_server_begins() {
+    let stage = Stage::new(&[]);
+    stage.traffic();
+    let started = std::time::Instant::now();
+    assert!(wait_for(DEADLINE, || (started.elapsed() > Duration::from_secs(7)).then_some(())).is_some());
+    let page = http("GET", &stage.url("/"), "").unwrap().body;
+    let lines = page.split("class=\"line s0\" d=\"").nth(1).unwrap_or_default();
+    let points = lines.split('"').next().unwrap_or_default().matches('L').count();
+    assert!(points >= 2, "{page}");
 }
 
 fn levels_change(stage: &Stage, browser: &Browser) {

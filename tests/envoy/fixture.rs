@@ -227,6 +227,16 @@ impl Fixture {
         std::fs::rename(policy.join("marker.tmp"), policy.join("marker.yaml")).expect("it is writable");
     }
 
+    /// The port of ControlZ.
+    pub(crate) fn controlz(&self) -> u16 {
+        self.ports.ctrlz
+    }
+
+    /// The port of the metrics of the server itself.
+    pub(crate) fn monitoring_port(&self) -> u16 {
+        self.ports.monitoring
+    }
+
     /// Metrics of the prometheus handlers.
     pub(crate) async fn metrics(&self) -> String {
         self.client.get(self.ports.metrics, Http::One, "/metrics", &[]).await.body_if_ok()

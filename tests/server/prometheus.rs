@@ -2,74 +2,9 @@
 //! was reported. Alerts and dashboard are checked with promtool.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::support::{
-    DEADLINE, Process, Server, free_port, http, programs, run, sample_configuration, wait_for,
-};
-
-/// A running Prometheus.
-struct Prometheus {
-    _process: Process,
-    port: u16,
-    directory: tempfile::TempDir,
-}
-
-impl Prometheus {
-    /// Starts one that scrapes these jobs every 250 ms.
-    fn start(jobs: &[(&str, u16)]) -> Self {
-        let directory = tempfile::Builder::new().prefix("mixer-prometheus").tempdir().unwrap();
-        let mut configuration = "global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned();
-        for (job, port) in jobs {
-            configuration +=
-                &format!("- job_name: {job}\n  static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n");
-        }
-        let file = directory.path().join("prometheus.yml");
-        std::fs::write(&file, configuration).unwrap();
-        let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        let port = free_port();
-        let mut command = Command::new("prometheus");
-        command
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        let process = Process::spawn(&mut command).unwrap_or_else(|error| {
-            panic!(
-                "this test needs the program `prometheus` ({error}): install Debian's package `prometheus`"
-            )
-        });
-        Self { _process: process, port, directory }
-    }
-
-    /// Waits until a query has the value `expected`.
-    fn expect(&self, query: &str, expected: &str) {
-        let mut last = String::new();
-        let found = wait_for(Duration::from_secs(60), || {
-            last = self.query(query).unwrap_or_else(|error| error);
-            (last == expected).then_some(())
-        });
-        if found.is_none() {
-            let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-            panic!("{query} is {last}, not {expected}; its log: {log}");
-        }
-    }
-
-    fn query(&self, query: &str) -> Result<String, String> {
-        let encoded: String = query.bytes().map(|b| format!("%{b:02X}")).collect();
-        let answer =
-            http("GET", &format!("http://127.0.0.1:{}/api/v1/query?query={encoded}", self.port), "")?;
-        let json: serde_json::Value = serde_json::from_str(&answer.body).map_err(|e| e.to_string())?;
-        let result = json["data"]["result"].as_array().ok_or_else(|| answer.body.clone())?;
-        match result.as_slice() {
-            [one] => Ok(one["value"][1].as_str().unwrap_or_default().to_owned()),
-            other => Err(format!("{} values", other.len())),
-        }
-    }
-}
+use crate::support::prometheus::{Prometheus, empty_panels};
+use crate::support::{DEADLINE, Server, programs, run, sample_configuration};
 
 /// Reports `count` requests with this code.
 fn report(server: &Server, code: u32, count: u32) {
@@ -117,6 +52,40 @@ fn prometheus_scrapes_what_was_reported() {
     report(&server, 200, 2);
     prometheus.expect("sum(istio_requests_total{response_code=\"200\"})", "5");
     prometheus.expect("sum(istio_request_bytes_sum{destination_service=\"reviews\"})", "600");
+}
+
+/// Panels that must show the calls of a client of Mixer.
+const OF_MIXER: &[&str] = &[
+    "Checks a second",
+    "Refused a second",
+    "Check, 99 %",
+    "Calls by method and status",
+    "Latency of checks",
+    "Refused checks by code",
+    "Check cache, share of hits",
+    "Calls by handler",
+    "Hits by rule",
+    "Denials by rule",
+];
+
+#[test]
+fn every_panel_of_the_dashboard_has_data_of_a_server_without_envoy() {
+    let server = Server::on(&sample_configuration()).with(&["--numCheckCacheEntries=1000"]).start();
+    let prometheus = Prometheus::start(&[("mixer", server.ports.monitoring)]);
+    let check =
+        ["check", "--mixer", &server.address(), "-r", "3", "-s", "source.name=web"].map(str::to_owned);
+    let refused =
+        [&check[..], &["--stringmap_attributes".to_owned(), "request.headers=clnt:abc".to_owned()]].concat();
+    let empty = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| empty_panels(&prometheus, OF_MIXER));
+        while !looking.is_finished() {
+            for arguments in [&check[..], &refused] {
+                run(&programs().path("mixc"), arguments, &[], None, None, DEADLINE).unwrap();
+            }
+        }
+        looking.join().unwrap()
+    });
+    assert_eq!(empty, Vec::<String>::new());
 }
 
 /// Runs promtool, which must succeed.

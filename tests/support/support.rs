@@ -27,6 +27,7 @@ pub(crate) mod msgpack;
 pub(crate) mod policy;
 mod ports;
 mod process;
+pub(crate) mod prometheus;
 pub(crate) mod reader;
 pub(crate) mod rpc;
 pub(crate) mod sending;

@@ -57,6 +57,9 @@ impl CallRate {
     }
 }
 
+/// How often a bar is drawn again, a second.
+const REDRAWS: u8 = 10;
+
 /// A progress bar on standard error; shown on a terminal only.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -67,7 +70,7 @@ impl Progress {
     /// A bar over `calls`, if `shown` and standard error is a terminal.
     pub(crate) fn new(calls: u64, shown: bool, io: &Io) -> Self {
         let bar = (shown && calls > 1 && io.err_is_terminal).then(|| {
-            let bar = ProgressBar::with_draw_target(Some(calls), ProgressDrawTarget::stderr());
+            let bar = ProgressBar::with_draw_target(Some(calls), ProgressDrawTarget::stderr_with_hz(REDRAWS));
             let template = "{wide_bar} {pos}/{len}  {per_sec}  {msg}  eta {eta}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);

@@ -19,6 +19,9 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
     for rule in &found.rules {
         write_rule(&mut text, rule, io);
     }
+    if !found.omitted.is_none() {
+        let _ = writeln!(text, "  {}", io.paint(Style::Dim, &found.omitted.to_string()));
+    }
     if !found.dispatches.is_empty() {
         let _ = writeln!(text, "{}", io.paint(Style::Bold, "Handlers"));
     }

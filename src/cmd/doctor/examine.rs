@@ -95,7 +95,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     }
     let introspection = options.introspection.listen_address();
     for (check, address, enabled, hint) in [
-        ("monitoring", format!(":{}", options.monitoring_port), true, "choose another --monitoring-port"),
+        ("monitoring", options.monitoring_listen_address(), true, "choose another --monitoring-port"),
         ("metrics", format!(":{}", options.metrics_port), true, "choose another --metrics-port"),
         (
             "ControlZ",

@@ -139,7 +139,7 @@ fn pause(time: Duration) -> Result<(), Stop> {
 fn bar(io: &Io) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     bar.set_draw_target(match io.err_is_terminal {
-        true => ProgressDrawTarget::stderr(),
+        true => ProgressDrawTarget::stderr_with_hz(10),
         false => ProgressDrawTarget::hidden(),
     });
     bar

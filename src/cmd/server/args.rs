@@ -113,6 +113,7 @@ impl ServerArgs {
             tls: self.tls.options(),
             socket_mode: listen.socket_mode.0,
             monitoring_port: listen.monitoring_port,
+            monitoring_address: listen.monitoring_address.clone(),
             metrics_port: listen.metrics_port,
             max_message_size: limits.max_message_size,
             memory_limit: limits.memory_limit,

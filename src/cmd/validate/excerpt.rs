@@ -11,8 +11,16 @@ use mixer_config::{Diagnostic, Severity, Span};
 /// Maximum characters of a source line.
 const MAX_LINE_CHARS: usize = 160;
 
-/// Heading, position, source line with a caret, hint.
-pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io) -> String {
+/// Maximum number of consequences that are named.
+const MAX_FOLLOWERS: usize = 3;
+
+/// Heading, position, source line with a caret, hint, and what follows from it.
+pub(super) fn render(
+    diagnostic: &Diagnostic,
+    followers: &[&Diagnostic],
+    contents: &StoreContents,
+    io: &Io,
+) -> String {
     let style = match diagnostic.severity {
         Severity::Error => Style::Error,
         Severity::Warning => Style::Warning,
@@ -45,6 +53,19 @@ pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io)
     }
     if let Some(hint) = &diagnostic.hint {
         let _ = writeln!(text, "{gutter} {} hint: {}", io.paint(Style::Dim, "="), escaped(hint));
+    }
+    for follower in followers.iter().take(MAX_FOLLOWERS) {
+        let label = format!("{}[{}]", follower.severity.name(), follower.code);
+        let _ = writeln!(
+            text,
+            "{gutter} {} therefore: {} {}",
+            io.paint(Style::Dim, "="),
+            io.paint(Style::Dim, &label),
+            heading(follower)
+        );
+    }
+    if let more @ 1.. = followers.len().saturating_sub(MAX_FOLLOWERS) {
+        let _ = writeln!(text, "{gutter} {} and {more} more", io.paint(Style::Dim, "="));
     }
     text
 }

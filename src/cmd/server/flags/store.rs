@@ -10,7 +10,7 @@ use mixer_attribute::SignedDuration;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct StoreFlags {
-    /// Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample.
+    /// Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample.
     ///
     /// k8s:// without a file is the cluster that the server runs in. With mcp+listen:// a source connects to the server; mcps:// and
     /// mcps+listen:// have TLS with certificates on both sides. Default of `mixer server`: its embedded sample configuration.
@@ -18,7 +18,7 @@ pub(crate) struct StoreFlags {
     #[arg(long, alias = "configStoreURL", default_value = "", hide_default_value = true, value_name = "URL")]
     pub(crate) config_store_url: String,
     /// Namespace of mesh-wide rules.
-    #[arg(long, alias = "configDefaultNamespace", default_value = "istio-system", value_name = "NAMESPACE")]
+    #[arg(long, aliases = ["configDefaultNamespace", "default-namespace"], default_value = "istio-system", value_name = "NAMESPACE")]
     pub(crate) config_default_namespace: String,
     /// Timeout of the initial configuration of a remote store.
     #[arg(

@@ -15,6 +15,7 @@ use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_coun
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache, Miss};
+use mixer_engine::denials::{DeniedBy, Refusal};
 use mixer_engine::dispatch::{DispatchContext, DispatchError, Protocol, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
 
@@ -100,8 +101,13 @@ fn cached_response(
             return None;
         }
         if answer.status_code != 0 {
-            let (code, message) = (answer.status_code, &*answer.status_message);
-            published.denials.record(code, message, published.routes.snapshot(), true, || body);
+            let refusal = Refusal {
+                code: answer.status_code,
+                message: &answer.status_message,
+                by: DeniedBy::rule(answer.refused_by.as_ref()),
+                cached: true,
+            };
+            published.denials.record(refusal, published.routes.snapshot(), bag, || body);
         }
         let mut out = Vec::with_capacity(answer.size() + 64);
         out.extend_from_slice(&EMPTY_MESSAGE);
@@ -125,7 +131,8 @@ async fn decide<'a>(
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&EMPTY_MESSAGE);
     let global_word_count = request.global_word_count;
-    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out, protocol };
+    let status = Status::default();
+    let mut response = ResponseBuilder { global_word_count, status, refused_by: None, out, protocol };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {
@@ -134,10 +141,11 @@ async fn decide<'a>(
             PhaseError::Check(error) => failure(&error),
         }
     })?;
-    let ResponseBuilder { status, mut out, .. } = response;
+    let ResponseBuilder { status, refused_by, mut out, .. } = response;
     if status.code != 0 {
-        let snapshot = published.routes.snapshot();
-        published.denials.record(status.code, &status.message, snapshot, false, || body);
+        let by = DeniedBy::rule(refused_by.as_ref());
+        let refusal = Refusal { code: status.code, message: &status.message, by, cached: false };
+        published.denials.record(refusal, published.routes.snapshot(), &bag, || body);
     }
     finish_message(&mut out);
     Ok(out.into())

@@ -10,6 +10,7 @@ use mixer_attribute::{AttributeBag, Reads};
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::CheckAnswer;
 use mixer_engine::dispatch::{self, CheckOutcome, Protocol};
+use mixer_engine::routing::Refuser;
 use mixer_engine::snapshot::HeaderOperationKind;
 
 /// Encodes a CheckResponse as the phases complete.
@@ -18,6 +19,8 @@ pub(super) struct ResponseBuilder {
     pub(super) global_word_count: u32,
     /// The status of the check.
     pub(super) status: Status,
+    /// The rule that refuses the request.
+    pub(super) refused_by: Option<Refuser>,
     /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
     /// [`DecisionSink::protocol`].
@@ -52,6 +55,7 @@ impl DecisionSink for ResponseBuilder {
             let answer = CheckAnswer {
                 status_code: outcome.status.code,
                 status_message: outcome.status.message.clone(),
+                refused_by: outcome.refused_by.clone(),
                 valid_use_count: outcome.valid_use_count,
                 references,
                 directive: outcome.directive.as_ref().and_then(encode_directive),
@@ -62,7 +66,7 @@ impl DecisionSink for ResponseBuilder {
         if cacheable.is_none() {
             push_outcome(&outcome, bag, (self.global_word_count, reads), &mut self.out);
         }
-        self.status = outcome.status;
+        (self.status, self.refused_by) = (outcome.status, outcome.refused_by);
         cacheable
     }
 }

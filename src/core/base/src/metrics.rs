@@ -25,7 +25,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-pub use cells::{Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters};
+pub use cells::{
+    Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters, RuleCounters, RuleCounts,
+};
 pub use process::{cpu_seconds, max_descriptors, private_bytes};
 
 pub use families::{FAMILIES, Family, FamilyInfo};
@@ -35,6 +37,11 @@ use super::exposition::{FamilyKind, Labels, Writer};
 /// Values by handler, rule, metric or limit that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
 /// counting. A server whose configuration names ever new ones forgets them beyond this number.
 const MAX_UNUSED: usize = 256;
+
+/// Rules with values of their own; all others share those of [`OTHER_RULES`].
+pub const MAX_RULES: usize = 500;
+/// The label of the rules beyond [`MAX_RULES`]; no rule has such a name.
+pub const OTHER_RULES: &str = "other";
 
 /// A source of values that are computed at each scrape, for example the number of live tasks.
 pub trait Collect: Send + Sync {
@@ -94,6 +101,10 @@ struct Tables {
     cells: BTreeMap<(Family, Vec<String>), Registered>,
     /// By adapter, handler, template.
     dispatches: BTreeMap<[Arc<str>; 3], Arc<DispatchCounters>>,
+    /// By full name of the rule, and of all others.
+    rules: BTreeMap<Arc<str>, Arc<RuleCounters>>,
+    /// How often a rule found no room.
+    rules_refused: usize,
     /// By full method name.
     rpcs: BTreeMap<Arc<str>, Arc<RpcCounters>>,
     collectors: Vec<Weak<dyn Collect>>,
@@ -219,6 +230,29 @@ impl Metrics {
         Arc::clone(tables.dispatches.entry(key).or_insert_with(|| Arc::new(DispatchCounters::new())))
     }
 
+    /// The metrics of a rule: `mixer_rule_hits_total` and its siblings. The first [`MAX_RULES`] have their own, those of rules that are gone
+    /// make room, and all others share one. Takes a lock: get them when the routing table is built, and keep them.
+    pub fn rule(&self, name: &str) -> Arc<RuleCounters> {
+        let mut tables = self.tables.lock();
+        if let Some(known) = tables.rules.get(name) {
+            return Arc::clone(known);
+        }
+        if tables.rules.len() >= MAX_RULES {
+            // A configuration of many rules asks for each of them: constant time for each on average.
+            if tables.rules_refused.is_multiple_of(MAX_RULES) {
+                tables.rules.retain(|_, counters| Arc::strong_count(counters) > 1);
+            }
+            tables.rules_refused = tables.rules_refused.wrapping_add(1);
+        }
+        let name = if tables.rules.len() >= MAX_RULES { OTHER_RULES } else { name };
+        Arc::clone(tables.rules.entry(name.into()).or_insert_with(|| Arc::new(RuleCounters::new())))
+    }
+
+    /// The counts of the rule with this full name; `None` if it shares those of others.
+    pub fn counts_of_rule(&self, name: &str) -> Option<RuleCounts> {
+        self.tables.lock().rules.get(name).map(|counters| counters.get())
+    }
+
     /// The metrics of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: get them once.
     pub fn rpc(&self, method: &str) -> Arc<RpcCounters> {
         let mut tables = self.tables.lock();
@@ -336,6 +370,14 @@ impl Metrics {
                     values.insert((Family::RuntimeDispatches, labels.clone()), count as f64);
                 }
                 histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.get());
+            }
+        }
+        for (rule, counters) in &tables.rules {
+            let RuleCounts { hits, denials, errors } = counters.get();
+            let counted =
+                [(Family::RuleHits, hits), (Family::RuleDenials, denials), (Family::RuleErrors, errors)];
+            for (family, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
+                values.insert((family, vec![rule.to_string()]), count as f64);
             }
         }
         for (method, counters) in &tables.rpcs {

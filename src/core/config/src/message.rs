@@ -21,6 +21,7 @@ mod define;
 mod entries;
 mod enums;
 mod field;
+mod plain;
 mod quoted;
 mod shown;
 mod suggestion;
@@ -30,6 +31,7 @@ pub use define::{enter_message, find_field, reject_unknown};
 pub use entries::Entries;
 pub use enums::enum_number;
 pub use field::{Field, json_kind};
+pub use plain::plain_words;
 pub use shown::{JsonWriter, Shown};
 pub use suggestion::{is_within, misspelling, resembles, suggested, suggestion};
 

@@ -1,10 +1,12 @@
 //! Recent denied checks, for debugging.
 //!
-//! Every denial is counted by status code, per shard. A limited number per second and worker is recorded with its encoded request
+//! Every denial is counted by status code, by [group](DenialGroup) and by rule, per shard. A limited number per second and worker is recorded with its encoded request
 //! in a ring buffer of [`KEPT`] slots of fixed size, 1 MiB in all, allocated at the first denial: recording copies bytes and
 //! allocates nothing. Requests are decoded, truncated and masked when they are read.
 //!
 //! The ring is not a `BoundedTable`: it has no keys, its bytes are fixed, and its entries are overwritten in place.
+
+mod groups;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +15,10 @@ use std::time::SystemTime;
 use bumpalo::Bump;
 use parking_lot::Mutex;
 
+pub use self::groups::{DenialGroup, DenialGroups, MAX_GROUPS};
+
+use self::groups::Groups;
+use crate::routing::Refuser;
 use crate::secret_values::SecretValues;
 use crate::snapshot::Snapshot;
 use mixer_attribute::request::CheckRequest;
@@ -35,6 +41,93 @@ const MAX_ATTRIBUTES: usize = 96;
 /// Maximum characters of a value, and bytes of a message.
 const MAX_VALUE: usize = 200;
 
+/// What refused a request.
+#[derive(Debug, Clone, Copy)]
+pub enum DeniedBy<'r> {
+    /// A rule, through one of its handlers or as a default.
+    Rule(&'r Refuser),
+    /// Exhausted quotas, by their names.
+    Quota(&'r str),
+    /// A limit of Envoy's descriptors: domain and keys.
+    Limit(&'r str),
+    /// The server itself: the request cannot be evaluated, or names no namespace.
+    Server,
+}
+
+/// The kind of a [`DeniedBy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DenialKind {
+    /// A rule.
+    Rule,
+    /// A quota.
+    Quota,
+    /// A limit of Envoy's descriptors. The request was no check.
+    Limit,
+    /// The server.
+    Server,
+}
+
+impl DenialKind {
+    /// For example `rule`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DenialKind::Rule => "rule",
+            DenialKind::Quota => "quota",
+            DenialKind::Limit => "limit",
+            DenialKind::Server => "server",
+        }
+    }
+}
+
+impl<'r> DeniedBy<'r> {
+    /// That of an answer.
+    pub fn rule(refuser: Option<&'r Refuser>) -> Self {
+        refuser.map_or(DeniedBy::Server, DeniedBy::Rule)
+    }
+
+    fn kind(self) -> DenialKind {
+        match self {
+            DeniedBy::Rule(_) => DenialKind::Rule,
+            DeniedBy::Quota(_) => DenialKind::Quota,
+            DeniedBy::Limit(_) => DenialKind::Limit,
+            DeniedBy::Server => DenialKind::Server,
+        }
+    }
+
+    /// Its parts, which make up its name.
+    fn parts(self) -> [&'r str; 3] {
+        match self {
+            DeniedBy::Rule(refuser) => {
+                let key = &refuser.rule().key;
+                [&*key.name, &*key.kind, &*key.namespace]
+            }
+            DeniedBy::Quota(name) | DeniedBy::Limit(name) => [name, "", ""],
+            DeniedBy::Server => [""; 3],
+        }
+    }
+
+    /// The full name of the rule, or the name of the quota or limit; empty for the server.
+    fn name(self) -> String {
+        match self {
+            DeniedBy::Rule(refuser) => refuser.rule().key.to_string(),
+            other => other.parts().concat(),
+        }
+    }
+}
+
+/// A refusal.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal<'r> {
+    /// Code of `google.rpc.Status`.
+    pub code: i32,
+    /// Message of the status.
+    pub message: &'r str,
+    /// What refused the request.
+    pub by: DeniedBy<'r>,
+    /// Whether the answer is from the check cache.
+    pub cached: bool,
+}
+
 /// A denied check.
 #[derive(Debug, Clone)]
 pub struct Denial {
@@ -46,6 +139,10 @@ pub struct Denial {
     pub code: i32,
     /// Message of the status.
     pub message: String,
+    /// What kind of thing refused the request.
+    pub kind: DenialKind,
+    /// Its name, at most 200 bytes: the full name of a rule, the names of quotas, domain and keys of a limit; empty for the server.
+    pub by: String,
     /// Id of the snapshot that was evaluated.
     pub snapshot: u64,
     /// Whether the answer is from the check cache.
@@ -59,6 +156,8 @@ pub struct Denials {
     counts: ShardedCounters,
     /// One per shard, so that workers under heavy denial do not contend.
     limits: Box<[ShardLimit]>,
+    /// One per shard.
+    groups: Groups,
     ring: Mutex<Ring>,
 }
 
@@ -83,8 +182,10 @@ struct RecordedDenial {
     /// What is secret under that snapshot.
     secrets: Arc<SecretNames>,
     cached: bool,
-    /// Length in bytes.
+    kind: DenialKind,
+    /// Lengths in bytes.
     message: usize,
+    by: usize,
     /// Length in bytes; `None` if it did not fit.
     request: Option<usize>,
 }
@@ -113,30 +214,42 @@ impl Denials {
         Self {
             counts: ShardedCounters::new(rpc_code::COUNT),
             limits: (0..shard::count()).map(|_| ShardLimit(RateLimit::new(per_second))).collect(),
+            groups: Groups::default(),
             ring: Mutex::new(ring),
         }
     }
 
-    /// Counts a denial by a snapshot, and records it with the encoded CheckRequest of `request` within the rate limit. Cost: an
-    /// addition, and a lock and a copy for recorded ones. Allocates only the ring, at the first denial.
+    /// Counts a denial by a snapshot of a request with these attributes, and records it with the encoded CheckRequest of `request` within the
+    /// rate limit. Cost: additions and an uncontended lock; a lock and a copy for recorded ones. Allocates the ring, at the first denial, and
+    /// for a group that is not known.
     #[cold]
     pub fn record<R: AsRef<[u8]>>(
         &self,
-        code: i32,
-        message: &str,
+        refusal: Refusal<'_>,
         snapshot: &Snapshot,
-        cached: bool,
+        bag: &AttributeBag<'_>,
         request: impl FnOnce() -> R,
     ) {
-        self.counts.add(status_index(code), 1);
-        let limit = self.limits.get(shard::current());
-        if limit.is_none_or(|limit| limit.0.admit().is_none()) {
-            return;
+        self.counts.add(status_index(refusal.code), 1);
+        if let DeniedBy::Rule(refuser) = refusal.by {
+            refuser.count();
         }
-        let time = SystemTime::now();
-        let request = request();
-        let request = request.as_ref();
-        let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default();
+        let limit = self.limits.get(shard::current());
+        let is_recorded = limit.is_some_and(|limit| limit.0.admit().is_some());
+        let id = is_recorded.then(|| self.keep(refusal, snapshot, request().as_ref()));
+        self.groups.count(refusal, snapshot, bag, id);
+    }
+
+    /// Puts a denial into the ring and returns its id.
+    fn keep(&self, refusal: Refusal<'_>, snapshot: &Snapshot, request: &[u8]) -> u64 {
+        let message = refusal.message;
+        let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
+        // The name, without an allocation.
+        let mut by = [0; MAX_VALUE];
+        let parts = refusal.by.parts().into_iter().filter(|part| !part.is_empty()).enumerate();
+        let bytes = parts.flat_map(|(at, part)| ".".bytes().take(at).take(1).chain(part.bytes()));
+        let length = by.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
+        let by = by.get(..length).unwrap_or_default();
         let mut ring = self.ring.lock();
         if ring.bytes.is_empty() {
             ring.kept.reserve_exact(KEPT);
@@ -148,9 +261,12 @@ impl Denials {
         if ring.kept.len() >= KEPT {
             ring.kept.pop_front();
         }
-        let buffer = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
-        let (first, rest) = buffer.split_at_mut(message.len().min(buffer.len()));
-        first.copy_from_slice(message.as_bytes().get(..first.len()).unwrap_or_default());
+        let mut rest = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
+        for text in [message, by] {
+            let (first, after) = rest.split_at_mut(text.len().min(rest.len()));
+            first.copy_from_slice(text.get(..first.len()).unwrap_or_default());
+            rest = after;
+        }
         let fitting = rest.get_mut(..request.len());
         let request = fitting.map(|buffer| {
             buffer.copy_from_slice(request);
@@ -158,14 +274,22 @@ impl Denials {
         });
         ring.kept.push_back(RecordedDenial {
             id,
-            time,
-            code,
+            time: SystemTime::now(),
+            code: refusal.code,
             snapshot: snapshot.id.0,
             secrets: Arc::clone(&snapshot.secrets),
-            cached,
+            cached: refusal.cached,
+            kind: refusal.by.kind(),
             message: message.len(),
+            by: by.len(),
             request,
         });
+        id
+    }
+
+    /// The denials so far by what refused them, by service and by caller.
+    pub fn groups(&self) -> DenialGroups {
+        self.groups.list()
     }
 
     /// The recorded denials, newest first, decoded with `vocabulary`.
@@ -201,14 +325,15 @@ impl Denials {
 
 impl Ring {
     fn copy(&self, kept: &RecordedDenial) -> Vec<u8> {
-        let length = kept.message + kept.request.unwrap_or(0);
+        let length = kept.message + kept.by + kept.request.unwrap_or(0);
         self.bytes.get(slot(kept.id)..slot(kept.id) + length).unwrap_or_default().to_vec()
     }
 }
 
 impl RecordedDenial {
     fn read(&self, bytes: &[u8], vocabulary: &Vocabulary) -> Denial {
-        let (message, request) = bytes.split_at_checked(self.message).unwrap_or_default();
+        let (message, rest) = bytes.split_at_checked(self.message).unwrap_or_default();
+        let (by, request) = rest.split_at_checked(self.by).unwrap_or_default();
         let decoded = self.request.and_then(|_| {
             let arena = Bump::new();
             let request = CheckRequest::decode(request, &arena).ok()?;
@@ -221,6 +346,8 @@ impl RecordedDenial {
             time: self.time,
             code: self.code,
             message: secrets.unwrap_or_default().mask(&String::from_utf8_lossy(message)),
+            kind: self.kind,
+            by: String::from_utf8_lossy(by).into_owned(),
             snapshot: self.snapshot,
             cached: self.cached,
             attributes,
@@ -293,113 +420,4 @@ fn attributes(bag: &AttributeBag<'_>, secrets: &SecretNames) -> Vec<(String, Str
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::{Registry, SnapshotBuilder, SnapshotId, SnapshotOptions};
-    use mixer_attribute::{OwnedValue, ValueType};
-    use mixer_base::secrets::MASKED;
-
-    fn vocabulary() -> Vocabulary {
-        let mut builder = Vocabulary::builder();
-        builder.declare("source.user", ValueType::String);
-        builder.declare("request.headers", ValueType::StringMap);
-        builder.build()
-    }
-
-    /// A snapshot with this number, under which these attributes are secret.
-    fn snapshot(id: u64, secrets: &[&str]) -> Snapshot {
-        let empty = SnapshotBuilder::new(SnapshotOptions::new(Registry::default())).empty();
-        let mut snapshot = Arc::into_inner(empty).unwrap();
-        snapshot.id = SnapshotId(id);
-        snapshot.secrets = Arc::new(secrets.iter().map(|name| (*name).into()).collect());
-        snapshot
-    }
-
-    fn request(path: &str) -> Vec<u8> {
-        let mut attributes = OwnedAttributes::new();
-        attributes.insert("source.user", "ann");
-        let headers = OwnedValue::from([(":path", path), ("authorization", "Bearer abc")]);
-        attributes.insert("request.headers", headers);
-        let mut request = Vec::new();
-        prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
-        request
-    }
-
-    #[test]
-    fn secrets_are_masked() {
-        let denials = Denials::default();
-        denials.record(7, "no", &snapshot(3, &[]), false, || request("/x"));
-        let kept = denials.list(&vocabulary());
-        let first = kept.first().unwrap();
-        let expected = [
-            ("request.headers[:path]", "/x"),
-            ("request.headers[authorization]", MASKED),
-            ("source.user", "ann"),
-        ];
-        assert_eq!(first.attributes, Some(expected.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
-        assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
-        assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
-        assert!(denials.get(99, &vocabulary()).is_none());
-    }
-
-    /// A handler may repeat in its message what it was given.
-    #[test]
-    fn secrets_in_the_message_are_masked() {
-        let denials = Denials::default();
-        denials.record(7, "abc: Bearer abc is not whitelisted", &snapshot(3, &[]), false, || request("/x"));
-        let listed = denials.list(&vocabulary());
-        assert_eq!(listed.first().unwrap().message, "abc: *** is not whitelisted");
-    }
-
-    /// Masked as the snapshot says that decided: a later one may declare nothing.
-    #[test]
-    fn attributes_that_are_declared_to_be_secret_are_masked() {
-        let denials = Denials::default();
-        let snapshot = snapshot(3, &["source.user", "request.headers"]);
-        denials.record(7, "ann is not whitelisted", &snapshot, false, || request("/x"));
-        drop(snapshot);
-        let denial = denials.list(&vocabulary()).remove(0);
-        let names = ["request.headers[:path]", "request.headers[authorization]", "source.user"];
-        let expected = names.map(|name| (name.to_owned(), MASKED.to_owned())).to_vec();
-        assert_eq!(denial.attributes, Some(expected));
-        denials.record(7, "ann", &self::snapshot(3, &["source.user"]), false, || request("/x"));
-        assert_eq!(denials.list(&vocabulary()).remove(0).message, MASKED);
-    }
-
-    #[test]
-    fn recording_is_rate_limited() {
-        let denials = Denials::default();
-        let snapshot = snapshot(3, &[]);
-        for _ in 0..1001 {
-            denials.record(7, "no", &snapshot, false, || request("/x"));
-        }
-        assert_eq!(denials.total(), 1001);
-        assert_eq!(denials.by_code().collect::<Vec<_>>(), [("PERMISSION_DENIED", 1001)]);
-        assert!(denials.list(&vocabulary()).len() <= 3 * KEPT_A_SECOND as usize);
-    }
-
-    #[test]
-    fn the_ring_wraps_around_and_large_requests_are_recorded_without_attributes() {
-        let denials = Denials::with_rate(u32::MAX);
-        let snapshot = snapshot(1, &[]);
-        for number in 0..KEPT + 10 {
-            denials.record(16, &format!("denial {number}"), &snapshot, true, || request(&number.to_string()));
-        }
-        let list = denials.list(&vocabulary());
-        assert_eq!(list.len(), KEPT);
-        assert_eq!(list.first().unwrap().message, format!("denial {}", KEPT + 9));
-        assert_eq!(list.last().unwrap().message, "denial 10");
-        let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
-        assert_eq!(path, "10");
-        denials.record(16, &"ä".repeat(500), &snapshot, true, || request(&"x".repeat(2 * SLOT)));
-        let last = denials.list(&vocabulary()).remove(0);
-        assert_eq!((last.message.len(), last.attributes), (MAX_VALUE, None));
-    }
-
-    #[test]
-    fn codes_have_names() {
-        assert_eq!(status_name(16), "UNAUTHENTICATED");
-        assert_eq!(status_name(-1), "UNKNOWN");
-        assert_eq!(status_name(99), "UNKNOWN");
-    }
-}
+mod tests;

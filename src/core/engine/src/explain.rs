@@ -28,8 +28,12 @@ pub struct Explanation {
     pub namespace: Option<String>,
     /// The answer of the check.
     pub decision: Decision,
-    /// Every rule with a check action, a header operation or a default, in evaluation order.
+    /// The rules with a check action, a header operation or a default, in evaluation order: all that matched, nearly matched or could not be
+    /// evaluated, and the first of those that did not match or belong to other namespaces; within [`MAX_RULES_BYTES`].
     pub rules: Vec<RuleExplanation>,
+    /// How many rules are left out.
+    #[serde(default, skip_serializing_if = "Omitted::is_none")]
+    pub omitted: Omitted,
     /// Handler results, in rule order.
     pub dispatches: Vec<DispatchExplanation>,
     /// Referenced attributes, as `name[::key] CONDITION`, sorted.
@@ -37,6 +41,92 @@ pub struct Explanation {
     /// The mappings of extensions that set referenced attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped: Vec<MappingOutline>,
+}
+
+/// Rules that are explained of those that did not match, and of those of other namespaces.
+pub const MAX_UNMATCHED: usize = 50;
+/// Bytes of the rules of an explanation, approximately: the messages of gRPC clients have 4 MiB.
+pub const MAX_RULES_BYTES: usize = 2 << 20;
+
+/// Rules that an explanation leaves out, by verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Omitted {
+    /// Rules that matched, nearly matched, or could not be evaluated.
+    pub relevant: usize,
+    /// Rules that did not match.
+    pub not_matched: usize,
+    /// Rules of other namespaces.
+    pub other_namespace: usize,
+}
+
+impl Omitted {
+    /// Whether nothing is left out.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// For example `99950 rules that did not match and 3 of other namespaces are not listed`.
+impl std::fmt::Display for Omitted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            (self.relevant, "that matched, nearly matched or failed"),
+            (self.not_matched, "that did not match"),
+            (self.other_namespace, "of other namespaces"),
+        ];
+        let mut parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        if let Some((count, what)) = parts.next() {
+            write!(f, "{count} rules {what}")?;
+        }
+        for (count, what) in parts {
+            write!(f, ", {count} {what}")?;
+        }
+        f.write_str(" are not listed")
+    }
+}
+
+/// Chooses the rules of an explanation.
+#[derive(Default)]
+struct Selection {
+    rules: Vec<RuleExplanation>,
+    omitted: Omitted,
+    bytes: usize,
+    not_matched: usize,
+    other_namespace: usize,
+}
+
+impl Selection {
+    /// Whether a rule of another namespace is left out without being explained.
+    fn omits_other_namespace(&mut self) -> bool {
+        let omits = self.other_namespace >= MAX_UNMATCHED || self.bytes >= MAX_RULES_BYTES;
+        self.omitted.other_namespace += usize::from(omits);
+        omits
+    }
+
+    fn push(&mut self, rule: RuleExplanation) {
+        let is_plain = rule.verdict == Verdict::NotMatched && rule.near_miss.is_none();
+        let is_other = rule.verdict == Verdict::OtherNamespace;
+        let has_room = match (is_plain, is_other) {
+            (true, _) => self.not_matched < MAX_UNMATCHED,
+            (_, true) => self.other_namespace < MAX_UNMATCHED,
+            _ => true,
+        };
+        // Plain ones take half of the room at most.
+        let most = if is_plain || is_other { MAX_RULES_BYTES / 2 } else { MAX_RULES_BYTES };
+        if !has_room || self.bytes + rule.bytes() > most {
+            *match (is_plain, is_other) {
+                (true, _) => &mut self.omitted.not_matched,
+                (_, true) => &mut self.omitted.other_namespace,
+                _ => &mut self.omitted.relevant,
+            } += 1;
+            return;
+        }
+        self.bytes += rule.bytes();
+        self.not_matched += usize::from(is_plain);
+        self.other_namespace += usize::from(is_other);
+        self.rules.push(rule);
+    }
 }
 
 /// The answer of a check, without quotas.
@@ -95,6 +185,16 @@ pub struct KeptExplanation {
 }
 
 impl RuleExplanation {
+    /// Its bytes as JSON, approximately.
+    fn bytes(&self) -> usize {
+        let texts = [&self.rule, &self.file, &self.match_text];
+        let handlers: usize = self.handlers.iter().map(|handler| handler.len() + 8).sum();
+        let optional = self.near_miss.as_ref().map_or(0, String::len)
+            + self.kept.as_ref().map_or(0, |kept| kept.since.len() + kept.why.len());
+        let condition = self.condition.as_ref().map_or(0, PartExplanation::bytes);
+        200 + texts.iter().map(|text| text.len()).sum::<usize>() + handlers + optional + condition
+    }
+
     /// `FILE:LINE`, or that the previous version serves, and since when.
     pub fn place(&self) -> String {
         match (self.line, &self.kept) {
@@ -134,6 +234,12 @@ pub struct PartExplanation {
     /// Its operands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartExplanation>,
+}
+
+impl PartExplanation {
+    fn bytes(&self) -> usize {
+        40 + self.text.len() + self.outcome.len() + self.parts.iter().map(Self::bytes).sum::<usize>()
+    }
 }
 
 /// The result of one handler call.
@@ -179,14 +285,17 @@ pub fn explain<'t: 'a, 'a>(
     // The conditions are evaluated once more.
     bag.renew_searches();
     let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
-    let rules = relevant
-        .map(|rule| {
-            let own = namespace.as_deref() == Some(&*rule.key.namespace);
-            let applies = own || rule.key.namespace == snapshot.default_namespace;
-            let kept = published.kept.iter().find(|kept| kept.key == rule.key);
-            explain_rule(rule, kept, applies, bag, &secrets)
-        })
-        .collect();
+    let mut selection = Selection::default();
+    for rule in relevant {
+        let own = namespace.as_deref() == Some(&*rule.key.namespace);
+        let applies = own || rule.key.namespace == snapshot.default_namespace;
+        if !applies && selection.omits_other_namespace() {
+            continue;
+        }
+        let kept = published.kept.iter().find(|kept| kept.key == rule.key);
+        selection.push(explain_rule(rule, kept, applies, bag, &secrets));
+    }
+    let Selection { rules, omitted, .. } = selection;
     let checks = trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check);
     let mut dispatches: Vec<_> = checks.map(|traced| explain_dispatch(traced, &secrets)).collect();
     let defaults = trace.rules.iter().filter(|traced| traced.kind == RuleKind::Default);
@@ -196,7 +305,8 @@ pub fn explain<'t: 'a, 'a>(
     let mut mapped = snapshot.mappings();
     mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
     let decision = Decision { message: secrets.mask(&decision.message), ..decision };
-    Explanation { snapshot: snapshot.id.0, namespace, decision, rules, dispatches, referenced, mapped }
+    let snapshot = snapshot.id.0;
+    Explanation { snapshot, namespace, decision, rules, omitted, dispatches, referenced, mapped }
 }
 
 /// A reference as `name[::key] CONDITION`.

@@ -25,6 +25,6 @@ pub use namespaces::SelectedRules;
 pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };
-pub use route::{Destination, DestinationId, Route, RouteAction, RouteInstance};
+pub use route::{Destination, DestinationId, Refuser, Route, RouteAction, RouteInstance};
 pub use rule_set::{MatchCounts, Matched, RuleSet};
 pub use table::RoutingTable;

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -29,12 +29,16 @@ use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
 use mixer_api::CallPool;
 use mixer_api::grpc::{Code, GrpcError};
+use mixer_base::metrics::RpcCounters;
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http::{Connection, HttpBody, HttpLimits, HttpResponse, accept, answer};
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 
+/// The methods that the metrics have for calls over HTTP.
+const CHECKS: &str = "ext_authz.http/Check";
+const LIMITS: &str = "ratelimit.http/ShouldRateLimit";
 /// Largest body of a check in bytes.
 const MAX_BODY: usize = 4 << 20;
 /// Largest body of a request for rate limits in bytes: JSON of 64 descriptors of 1 KiB. It is decoded on the thread that answers checks.
@@ -118,7 +122,11 @@ async fn serve(
     let service = EnvoyService::new(Arc::clone(&shared));
     let page = LimitsPage::new(&pages);
     let advice = HeaderAdvice::default();
-    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page, advice });
+    let metrics = shared.metrics();
+    let (checks, limited) = (metrics.rpc(CHECKS), metrics.rpc(LIMITS));
+    let registry = Arc::clone(shared.http_connections());
+    let endpoint =
+        Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page, advice, checks, limited });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
         max_connections: max_connections(listeners, DescriptorPlan::of_process().envoy_http),
@@ -133,7 +141,9 @@ async fn serve(
         let Some(listener) = listener else { return };
         let begin = |connection: Connection| {
             let endpoint = Rc::clone(&endpoint);
+            let registration = registry.register(connection.peer().to_string(), None);
             let answer = move |request, _: SocketAddr| {
+                registration.count_request();
                 let endpoint = Rc::clone(&endpoint);
                 async move { endpoint.answer(role, request).await }
             };
@@ -164,10 +174,14 @@ struct Endpoint {
     bodies: BodyLimits,
     page: LimitsPage,
     advice: HeaderAdvice,
+    /// The metrics of checks and of rate limits.
+    checks: Arc<RpcCounters>,
+    limited: Arc<RpcCounters>,
 }
 
 impl Endpoint {
     async fn answer(&self, role: Role, request: Request<HttpBody>) -> HttpResponse {
+        let started = Instant::now();
         let (head, body) = request.into_parts();
         // Which of them a rule would see is a matter of chance. Spec: RFC 9112 section 3.2.
         if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
@@ -219,7 +233,11 @@ impl Endpoint {
         let Some(path) = check else {
             return match (&head.method, path) {
                 (&Method::POST, http_paths::JSON) => {
-                    json::should_rate_limit(&self.service, &self.pool, &body).await
+                    let response = json::should_rate_limit(&self.service, &self.pool, &body).await;
+                    let is_answer = matches!(response.status().as_u16(), 200 | 429);
+                    let code = if is_answer { Code::Ok } else { Code::Unknown };
+                    self.limited.record(code as i32, started.elapsed(), body.len(), 0);
+                    response
                 }
                 (&Method::GET, http_paths::ACTIVE_LIMITS) => {
                     self.page.answer(self.shared.runtime(), &head.headers).await
@@ -233,7 +251,10 @@ impl Endpoint {
         };
         let request = check_request(&head.method, path, &head.headers, source, &body);
         let request = request.encode_to_vec();
-        match self.pool.run(pin!(self.service.check_http(&request, &head.headers)), None).await {
+        let decided = self.pool.run(pin!(self.service.check_http(&request, &head.headers)), None).await;
+        let code = decided.as_ref().err().map_or(Code::Ok, |error| error.code);
+        self.checks.record(code as i32, started.elapsed(), request.len(), 0);
+        match decided {
             Ok(response) => to_http(response),
             Err(error) => self.undecided(&error),
         }

@@ -33,4 +33,4 @@ pub use config::{EnvoyConfig, EnvoyKinds, Unit, config_of};
 pub use descriptor::{Descriptor, LimitOverride, RateLimitRequest, set_descriptor};
 pub use grpc_endpoint::{EndpointContext, EnvoyMethod, GrpcEndpoint};
 pub use node::LogIdentity;
-pub use service::EnvoyShared;
+pub use service::{DecisionCacheStatus, EnvoyShared};

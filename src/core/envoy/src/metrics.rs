@@ -27,6 +27,7 @@ pub(super) struct EnvoyMetrics {
     names: RefCell<FxHashSet<Box<[u8]>>>,
     unconvertible: Counter,
     evicted: Counter,
+    log_messages: Counter,
 }
 
 struct LabeledCounter {
@@ -39,7 +40,9 @@ impl EnvoyMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         let unconvertible = metrics.counter(Family::BridgeAttributeErrors, &[]);
         let evicted = metrics.counter(Family::BridgeTcpStateEvicted, &[]);
-        Self { metrics, counters: RefCell::default(), names: RefCell::default(), unconvertible, evicted }
+        let log_messages = metrics.counter(Family::BridgeLogMessages, &[]);
+        let (counters, names) = (RefCell::default(), RefCell::default());
+        Self { metrics, counters, names, unconvertible, evicted, log_messages }
     }
 
     fn add(&self, family: Family, labels: &[&str], count: u64) {
@@ -119,6 +122,11 @@ impl EnvoyMetrics {
                 );
             }
         }
+    }
+
+    /// A message with entries of an access log.
+    pub(super) fn log_message(&self) {
+        self.log_messages.increment();
     }
 
     /// Open connections whose counters were evicted.

@@ -88,6 +88,15 @@ impl LogIdentity {
         Ok(())
     }
 
+    /// The id of the proxy, or else name and namespace of its workload; `None` if it tells neither.
+    pub(super) fn node(&self) -> Option<std::borrow::Cow<'_, str>> {
+        if !self.id.is_empty() {
+            return Some(String::from_utf8_lossy(&self.id));
+        }
+        let text = String::from_utf8_lossy;
+        (!self.name.is_empty()).then(|| format!("{}.{}", text(&self.name), text(&self.namespace)).into())
+    }
+
     /// Bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         let Self { log_name, id, uid, name, namespace, labels, workload, workload_uid, version } = self;

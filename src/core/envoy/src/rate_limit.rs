@@ -47,6 +47,17 @@ pub(super) struct LimitInfo {
     pub(super) name: Arc<str>,
 }
 
+/// For example `5 per minute`, `5 per 10 minutes`.
+impl std::fmt::Display for LimitInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { requests_per_unit, unit, multiplier, .. } = self;
+        match multiplier {
+            0 | 1 => write!(f, "{requests_per_unit} per {}", unit.name()),
+            many => write!(f, "{requests_per_unit} per {many} {}s", unit.name()),
+        }
+    }
+}
+
 impl LimitInfo {
     /// A limit over any window, in the largest unit that divides it. `None` unless the window is a whole number of seconds.
     pub(super) fn of_window(requests_per_unit: u32, window: SignedDuration, name: &str) -> Option<Self> {

@@ -5,6 +5,7 @@ mod decision;
 mod http_response;
 mod limit;
 mod log;
+mod nodes;
 mod recording;
 mod response;
 
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 pub(crate) use self::http_response::HttpCheckResponse;
 
 use self::decision::CachedVerdict;
+use self::nodes::Nodes;
 use super::attributes::{self, AttributePlan, Slots};
 use super::metrics::{EnvoyMetrics, LogNames};
 use super::rate_limit::{LimitMetrics, WindowCounters};
@@ -31,13 +33,14 @@ use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
 use mixer_attribute::{Timestamp, Vocabulary};
 use mixer_base::budget::{Account, MemoryBudget, Purpose};
-use mixer_base::metrics::{Collect, Collected, Family};
+use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_engine::adapter::SystemClock;
 use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::Method;
 use mixer_engine::dispatch::RouteDirective;
 use mixer_engine::runtime::{Published, Runtime};
 use mixer_engine::snapshot::SnapshotId;
+use mixer_net::registry::ConnectionRegistry;
 
 const AUTHORIZATION_CHECK: Operation =
     Operation { method: Method::Check, path: "/envoy.service.auth.v3.Authorization/Check" };
@@ -65,6 +68,21 @@ pub struct EnvoyShared {
     connection_account: Arc<Account>,
     /// Log names in labels of metrics.
     log_names: LogNames,
+    /// The nodes of the open streams of access logs, by address.
+    nodes: Arc<Nodes>,
+    /// The connections of the HTTP endpoint.
+    http_connections: Arc<ConnectionRegistry>,
+}
+
+/// The state of the cache of decisions.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionCacheStatus<'s> {
+    /// Answers in the cache.
+    pub entries: usize,
+    /// Its bounds.
+    pub limits: CheckCacheLimits,
+    /// The counters of this cache and of those before it.
+    pub counters: &'s CheckCacheCounters,
 }
 
 /// The cache of decisions, with the configuration that it is valid for.
@@ -101,6 +119,45 @@ impl EnvoyShared {
             connections: AtomicI64::new(0),
             connection_account: Arc::new(memory.share(Purpose::AccessLogs).open()),
             log_names: Mutex::default(),
+            nodes: Arc::default(),
+            http_connections: Arc::default(),
+        }
+    }
+
+    /// The cache of decisions; `None` if the settings disable it. Before the first check of a configuration it is empty.
+    pub fn cache_status(&self) -> Option<DecisionCacheStatus<'_>> {
+        let published = self.engine.runtime.load();
+        let settings = &config_of(published.routes.snapshot()).settings.check;
+        if !settings.enabled || settings.cache.entries == 0 {
+            return None;
+        }
+        let limits = self.cache_limits(&settings.cache);
+        let current = self.cache.lock().as_ref().map(|current| Arc::clone(&current.cache));
+        let entries = current.map_or(0, |cache| cache.len());
+        Some(DecisionCacheStatus { entries, limits, counters: &self.cache_counters })
+    }
+
+    /// The nodes that log, with the addresses of their connections: `host:port` or `unix`.
+    pub fn nodes(&self) -> Vec<(String, Arc<str>)> {
+        self.nodes.list()
+    }
+
+    /// The connections of the HTTP endpoint.
+    pub fn http_connections(&self) -> &Arc<ConnectionRegistry> {
+        &self.http_connections
+    }
+
+    /// The metrics of the server.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.engine.metrics
+    }
+
+    fn cache_limits(&self, settings: &Cache) -> CheckCacheLimits {
+        CheckCacheLimits {
+            entries: settings.entries as usize,
+            bytes: u64::from(settings.entries)
+                .saturating_mul(CACHE_BYTES_PER_ENTRY)
+                .min(self.max_cache_bytes),
         }
     }
 
@@ -125,12 +182,7 @@ impl EnvoyShared {
         {
             return Some(Arc::clone(&current.cache));
         }
-        let limits = CheckCacheLimits {
-            entries: settings.entries as usize,
-            bytes: u64::from(settings.entries)
-                .saturating_mul(CACHE_BYTES_PER_ENTRY)
-                .min(self.max_cache_bytes),
-        };
+        let limits = self.cache_limits(settings);
         let epoch = Arc::clone(self.engine.runtime.answer_epoch());
         let cache = Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters), epoch));
         // A call that began on an older configuration must not replace the current cache.

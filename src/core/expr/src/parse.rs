@@ -322,6 +322,11 @@ impl<'t> Parser<'t> {
             {
                 "write a == \"x\" || a == \"y\" for a list of values; only CEL has lists"
             }
+            (TokenKind::Identifier, "in")
+                if self.text.get(self.token.span.start..).is_some_and(is_in_network) =>
+            {
+                "a condition has no networks: use a listchecker with entryType IP_ADDRESSES, or startsWith on a text"
+            }
             (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
             (TokenKind::Operator, ")" | "]" | "}") => "there is no open bracket to close",
             (TokenKind::Operator, ";") => "an expression has no `;`",
@@ -336,6 +341,14 @@ impl<'t> Parser<'t> {
 
 fn too_deep(offset: usize) -> Box<SyntaxError> {
     SyntaxError::new(offset, format!("expression is nested more than {MAX_DEPTH} levels deep"))
+}
+
+/// Whether a text is `in` with a network, such as `"10.0.0.0/8"`.
+fn is_in_network(text: &str) -> bool {
+    let rest = text.strip_prefix("in").unwrap_or_default().trim_start();
+    let quoted = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let parts = quoted.split_once('/');
+    parts.is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
 }
 
 /// Whether a text is `in` with a list.

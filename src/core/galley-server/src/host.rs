@@ -245,8 +245,9 @@ impl<'o> Start<'o> {
         self.bound.monitoring = monitoring.local_addr().ok();
         let answers = Arc::new(LargeAnswers::new(&Arc::new(Share::new(PAGES))));
         let version = BuildInfo::stamped().short();
-        let routes = monitor::routes(Arc::clone(&self.metrics), &version, false, None, answers)
-            .merge(self.health_routes());
+        let routes =
+            monitor::routes(Arc::clone(&self.metrics), &version, monitor::Profiles::Off, None, answers)
+                .merge(self.health_routes());
         self.serve_http("monitoring endpoint", monitoring, None, routes);
         self.start_profiles()?;
         self.start_introspection(&plane);

@@ -99,6 +99,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 
 fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
     let of = |severity| published.problems(severity);
+    let effect = super::rules::Effect::of(published);
     html! {
         @if let Some(why) = &published.withheld {
             p.notice.bad role="alert" { strong { "No configuration serves: " } (why) ". Calls are answered with UNAVAILABLE." }
@@ -120,7 +121,7 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
             (format::figure("Store", html! { code { (server.store.url()) } }, ""))
             @if server.store.source().is_none() { (format::figure("Files", contents.files, "")) }
             (format::figure("Resources", contents.resources.len(), ""))
-            (format::figure("Rules", published.routes.snapshot().rules.len(), "published"))
+            (format::figure("Rules", html! { a href="/rulez/" { (effect.in_effect) } }, effect.note()))
             (format::figure("Errors", html! { span.bad[of(Severity::Error) > 0] { (of(Severity::Error)) } }, ""))
             (format::figure("Warnings", of(Severity::Warning), ""))
             (format::figure("On errors", html! { code { (server.runtime.on_config_error().name()) } }, "--config-on-error"))
@@ -272,7 +273,7 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
 }
 
 /// What uses a resource: rules a handler or an instance; handlers an adapter; adapters and instances a template.
-fn users(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
+fn users(snapshot: &Snapshot, key: &ResourceKey) -> Vec<ResourceKey> {
     let rules = snapshot.rules.iter().filter(|rule| {
         rule.actions.iter().any(|a| a.handler.key == *key || a.instances.iter().any(|i| i.key == *key))
     });
@@ -285,7 +286,31 @@ fn users(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
     let instances = snapshot.instances.iter().filter(|instance| instance.external.as_ref() == Some(key));
     let names = rules.map(|rule| &rule.key).chain(handlers.map(|handler| &handler.key));
     let names = names.chain(adapters.map(|a| &a.key)).chain(instances.map(|instance| &instance.key));
-    names.map(ResourceKey::to_string).take(LISTED).collect()
+    names.cloned().take(LISTED).collect()
+}
+
+/// What a rule uses: its handlers and instances.
+fn used(snapshot: &Snapshot, key: &ResourceKey) -> Vec<ResourceKey> {
+    let mut all: Vec<ResourceKey> = Vec::new();
+    let rules = snapshot.rules.iter().filter(|rule| rule.key == *key);
+    for action in rules.flat_map(|rule| &rule.actions) {
+        all.push(action.handler.key.clone());
+        all.extend(action.instances.iter().map(|instance| instance.key.clone()));
+    }
+    let mut known = std::collections::HashSet::new();
+    all.retain(|key| known.insert(key.clone()));
+    all.truncate(LISTED);
+    all
+}
+
+/// Names with their places, `file:line`.
+fn placed(keys: Vec<ResourceKey>, contents: &StoreContents) -> Vec<(String, String)> {
+    let place = |name: &str| excerpt::find(contents, name).map(|found| found.origin.place());
+    keys.into_iter()
+        .map(|key| key.to_string())
+        .map(|name| (place(&name).unwrap_or_default(), name))
+        .map(|(place, name)| (name, place))
+        .collect()
 }
 
 /// The page of a resource: diagnostics, source, effective parameters and references.
@@ -305,7 +330,9 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     };
     let snapshot = published.routes.snapshot();
     let full_name = found.key.to_string();
-    let users = users(snapshot, &found.key);
+    let users = placed(users(snapshot, &found.key), &contents);
+    let used = placed(used(snapshot, &found.key), &contents);
+    let counts = (*found.key.kind == *"rule").then(|| server.metrics.counts_of_rule(&full_name)).flatten();
     let effective = snapshot
         .handlers
         .iter()
@@ -318,6 +345,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         json: "",
         body: html! {
             p.dim { (found.origin.place()) }
+            @if let Some(counts) = counts { p #counts { (super::rules::counted(counts)) } }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (kept.why) }
             }
@@ -328,9 +356,13 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
                 h2 { "Effective parameters" }
                 pre.source { (mask_secrets(&effective)) }
             }
+            @if !used.is_empty() {
+                h2 { "Uses" }
+                ul.plain { @for (name, place) in used { li { (link(&name)) " " span.dim { (place) } } } }
+            }
             @if !users.is_empty() {
                 h2 { "Used by" }
-                ul.plain { @for user in users { li { (link(&user)) } } }
+                ul.plain { @for (user, place) in users { li { (link(&user)) " " span.dim { (place) } } } }
             }
         },
     }

@@ -1,14 +1,16 @@
 //! Recently denied checks, with a link to the explanation.
 
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, format, parameter, plot};
-use mixer_engine::denials::{Denial, KEPT, KEPT_A_SECOND, status_name};
+use super::{Server, configuration, format, parameter, plot};
+use mixer_engine::denials::{
+    Denial, DenialGroup, DenialGroups, DenialKind, KEPT, KEPT_A_SECOND, status_name,
+};
 
 /// JSON of a denied check.
 #[derive(Debug, Serialize)]
@@ -20,6 +22,10 @@ pub(super) struct Refused {
     code: i32,
     status: &'static str,
     message: String,
+    /// What refused it: `rule`, `quota`, `limit` or `server`.
+    kind: &'static str,
+    /// Its name; empty for the server.
+    by: String,
     snapshot: u64,
     cached: bool,
     attributes: Option<Vec<(String, String)>>,
@@ -34,18 +40,58 @@ fn all(server: &Server) -> Vec<Denial> {
 pub(super) fn json(server: &Server) -> Vec<Refused> {
     let refused = |d: &Denial| Refused {
         id: d.id,
-        time: d
-            .time
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        time: milliseconds(d.time),
         code: d.code,
         status: status_name(d.code),
         message: d.message.clone(),
+        kind: d.kind.name(),
+        by: d.by.clone(),
         snapshot: d.snapshot,
         cached: d.cached,
         attributes: d.attributes.clone(),
     };
     all(server).iter().map(refused).collect()
+}
+
+/// JSON of the groups.
+#[derive(Debug, Serialize)]
+pub(super) struct Grouped {
+    groups: Vec<Group>,
+    /// Denials of groups that are not listed because there were too many.
+    others: u64,
+}
+
+/// JSON of a group.
+#[derive(Debug, Serialize)]
+struct Group {
+    kind: &'static str,
+    by: String,
+    service: String,
+    caller: String,
+    count: u64,
+    /// Unix time in milliseconds.
+    last: u64,
+    /// The id of the last recorded denial.
+    sample: Option<u64>,
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Denials by what refused them, by service and by caller.
+pub(super) fn groups_json(server: &Server) -> Grouped {
+    let DenialGroups { list, others } = server.runtime.denials().groups();
+    let groups = list.into_iter().map(|group| Group {
+        kind: group.kind.name(),
+        by: group.by,
+        service: group.service,
+        caller: group.caller,
+        count: group.count,
+        last: milliseconds(group.last),
+        sample: group.sample,
+    });
+    Grouped { groups: groups.collect(), others }
 }
 
 /// The page.
@@ -58,17 +104,19 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/denialz/",
         title: "Recent Denials",
-        lead: html! { "Recently denied checks: at most " (KEPT_A_SECOND) " per second and worker are recorded, " (KEPT) " in total. Secret values are masked." },
+        lead: html! { "Denied requests: every one is counted by what refused it, by service and by caller; at most " (KEPT_A_SECOND) " per second and worker are recorded, " (KEPT) " in total. Secret values are masked." },
         json: "/denialj/",
         body: html! {
-            div.bar { (format::filter(q, "by status, message or attribute")) }
+            div.bar { (format::filter(q, "by rule, service, caller, message or attribute")) }
             section #denials data-live {
                 dl.figures {
                     (format::figure("Refused", format::count(denials.total()), "since the start"))
                     @for (code, count) in denials.by_code() { (format::figure(code, format::count(count), "")) }
                 }
                 div.plots { (plot::lines("Denials per second", &[("denials", &trend.denials)], plot::Unit::Count)) }
-                @if found.is_empty() { (format::nothing("No denied check matches.")) }
+                (groups(server, q, &all))
+                @if !all.is_empty() { h2 { "Samples" } }
+                @if found.is_empty() { (format::nothing("No denied request matches.")) }
                 ol.denials reversed { @for denial in &found { (item(denial)) } }
             }
         },
@@ -76,11 +124,72 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     .answer(server)
 }
 
+/// Maximum number of groups on the page.
+const LISTED: usize = 50;
+
+/// What refused a request, with a link if it is a rule.
+fn refuser(kind: DenialKind, by: &str) -> Markup {
+    html! {
+        @match kind {
+            DenialKind::Rule => (configuration::link(by)),
+            DenialKind::Quota => { "quota " b { (by) } }
+            DenialKind::Limit => { "limit " b { (by) } }
+            DenialKind::Server => span.dim { "no rule" },
+        }
+    }
+}
+
+/// The table of groups. `recorded` are the denials of which there are samples.
+fn groups(server: &Server, q: &str, recorded: &[Denial]) -> Markup {
+    let DenialGroups { list, others } = server.runtime.denials().groups();
+    let texts = |g: &DenialGroup| [g.by.clone(), g.service.clone(), g.caller.clone()];
+    let is_wanted = |g: &&DenialGroup| {
+        let [by, service, caller] = texts(g);
+        format::matches(q, &[&by, &service, &caller])
+    };
+    let found: Vec<&DenialGroup> = list.iter().filter(is_wanted).collect();
+    let most = found.first().map_or(1, |group| group.count.max(1));
+    let or_unknown = |text: &str| html! { @if text.is_empty() { span.dim { "not told" } } @else { (text) } };
+    html! {
+        @if !found.is_empty() {
+            h2 { "By rule, service and caller" }
+            div.scroll { table.numbers.cards #groups {
+                thead { tr { th { "Refused by" } th { "Service" } th { "Caller" } th.number { "Denials" } th {} th { "Last" } } }
+                tbody { @for group in found.iter().take(LISTED) {
+                    tr {
+                        th scope="row" { (refuser(group.kind, &group.by)) }
+                        td data-label="Service" { (or_unknown(&group.service)) }
+                        td data-label="Caller" { (or_unknown(&group.caller)) }
+                        td.number data-label="Denials" { (format::count(group.count)) }
+                        td.wide { (plot::bar(group.count as f64 / most as f64)) }
+                        td data-label="Last" {
+                            (format::ago(group.last))
+                            @if let Some(id) = group.sample.filter(|id| recorded.iter().any(|d| d.id == *id)) {
+                                " " a href={ "#denial-" (id) } { "sample" }
+                            }
+                        }
+                    }
+                } }
+            } }
+            (format::shown(found.len().min(LISTED), found.len()))
+            @if others > 0 { p.dim { (format::count(others)) " denials of groups that are no longer kept." } }
+        }
+    }
+}
+
 fn is_wanted(denial: &Denial, q: &str) -> bool {
-    let mut texts = vec![status_name(denial.code), &denial.message];
+    let mut texts = vec![status_name(denial.code), &denial.message, &denial.by];
     texts
         .extend(denial.attributes.iter().flatten().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     format::matches(q, &texts)
+}
+
+fn name(denial: &Denial) -> String {
+    match denial.kind {
+        DenialKind::Rule => denial.by.clone(),
+        DenialKind::Server => "no rule".to_owned(),
+        kind => format!("{} {}", kind.name(), denial.by),
+    }
 }
 
 fn item(denial: &Denial) -> Markup {
@@ -91,9 +200,14 @@ fn item(denial: &Denial) -> Markup {
                     span.pill.bad { (status_name(denial.code)) } " "
                     span.message { (denial.message) @if denial.message.is_empty() { span.dim { "no message" } } } " "
                     @if denial.cached { span.pill { "from the cache" } " " }
+                    span.dim { "by " (name(denial)) } " "
                     span.dim { (format::ago(denial.time)) }
                 }
-                p { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
+                p {
+                    // A request for a limit is no check.
+                    @if denial.kind != DenialKind::Limit { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " }
+                    @if denial.kind == DenialKind::Rule { (configuration::link(&denial.by)) " " }
+                    span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
                 @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
                 dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (value) } } }
             }

@@ -224,6 +224,7 @@ fn answer(explanation: &Explanation) -> Markup {
             (verdict("Nearly applied", "warn", of(Verdict::NotMatched).filter(|r| r.near_miss.is_some()), true))
             (verdict("Did not apply", "", of(Verdict::NotMatched).filter(|r| r.near_miss.is_none()), false))
             (verdict("Of other namespaces", "", of(Verdict::OtherNamespace), false))
+            @if !explanation.omitted.is_none() { p.dim { (explanation.omitted) "." } }
             h2 { "Referenced attributes" }
             @if explanation.referenced.is_empty() { (format::nothing("None.")) }
             ul.plain.columns { @for reference in &explanation.referenced { li { code { (reference) } } } }

@@ -8,6 +8,9 @@ use mixer_attribute::Timestamp;
 
 /// `1.5 MiB`.
 pub fn bytes(count: f64) -> String {
+    if count.is_nan() {
+        return "–".to_owned();
+    }
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count.max(0.0);
     let mut unit = UNITS.first().copied().unwrap_or_default();
@@ -61,6 +64,15 @@ pub fn seconds(value: f64) -> String {
         v if v < 1.0 => format!("{} ms", short(v * 1e3)),
         v if v < 120.0 => format!("{} s", short(v)),
         v => long(Duration::from_secs_f64(v.min(1e12))),
+    }
+}
+
+/// A quantile, of which the upper bound of its bucket is known: `≤ 50.0 µs`, `> 10.0 s` above the `last` bound, `–` if it is NaN.
+pub(crate) fn at_most(bound: f64, last: f64) -> String {
+    match bound {
+        _ if bound.is_nan() => "–".to_owned(),
+        _ if bound > last => format!("> {}", seconds(last)),
+        _ => format!("≤ {}", seconds(bound)),
     }
 }
 
@@ -144,6 +156,9 @@ mod tests {
         assert_eq!(short(f64::NAN), "–");
         assert_eq!(seconds(0.000_012), "12.0 µs");
         assert_eq!(seconds(0.25), "250 ms");
+        assert_eq!(at_most(0.000_05, 10.0), "≤ 50.0 µs");
+        assert_eq!(at_most(f64::INFINITY, 10.0), "> 10.0 s");
+        assert_eq!(at_most(f64::NAN, 10.0), "–");
         assert_eq!(long(Duration::from_secs(90_061)), "1 d 1 h");
         assert_eq!(long(Duration::from_secs(61)), "1 min 1 s");
     }

@@ -8,7 +8,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use super::trend::Trend;
 use super::{SharedConsole, page};
 
 /// Name of the cookie with the token.
@@ -173,10 +172,7 @@ pub(super) async fn guard(State(shared): State<SharedConsole>, request: Request,
         .is_some_and(|accept| accept.contains("text/html"));
     let verdict = shared.guard.check(request.method(), request.uri().path(), request.headers());
     let mut response = match verdict {
-        Ok(()) => {
-            Trend::visit(&shared);
-            next.run(request).await
-        }
+        Ok(()) => next.run(request).await,
         Err(Refusal::Token) if wants_page => page::login(false),
         Err(refusal) => {
             let (status, text) = refusal.answer();

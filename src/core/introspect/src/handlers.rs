@@ -34,7 +34,7 @@ pub(super) struct HandlerInfo {
     errors: u64,
     /// Seconds.
     mean: f64,
-    /// Seconds.
+    /// Seconds: the upper bound of the bucket; `null` without calls, and above the last bound.
     p99: f64,
     queues: Vec<Queue>,
     notes: Vec<(&'static str, String)>,
@@ -138,7 +138,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             calls: 0,
             errors: 0,
             mean: 0.0,
-            p99: 0.0,
+            p99: f64::NAN,
             queues: Vec::new(),
             notes: Vec::new(),
         }
@@ -171,6 +171,10 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     .answer(server)
 }
 
+fn last_bound() -> f64 {
+    Family::RuntimeDispatchDuration.info().bounds.last().copied().unwrap_or_default()
+}
+
 fn row(handler: &HandlerInfo) -> Markup {
     let class = match handler.state {
         "live" => "good",
@@ -184,7 +188,7 @@ fn row(handler: &HandlerInfo) -> Markup {
             td.number data-label="Calls" { (format::count(handler.calls)) }
             td.number data-label="Errors" { span.bad[handler.errors > 0] { (format::count(handler.errors)) } }
             td.number data-label="Mean" { (format::seconds(handler.mean)) }
-            td.number data-label="p99" { (format::seconds(handler.p99)) }
+            td.number data-label="p99" { (format::at_most(handler.p99, last_bound())) }
             td.number data-label="Tasks" { (handler.tasks) }
             td data-label="Inside" {
                 @for queue in &handler.queues {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::process_memory::Memory;
+use super::trend::View;
 use super::{Console, Server, configuration, format, plot, process, tasks};
 use mixer_config::Severity;
 
@@ -46,7 +47,7 @@ pub(super) fn page(server: &Server) -> Response {
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
-    let snapshot = published.routes.snapshot();
+    let rules = super::rules::Effect::of(&published);
     Page {
         path: "/",
         title: "Overview",
@@ -58,16 +59,19 @@ pub(super) fn page(server: &Server) -> Response {
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
+                    @if trend.limits_total > 0 {
+                        (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " calls in all" }))
+                    }
                     (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" }))
                     (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
-                    (format::figure("Check, p99", html! { a href="/latencyz/" { (format::seconds(trend.check_p99.now())) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
+                    (format::figure("Check, p99", html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
                     (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
-                    (format::figure("Callers", html! { a href="/callerz/" { (server.connections.len()) } }, html! { "connected" }))
+                    (format::figure("Callers", html! { a href="/callerz/" { (server.callers()) } }, html! { "connected" }))
                     (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started)) }))
                 }
                 div.plots {
-                    (plot::lines("Calls per second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                    (calls(&trend))
                     (plot::lines("Check latency", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
                     (plot::lines("CPU, fraction of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
                     (plot::lines("Resident memory", &[("memory", &trend.memory)], plot::Unit::Bytes))
@@ -75,7 +79,7 @@ pub(super) fn page(server: &Server) -> Response {
                 h2 { "Configuration" }
                 dl.figures {
                     (format::figure("Snapshot", html! { a href="/historyz/" { (published.id()) } }, last_change(server)))
-                    (format::figure("Rules", html! { a href="/configz/?kind=rule" { (snapshot.rules.len()) } }, html! { "published" }))
+                    (format::figure("Rules", html! { a href="/rulez/" { (rules.in_effect) } }, rules.note()))
                     (format::figure("Handlers", html! { a href="/handlerz/" { (published.routes.handlers().iter().count()) } }, html! { "live" }))
                     (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (warnings) " warnings" }))
                     (format::figure("On errors", html! { code { (server.runtime.on_config_error().name()) } }, html! { "--config-on-error" }))
@@ -86,6 +90,15 @@ pub(super) fn page(server: &Server) -> Response {
         },
     }
     .answer(server)
+}
+
+/// The plot of calls.
+pub(super) fn calls(trend: &View) -> Markup {
+    let mut series = vec![("checks", &trend.checks), ("reports", &trend.reports)];
+    if trend.limits_total > 0 {
+        series.push(("rate limits", &trend.limits));
+    }
+    plot::lines("Calls per second", &series, plot::Unit::Count)
 }
 
 /// What keeps the process from being ready, and what is degraded.

@@ -17,6 +17,7 @@ pub(super) struct Durations {
     pub(super) labels: Vec<(&'static str, String)>,
     pub(super) count: u64,
     pub(super) mean: f64,
+    /// Upper bounds of the buckets of the quantiles; `null` above the last bound.
     pub(super) p50: f64,
     pub(super) p90: f64,
     pub(super) p99: f64,
@@ -60,6 +61,16 @@ fn durations(family: &FamilySamples, sample: &FamilySample, unit: f64) -> Option
     })
 }
 
+impl Durations {
+    fn last_bound(&self) -> f64 {
+        self.buckets.iter().rev().find_map(|(bound, _)| *bound).unwrap_or_default()
+    }
+
+    fn quantile(&self, bound: f64) -> String {
+        format::at_most(bound, self.last_bound())
+    }
+}
+
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let latencies = json(server);
@@ -67,13 +78,13 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/latencyz/",
         title: "Latency",
-        lead: html! { "From the complete request to the response, since the start. Quantiles are interpolated within buckets." },
+        lead: html! { "From the complete request to the response, since the start. Of a quantile the upper bound of its bucket is known." },
         json: "/latencyj/",
         body: html! {
             section #latency data-live {
                 div.plots {
                     (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
-                    (plot::lines("Calls per second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                    (super::home::calls(&trend))
                 }
                 @if latencies.calls.is_empty() { (format::nothing("No call yet.")) }
                 div.columns { @for calls in &latencies.calls { (histogram(calls)) } }
@@ -100,10 +111,10 @@ fn histogram(calls: &Durations) -> Markup {
             h2 { (name.rsplit('/').next().unwrap_or(name)) small.dim { (name) } }
             dl.figures.small {
                 (format::figure("Calls", format::count(calls.count), ""))
-                (format::figure("p50", format::seconds(calls.p50), ""))
-                (format::figure("p90", format::seconds(calls.p90), ""))
-                (format::figure("p99", format::seconds(calls.p99), ""))
-                (format::figure("p99.9", format::seconds(calls.p999), ""))
+                (format::figure("p50", calls.quantile(calls.p50), ""))
+                (format::figure("p90", calls.quantile(calls.p90), ""))
+                (format::figure("p99", calls.quantile(calls.p99), ""))
+                (format::figure("p99.9", calls.quantile(calls.p999), ""))
                 (format::figure("Mean", format::seconds(calls.mean), ""))
             }
             table.histogram { tbody { @for (bound, count) in rows {
@@ -118,7 +129,7 @@ fn histogram(calls: &Durations) -> Markup {
 }
 
 fn handlers(list: &[Durations]) -> Markup {
-    let slowest = list.iter().map(|d| d.p99).fold(0.0, f64::max).max(1e-9);
+    let slowest = list.iter().map(|d| d.p99.min(d.last_bound())).fold(0.0, f64::max).max(1e-9);
     html! {
         div.scroll { table.numbers.cards {
             thead { tr { th { "Handler" } th { "Template" } th { "Outcome" } th.number { "Calls" } th.number { "Mean" } th.number { "p50" } th.number { "p99" } th {} } }
@@ -129,9 +140,9 @@ fn handlers(list: &[Durations]) -> Markup {
                     td data-label="Outcome" { @if label(d, "error") == "true" { span.pill.bad { "error" } } @else { span.pill.good { "ok" } } }
                     td.number data-label="Calls" { (format::count(d.count)) }
                     td.number data-label="Mean" { (format::seconds(d.mean)) }
-                    td.number data-label="p50" { (format::seconds(d.p50)) }
-                    td.number data-label="p99" { (format::seconds(d.p99)) }
-                    td.wide { (plot::bar(d.p99 / slowest)) }
+                    td.number data-label="p50" { (d.quantile(d.p50)) }
+                    td.number data-label="p99" { (d.quantile(d.p99)) }
+                    td.wide { (plot::bar(d.p99.min(d.last_bound()) / slowest)) }
                 }
             } }
         } }

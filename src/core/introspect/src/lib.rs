@@ -18,6 +18,7 @@ mod callers;
 mod configuration;
 mod deliveries;
 mod denials;
+mod envoy;
 mod excerpt;
 mod explain;
 pub mod form;
@@ -40,6 +41,7 @@ mod process_memory;
 mod quantile;
 mod quotas;
 mod routing;
+mod rules;
 mod scopes;
 mod series;
 mod signals;
@@ -65,6 +67,8 @@ use mixer_engine::runtime::Runtime;
 use mixer_net::http::LargeAnswers;
 use mixer_net::registry::ConnectionRegistry;
 
+pub use cache::CacheStatus;
+pub use envoy::EnvoyServices;
 use form::Parameters;
 pub use guard::Guard;
 pub use options::IntrospectionOptions;
@@ -128,6 +132,8 @@ pub struct Engine {
     pub store: Arc<dyn ConfigStore>,
     /// The open connections.
     pub connections: Arc<ConnectionRegistry>,
+    /// The services for Envoy, if they are served.
+    pub envoy: Option<Arc<dyn EnvoyServices>>,
 }
 
 impl Program {
@@ -200,6 +206,7 @@ pub(crate) struct Server {
     runtime: Arc<Runtime>,
     store: Arc<dyn ConfigStore>,
     connections: Arc<ConnectionRegistry>,
+    envoy: Option<Arc<dyn EnvoyServices>>,
     /// Each explanation takes a thread while its handlers answer.
     explanations: Arc<Semaphore>,
 }
@@ -232,7 +239,7 @@ impl Introspection {
     }
 }
 
-/// ControlZ of a server of Mixer. Samples for the plots are taken only while it is in use.
+/// ControlZ of a server of Mixer. Samples for the plots are taken from now on.
 pub fn routes(parts: Introspection, engine: Engine) -> Router {
     routes_of(Arc::new(Server::new(parts, engine)))
 }
@@ -243,9 +250,14 @@ fn routes_of(server: Shared) -> Router {
 
 impl Server {
     fn new(parts: Introspection, engine: Engine) -> Self {
-        let Engine { runtime, store, connections } = engine;
+        let Engine { runtime, store, connections, envoy } = engine;
         let explanations = Arc::new(Semaphore::new(explain::MAX_CONCURRENT));
-        Self { console: Console::new(parts), runtime, store, connections, explanations }
+        Self { console: Console::new(parts), runtime, store, connections, envoy, explanations }
+    }
+
+    /// The number of open connections.
+    fn callers(&self) -> usize {
+        self.connections.len() + self.envoy.as_ref().map_or(0, |envoy| envoy.http_connections().len())
     }
 }
 
@@ -258,6 +270,7 @@ pub fn console(parts: Introspection, pages: impl FnOnce(Arc<Console>) -> Router)
 
 /// Adds the pages of every process, access control, and the bounds of answers.
 fn framed(console: SharedConsole, pages: Router) -> Router {
+    trend::Trend::follow(&console);
     let answering = axum::middleware::from_fn_with_state(Arc::clone(&console), answers::bounded);
     let guarding = axum::middleware::from_fn_with_state(Arc::clone(&console), guard::guard);
     let nowhere = get(async |State(s): State<SharedConsole>| page::not_found(&s));
@@ -392,6 +405,17 @@ fn mixer_routes() -> Router<Shared> {
                 answers::of_snapshot(&s, name, |published| configuration::json(published, reveals))
             }),
         ))
+        .merge(served(
+            "rulez",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| rules::page(&s, &p)),
+        ))
+        .merge(served(
+            "rulej",
+            get(async |State(s): State<Shared>| {
+                let published = s.runtime.load_full();
+                json(&rules::json(&published, &|name| s.metrics.counts_of_rule(name)))
+            }),
+        ))
         .merge(served("explainz", any(explain::page)))
         .merge(served(
             "handlerz",
@@ -416,6 +440,7 @@ fn mixer_routes() -> Router<Shared> {
             any(async |State(s): State<Shared>, Parameters(p): Parameters| denials::page(&s, &p)),
         ))
         .merge(served("denialj", get(async |State(s): State<Shared>| json(&denials::json(&s)))))
+        .merge(served("denialgroupj", get(async |State(s): State<Shared>| json(&denials::groups_json(&s)))))
         .merge(served("latencyz", any(async |State(s): State<Shared>| latency::page(&s))))
         .merge(served("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
 }

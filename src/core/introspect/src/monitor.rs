@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderMap, StatusCode};
@@ -14,7 +16,7 @@ use mixer_base::load::Progress;
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::Availability;
 use mixer_base::time::Timestamp;
-use mixer_net::http::{LargeAnswers, Places, answer, compressible};
+use mixer_net::http::{ClientAddress, LargeAnswers, Places, answer, compressible};
 
 /// Content type of `/version`.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -22,12 +24,33 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Returns the number of the published snapshot.
 pub type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// The routes that every server has. `version` is the short form without a newline; `profile` adds `/debug/pprof/`; `legacy` adds
+/// Who gets profiles and the command line, below `/debug/pprof/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profiles {
+    /// Nobody.
+    Off,
+    /// Clients on this host.
+    Local,
+    /// Whoever reaches the port.
+    Anyone,
+}
+
+/// The refusal of what is for clients on this host.
+const NOT_LOCAL: &str = "profiles are for clients on this host; with --monitoring-address whoever reaches that address gets them\n";
+
+/// Refuses clients on other hosts.
+async fn local_only(request: Request, next: Next) -> Response {
+    let client = request.extensions().get::<ClientAddress>();
+    let is_local = client.is_none_or(|ClientAddress(client)| client.ip().to_canonical().is_loopback());
+    if is_local { next.run(request).await } else { answer(StatusCode::FORBIDDEN, PLAIN, NOT_LOCAL) }
+}
+
+/// The routes that every server has. `version` is the short form without a newline; `profiles` adds `/debug/pprof/`; `legacy` adds
 /// the metrics under their Mixer 1.0 names.
 pub fn routes(
     metrics: Arc<Metrics>,
     version: &str,
-    profile: bool,
+    profiles: Profiles,
     legacy: Option<SnapshotNumber>,
     answers: Arc<LargeAnswers>,
 ) -> Router {
@@ -38,7 +61,11 @@ pub fn routes(
     let routes = Router::new()
         .route("/metrics", any(text))
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
-    if profile { routes.merge(pprof::routes()) } else { routes }
+    match profiles {
+        Profiles::Off => routes,
+        Profiles::Local => routes.merge(pprof::routes().layer(axum::middleware::from_fn(local_only))),
+        Profiles::Anyone => routes.merge(pprof::routes()),
+    }
 }
 
 /// Pages of metrics that are written at the same time. Each has a thread, whose allocator reserves address space.
@@ -138,7 +165,7 @@ mod tests {
     async fn paths_answer() {
         let metrics = Arc::new(Metrics::new());
         metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
-        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true, None, answers())
+        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", Profiles::Anyone, None, answers())
             .fallback(async || mixer_net::http::not_found());
         let (status, kind, body) = get(&with_profile, "/metrics").await;
         assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
@@ -156,21 +183,37 @@ mod tests {
                 (404, plain.clone(), "404 page not found\n".to_owned())
             );
         }
-        let without = routes(metrics, "v", false, None, answers());
+        let without = routes(metrics, "v", Profiles::Off, None, answers());
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn profiles_are_for_clients_on_this_host() {
+        let routes = routes(Arc::new(Metrics::new()), "v", Profiles::Local, None, answers());
+        for (client, status) in [("127.0.0.1:5", 200), ("[::ffff:127.0.0.1]:5", 200), ("10.0.0.7:5", 403)] {
+            for path in ["/debug/pprof/", "/debug/pprof/cmdline"] {
+                let mut request = Request::builder().uri(path).body(Body::empty()).unwrap();
+                request.extensions_mut().insert(ClientAddress(client.parse().unwrap()));
+                let answered = routes.clone().oneshot(request).await.unwrap().status().as_u16();
+                assert_eq!(answered, status, "{path} for {client}");
+            }
+            let mut request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ClientAddress(client.parse().unwrap()));
+            assert_eq!(routes.clone().oneshot(request).await.unwrap().status().as_u16(), 200, "for scrapers");
+        }
     }
 
     #[cfg(feature = "profiling")]
     #[tokio::test]
     async fn a_bad_profile_length_is_refused() {
-        let routes = routes(Arc::new(Metrics::new()), "v", true, None, answers());
+        let routes = routes(Arc::new(Metrics::new()), "v", Profiles::Anyone, None, answers());
         assert_eq!(get(&routes, "/debug/pprof/profile?seconds=x").await.0, 400);
     }
 
     #[cfg(not(feature = "profiling"))]
     #[tokio::test]
     async fn a_build_without_profiler_answers_501() {
-        let routes = routes(Arc::new(Metrics::new()), "v", true, None, answers());
+        let routes = routes(Arc::new(Metrics::new()), "v", Profiles::Anyone, None, answers());
         let text = "this build has no profiler; build it with `cargo build --release --features profiling`\n";
         let expected = (501, "text/plain; charset=utf-8".to_owned(), text.to_owned());
         assert_eq!(get(&routes, "/debug/pprof/profile?seconds=1").await, expected);
@@ -182,7 +225,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
-        let router = routes(Arc::new(Metrics::new()), "v", false, None, answers());
+        let router = routes(Arc::new(Metrics::new()), "v", Profiles::Off, None, answers());
         let served = mixer_net::http::serve(
             mixer_base::task::Task::restarted("test"),
             listener,

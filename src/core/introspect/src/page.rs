@@ -60,6 +60,7 @@ pub(super) const TOPICS: &[TopicGroup] = &[
         &[
             topic("/configz/", "Configuration", 'c'),
             topic("/historyz/", "Snapshot History", 'y'),
+            topic("/rulez/", "Rules", 'b'),
             topic("/routesz/", "Routes", 'r'),
             topic("/explainz/", "Explain a Check", 'e'),
             topic("/handlerz/", "Handlers", 'a'),
@@ -158,7 +159,8 @@ fn top_bar(server: &Introspection) -> Markup {
         header.top {
             a.brand href="/" { (logo()) span { "mixer" } }
             div.instance #instance data-live {
-                span.pill.(kind) title=(why) { (state) }
+                span.pill.(kind) #state title=(why) { (state) }
+                b.host title="The pod, or else the host" { (super::process::pod()) }
                 span.dim.wide { (server.instance()) }
                 @if let Some(badge) = (server.program.badge)() {
                     a.dim href=(badge.path) title=(badge.title) { (badge.text) }

@@ -63,7 +63,7 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
                     aria-label={ (title) ": " (accessible_text(series, unit)) } {
                     g.grid { @for part in 1..4 { path d={ "M0 " (HEIGHT * f64::from(part) / 4.0) " H" (WIDTH) } {} } }
                     @for (index, (_, values)) in series.iter().enumerate() {
-                        @if values.0.len() > 1 {
+                        @if values.runs().next().is_some() {
                             @if index == 0 { path.area.(format!("s{index}")) d=(area(values, top, slots)) {} }
                             path.line.(format!("s{index}")) d=(line(values, top, slots)) {}
                         }
@@ -95,23 +95,44 @@ fn slots(known: usize) -> u32 {
     [60, 150].into_iter().find(|slots| known <= *slots as usize + 1).unwrap_or(300)
 }
 
-/// The latest value is at the right edge; missing history stays empty.
-fn line(values: &Series, top: f64, slots: u32) -> String {
+/// The horizontal position of a value: the latest is at the right edge; missing history stays empty.
+fn position(values: &Series, index: usize, slots: u32) -> f64 {
     let first = f64::from(slots) - (values.0.len() as f64 - 1.0);
+    (first + index as f64) / f64::from(slots) * WIDTH
+}
+
+/// One line for each part without a gap.
+fn line(values: &Series, top: f64, slots: u32) -> String {
     let mut path = String::new();
-    for (index, value) in values.0.iter().enumerate() {
-        let x = (first + index as f64) / f64::from(slots) * WIDTH;
+    for (begin, run) in values.runs() {
+        push_line(values, (begin, run), top, slots, &mut path);
+        if run.len() == 1 {
+            // A single value is a dot.
+            path.push_str("h0");
+        }
+    }
+    path
+}
+
+fn push_line(values: &Series, (begin, run): (usize, &[f64]), top: f64, slots: u32, path: &mut String) {
+    for (index, value) in run.iter().enumerate() {
+        let x = position(values, begin + index, slots);
         let y = HEIGHT - (value / top).clamp(0.0, 1.0) * (HEIGHT - 4.0);
         let command = if index == 0 { 'M' } else { 'L' };
         // Writing to a String cannot fail.
         let _ = write!(path, "{command}{x:.1} {y:.1}");
     }
-    path
 }
 
+/// One area for each part without a gap.
 fn area(values: &Series, top: f64, slots: u32) -> String {
-    let first = (f64::from(slots) - (values.0.len() as f64 - 1.0)) / f64::from(slots) * WIDTH;
-    format!("{}L{WIDTH} {HEIGHT}L{first:.1} {HEIGHT}Z", line(values, top, slots))
+    let mut path = String::new();
+    for (begin, run) in values.runs().filter(|(_, run)| run.len() > 1) {
+        push_line(values, (begin, run), top, slots, &mut path);
+        let (first, last) = (position(values, begin, slots), position(values, begin + run.len() - 1, slots));
+        let _ = write!(path, "L{last:.1} {HEIGHT}L{first:.1} {HEIGHT}Z");
+    }
+    path
 }
 
 /// A bar of the given fraction.
@@ -135,6 +156,9 @@ mod tests {
             assert!((nice(most) - top).abs() < 1e-9, "{most}");
         }
         assert_eq!(line(&Series(vec![0.0, 1.0]), 1.0, 300), "M598.0 120.0L600.0 4.0");
+        let with_a_gap = Series(vec![0.0, 1.0, f64::NAN, 1.0]);
+        assert_eq!(line(&with_a_gap, 1.0, 300), "M594.0 120.0L596.0 4.0M600.0 4.0h0");
+        assert_eq!(area(&with_a_gap, 1.0, 300), "M594.0 120.0L596.0 4.0L596.0 120L594.0 120Z");
         assert_eq!([0, 61, 62, 151, 299].map(slots), [60, 60, 150, 150, 300]);
     }
 }

@@ -149,6 +149,14 @@ pub(super) fn environment(server: &Console, parameters: &[(String, String)]) -> 
         .collect()
 }
 
+/// The name of the pod, if the environment tells it, or else of the host.
+pub(super) fn pod() -> String {
+    ["POD_NAME", "MY_POD_NAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|pod| !pod.trim().is_empty()))
+        .unwrap_or_else(host_name)
+}
+
 /// The environment page.
 pub(super) fn environment_page(server: &Console, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");

@@ -1,24 +1,21 @@
 //! Quantiles of histograms.
 
-/// The `q`-quantile of a histogram, by linear interpolation within the bucket as in PromQL. Values above the last bound count as that
-/// bound. 0 without values.
+/// The upper bound of the bucket that has the `q`-quantile: where it is within the bucket is not known. Infinite if it is above the last
+/// bound, NaN without values.
 pub(super) fn quantile(bounds: &[f64], counts: &[u64], q: f64) -> f64 {
     let total: u64 = counts.iter().sum();
     if total == 0 {
-        return 0.0;
+        return f64::NAN;
     }
     let rank = q * total as f64;
-    let mut below = 0.0;
-    let mut lower = 0.0;
+    let mut below = 0;
     for (bound, count) in bounds.iter().zip(counts) {
-        let count = *count as f64;
-        if count > 0.0 && below + count >= rank {
-            return lower + (bound - lower) * ((rank - below) / count).clamp(0.0, 1.0);
-        }
         below += count;
-        lower = *bound;
+        if *count > 0 && below as f64 >= rank {
+            return *bound;
+        }
     }
-    lower
+    f64::INFINITY
 }
 
 #[cfg(test)]
@@ -26,12 +23,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_inside_their_bucket() {
+    fn quantiles_are_as_fine_as_their_buckets() {
         let bounds = [1.0, 2.0, 4.0];
-        assert_eq!(quantile(&bounds, &[0, 0, 0, 0], 0.5), 0.0);
-        assert_eq!(quantile(&bounds, &[10, 0, 0, 0], 0.5), 0.5);
-        assert_eq!(quantile(&bounds, &[5, 5, 0, 0], 0.75), 1.5);
+        assert!(quantile(&bounds, &[0, 0, 0, 0], 0.5).is_nan());
+        assert_eq!(quantile(&bounds, &[10, 0, 0, 0], 0.5), 1.0);
+        assert_eq!(quantile(&bounds, &[5, 5, 0, 0], 0.5), 1.0);
+        assert_eq!(quantile(&bounds, &[5, 5, 0, 0], 0.75), 2.0);
         assert_eq!(quantile(&bounds, &[0, 0, 10, 0], 1.0), 4.0);
-        assert_eq!(quantile(&bounds, &[0, 0, 0, 10], 0.5), 4.0, "above the last bound");
+        assert_eq!(quantile(&bounds, &[0, 0, 0, 10], 0.5), f64::INFINITY, "above the last bound");
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::{Server, configuration, format, plot};
-use mixer_engine::adapter::QuotaStatus;
+use mixer_engine::adapter::{QuotaStatus, QuotaUse};
 
 /// JSON of a quota.
 #[derive(Debug, Serialize)]
@@ -19,6 +19,8 @@ pub(super) struct Quota {
     window: String,
     keys: usize,
     top: Vec<(String, i64)>,
+    /// Those of `top` with an override, with their limits.
+    overrides: Vec<(String, i64)>,
 }
 
 fn of_handlers(server: &Server) -> Vec<(String, QuotaStatus)> {
@@ -35,6 +37,7 @@ pub(super) fn json(server: &Server) -> Vec<Quota> {
     of_handlers(server)
         .into_iter()
         .map(|(handler, quota)| Quota {
+            overrides: overridden(&quota).map(|used| (used.key.clone(), used.limit)).collect(),
             handler,
             name: quota.name,
             limit: quota.limit,
@@ -45,13 +48,18 @@ pub(super) fn json(server: &Server) -> Vec<Quota> {
         .collect()
 }
 
+/// The listed keys with another limit than that of the quota.
+fn overridden(quota: &QuotaStatus) -> impl Iterator<Item = &QuotaUse> {
+    quota.top.iter().filter(|used| used.limit != quota.limit)
+}
+
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let quotas = of_handlers(server);
     Page {
         path: "/quotaz/",
         title: "Quotas",
-        lead: html! { "Current usage by key, highest first. Overrides apply but are not shown." },
+        lead: html! { "Current usage by key, those closest to their limit first." },
         json: "/quotaj/",
         body: html! {
             section #quotas data-live {
@@ -75,10 +83,10 @@ fn card(handler: &str, quota: &QuotaStatus) -> Markup {
             p { b { (quota.limit) } " per key, " (window) "; " (quota.keys) " keys in use" }
             table.histogram { tbody { @for used in &quota.top {
                 @let share = used.used as f64 / used.limit.max(1) as f64;
-                tr {
+                tr.exhausted[used.used >= used.limit] {
                     th scope="row" { @if used.key.is_empty() { span.dim { "all clients" } } @else { (used.key) } }
                     td.wide { (plot::bar(share)) }
-                    td.number { (used.used) }
+                    td.number { span.bad[used.used >= used.limit] { (used.used) " of " (used.limit) } @if used.limit != quota.limit { " " span.pill { "override" } } }
                 }
             } } }
         }

@@ -7,6 +7,7 @@ use super::page::Page;
 use super::{Server, configuration, explain, form, format, parameter};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::runtime::Published;
+use mixer_engine::snapshot::MappingOutline;
 
 /// Maximum number of routes on the page.
 const LISTED: usize = 300;
@@ -60,10 +61,34 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                 } }
                 @if rows.is_empty() { (format::nothing("No route matches.")) }
                 (format::shown(rows.len().min(LISTED), rows.len()))
+                @if variety.is_empty() { (of_envoy(&outline, q)) }
             }
         },
     }
     .answer(server)
+}
+
+/// Mappings of attributes, limits of descriptors, and quotas for Envoy.
+fn of_envoy(outline: &RoutingOutline, q: &str) -> Markup {
+    let is_wanted = |m: &&MappingOutline| format::matches(q, &[&m.what, &m.from, &m.to, &m.place]);
+    let found: Vec<&MappingOutline> = outline.envoy.iter().filter(is_wanted).collect();
+    html! {
+        @if !found.is_empty() {
+            h2 #envoy { "Envoy" }
+            div.scroll { table.cards {
+                thead { tr { th { "Kind" } th { "From" } th { "To" } th { "Source" } } }
+                tbody { @for mapping in found.iter().take(LISTED) {
+                    tr {
+                        th scope="row" { (mapping.what) }
+                        td data-label="From" { code { (mapping.from) } }
+                        td data-label="To" { code { (mapping.to) } }
+                        td.dim data-label="Source" { (mapping.place) }
+                    }
+                } }
+            } }
+            (format::shown(found.len().min(LISTED), found.len()))
+        }
+    }
 }
 
 fn rows<'o>(outline: &'o RoutingOutline, q: &str, variety: &str) -> Vec<Row<'o>> {

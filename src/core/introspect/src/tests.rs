@@ -112,6 +112,7 @@ impl Fixture {
             runtime: Arc::clone(&runtime),
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             connections: Arc::new(ConnectionRegistry::default()),
+            envoy: None,
         };
         let parts = Introspection {
             metrics,
@@ -175,6 +176,48 @@ async fn every_page_of_the_navigation_responds() {
     }
     assert_eq!(fixture.ask(Method::GET, "/nosuch", "").await.0, 404);
     assert_eq!(fixture.ask(Method::HEAD, "/", "").await.0, 405);
+}
+
+/// Of three rules one does not compile.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_do_not_compile_are_not_in_effect() {
+    let fixture = Fixture::new(Guard::default()).await;
+    for path in ["/", "/configz/", "/rulez/"] {
+        let page = fixture.get(path).await;
+        assert!(page.contains(">2</a>") || page.contains(">2<small>"), "{path}: {page}");
+        assert!(page.contains("1 not compiled"), "{path}: {page}");
+    }
+    let rules: serde_json::Value = serde_json::from_str(&fixture.get("/rulej/").await).unwrap();
+    let states: Vec<_> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| (rule["name"].as_str().unwrap(), rule["state"].as_str().unwrap()))
+        .collect();
+    let expected = [("close", "in effect"), ("crooked", "not compiled"), ("moor", "in effect")];
+    let expected = expected.map(|(name, state)| (format!("{name}.rule.istio-system"), state));
+    assert_eq!(states, expected.each_ref().map(|(name, state)| (name.as_str(), *state)));
+}
+
+/// From a rule to what it uses, and back, with the places.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_handlers_and_instances_lead_to_each_other() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let names = ["close.rule.istio-system", "gate.handler.istio-system", "knock.instance.istio-system"];
+    let [rule, handler, instance] = names;
+    for (from, to) in [(rule, [handler, instance]), (handler, [rule, rule]), (instance, [rule, rule])] {
+        let page = fixture.get(&format!("/configz/resource?name={from}")).await;
+        for to in to {
+            let link = format!("href=\"/configz/resource?name={to}\"");
+            let (_, after) = page.split_once(&link).unwrap_or_else(|| panic!("{from} to {to}: {page}"));
+            assert!(after.get(..200).unwrap().contains("conf.yaml:"), "the place of {to}: {page}");
+        }
+    }
+    let page = fixture.get("/rulez/").await;
+    for name in names {
+        assert!(page.contains(&format!("name={name}\"")), "{name}: {page}");
+    }
+    assert!(page.contains("conf.yaml:"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
-//! Samples of the last minutes for the plots: a ring of fixed length, filled at a fixed interval while ControlZ is in use.
+//! Samples of the last minutes for the plots: a ring of fixed length, filled at a fixed interval from the start on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -12,11 +12,9 @@ use super::process_memory::Memory;
 use super::quantile::quantile;
 use super::series::{SAMPLE_INTERVAL, Series};
 use super::{Introspection, SharedConsole};
-use mixer_base::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
+use mixer_base::metrics::{Counter, Family, Metrics, RpcCounters, cpu_seconds};
 use mixer_base::task::Task;
 
-/// How long sampling continues after the last request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// Capacity of the ring: ten minutes.
 const POINTS: usize = 300;
 /// Points over which rates and quantiles are computed.
@@ -24,23 +22,33 @@ const SMOOTH: usize = 5;
 /// The time over which rates and quantiles are computed.
 pub(super) const WINDOW: Duration = Duration::from_secs(SMOOTH as u64 * SAMPLE_INTERVAL.as_secs());
 
+/// The methods whose calls are checks, reports and requests for rate limits.
+pub(super) const CHECKS: &[&str] =
+    &["istio.mixer.v1.Mixer/Check", "envoy.service.auth.v3.Authorization/Check", "ext_authz.http/Check"];
+const REPORTS: &[&str] = &["istio.mixer.v1.Mixer/Report"];
+const LIMITS: &[&str] =
+    &["envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "ratelimit.http/ShouldRateLimit"];
+
 /// The ring.
 pub(super) struct Trend {
-    check: Arc<RpcCounters>,
-    report: Arc<RpcCounters>,
+    checks: Vec<Arc<RpcCounters>>,
+    reports: Vec<Arc<RpcCounters>>,
+    limits: Vec<Arc<RpcCounters>>,
+    /// Messages of access logs, which are reports.
+    logs: Counter,
+    start: Instant,
     points: Mutex<VecDeque<Point>>,
     collections: AtomicU64,
-    /// Whether the sampling task runs.
-    is_sampling: AtomicBool,
-    visited: Mutex<Option<Instant>>,
 }
 
 /// A sample; all fields but the memory are counters.
 #[derive(Debug, Clone, Default)]
 struct Point {
+    /// Since the start.
     at: Duration,
     checks: u64,
     reports: u64,
+    limits: u64,
     denials: u64,
     cpu: f64,
     memory: f64,
@@ -53,6 +61,8 @@ struct Point {
 pub(super) struct View {
     pub(super) checks: Series,
     pub(super) reports: Series,
+    /// Requests for rate limits.
+    pub(super) limits: Series,
     pub(super) denials: Series,
     /// Cores in use.
     pub(super) cpu: Series,
@@ -64,30 +74,43 @@ pub(super) struct View {
     pub(super) check_p99: Series,
     pub(super) checks_total: u64,
     pub(super) reports_total: u64,
+    pub(super) limits_total: u64,
     pub(super) denials_total: u64,
 }
 
-fn calls(counters: &RpcCounters) -> u64 {
-    counters.completed().map(|(_, count)| count).sum()
+fn calls(counters: &[Arc<RpcCounters>]) -> u64 {
+    counters.iter().flat_map(|counters| counters.completed()).map(|(_, count)| count).sum()
+}
+
+/// Counts by bucket, summed over methods.
+fn latency(counters: &[Arc<RpcCounters>]) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::new();
+    for counters in counters {
+        let (counts, _) = counters.latency().get();
+        all.resize(counts.len(), 0);
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    all
 }
 
 impl Trend {
     /// An empty ring.
     pub(super) fn new(metrics: &Metrics) -> Self {
+        let of = |methods: &[&str]| methods.iter().map(|method| metrics.rpc(method)).collect();
         Self {
-            check: metrics.rpc("istio.mixer.v1.Mixer/Check"),
-            report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
+            checks: of(CHECKS),
+            reports: of(REPORTS),
+            limits: of(LIMITS),
+            logs: metrics.counter(Family::BridgeLogMessages, &[]),
+            start: Instant::now(),
             points: Mutex::default(),
             collections: AtomicU64::new(0),
-            is_sampling: AtomicBool::new(false),
-            visited: Mutex::default(),
         }
     }
 
-    /// Records a request to ControlZ and starts sampling. Must run on a tokio runtime.
-    pub(super) fn visit(server: &SharedConsole) {
-        *server.trend.visited.lock() = Some(Instant::now());
-        if server.trend.is_sampling.swap(true, Ordering::Relaxed) {
+    /// Takes samples until the console is dropped. Without a runtime of tokio it takes none.
+    pub(super) fn follow(server: &SharedConsole) {
+        if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         server.trend.sample(server);
@@ -99,35 +122,25 @@ impl Trend {
             async move {
                 loop {
                     tokio::time::sleep(SAMPLE_INTERVAL).await;
-                    let server = watched.upgrade();
-                    let Some(server) = server.filter(|server| !server.trend.is_idle()) else { break };
+                    let Some(server) = watched.upgrade() else { break };
                     server.trend.sample(&server);
-                }
-                if let Some(server) = watched.upgrade() {
-                    *server.trend.points.lock() = VecDeque::new();
-                    server.trend.is_sampling.store(false, Ordering::Relaxed);
                 }
                 stopped.cancel();
             }
         });
     }
 
-    fn is_idle(&self) -> bool {
-        self.visited.lock().is_none_or(|visited| visited.elapsed() > IDLE_TIMEOUT)
-    }
-
     /// Adds a sample.
     fn sample(&self, server: &Introspection) {
-        use std::sync::OnceLock;
-        static START: OnceLock<Instant> = OnceLock::new();
         let point = Point {
-            at: START.get_or_init(Instant::now).elapsed(),
-            checks: calls(&self.check),
-            reports: calls(&self.report),
+            at: self.start.elapsed(),
+            checks: calls(&self.checks),
+            reports: calls(&self.reports) + self.logs.get(),
+            limits: calls(&self.limits),
             denials: (server.program.denials)(),
             cpu: cpu_seconds().unwrap_or(0.0),
             memory: Memory::now().resident as f64,
-            latency: self.check.latency().get().0,
+            latency: latency(&self.checks),
         };
         let mut points = self.points.lock();
         if points.len() >= POINTS {
@@ -153,46 +166,123 @@ impl Trend {
     }
 }
 
+/// The samples that are missing between two: the process did not run.
+fn missing(before: &Point, after: &Point) -> usize {
+    let intervals = (after.at.saturating_sub(before.at)).as_secs_f64() / SAMPLE_INTERVAL.as_secs_f64();
+    (intervals.round() as usize).saturating_sub(1).min(POINTS)
+}
+
 fn view(points: &[Point]) -> View {
     let mut view = View::default();
-    let bounds = Family::RpcLatency.info().bounds;
+    // The first sample of the points that follow one another.
+    let mut begin = 0;
     for (index, point) in points.iter().enumerate().skip(1) {
-        let Some(before) = points.get(index.saturating_sub(SMOOTH)) else { continue };
-        let seconds = (point.at.saturating_sub(before.at)).as_secs_f64().max(1e-3);
-        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-        view.checks.0.push(rate(point.checks, before.checks));
-        view.reports.0.push(rate(point.reports, before.reports));
-        view.denials.0.push(rate(point.denials, before.denials));
-        view.cpu.0.push(((point.cpu - before.cpu) / seconds).max(0.0));
-        view.memory.0.push(point.memory);
-        let counts: Vec<u64> =
-            point.latency.iter().zip(&before.latency).map(|(now, then)| now.saturating_sub(*then)).collect();
-        // The family is in milliseconds.
-        view.check_p50.0.push(quantile(bounds, &counts, 0.5) / 1e3);
-        view.check_p99.0.push(quantile(bounds, &counts, 0.99) / 1e3);
+        let Some(previous) = points.get(index - 1) else { continue };
+        let missing = missing(previous, point);
+        for _ in 0..missing {
+            view.push_unknown();
+        }
+        if missing > 0 {
+            begin = index;
+        }
+        let from = begin.max(index.saturating_sub(SMOOTH));
+        match points.get(from).filter(|_| from < index) {
+            Some(before) => view.push(before, point),
+            None => {
+                view.push_unknown();
+                if let Some(last) = view.memory.0.last_mut() {
+                    *last = point.memory;
+                }
+            }
+        }
     }
     if let Some(last) = points.last() {
-        (view.checks_total, view.reports_total, view.denials_total) =
-            (last.checks, last.reports, last.denials);
+        (view.checks_total, view.reports_total, view.limits_total, view.denials_total) =
+            (last.checks, last.reports, last.limits, last.denials);
     }
     view
+}
+
+impl View {
+    fn all(&mut self) -> [&mut Series; 8] {
+        let Self { checks, reports, limits, denials, cpu, memory, check_p50, check_p99, .. } = self;
+        [checks, reports, limits, denials, cpu, memory, check_p50, check_p99]
+    }
+
+    fn push_unknown(&mut self) {
+        for series in self.all() {
+            series.0.push(f64::NAN);
+        }
+    }
+
+    fn push(&mut self, before: &Point, point: &Point) {
+        let seconds = (point.at.saturating_sub(before.at)).as_secs_f64().max(1e-3);
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let bounds = Family::RpcLatency.info().bounds;
+        let both = point.latency.iter().zip(&before.latency);
+        let counts: Vec<u64> = both.map(|(now, then)| now.saturating_sub(*then)).collect();
+        // The family is in milliseconds. What is above the last bound is drawn there.
+        let last = bounds.last().copied().unwrap_or_default();
+        let at = |q| quantile(bounds, &counts, q).min_or_nan(last) / 1e3;
+        let values = [
+            rate(point.checks, before.checks),
+            rate(point.reports, before.reports),
+            rate(point.limits, before.limits),
+            rate(point.denials, before.denials),
+            ((point.cpu - before.cpu) / seconds).max(0.0),
+            point.memory,
+            at(0.5),
+            at(0.99),
+        ];
+        for (series, value) in self.all().into_iter().zip(values) {
+            series.0.push(value);
+        }
+    }
+}
+
+/// The smaller of two numbers, NaN if the first one is.
+trait MinOrNan {
+    fn min_or_nan(self, other: f64) -> f64;
+}
+
+impl MinOrNan for f64 {
+    fn min_or_nan(self, other: f64) -> f64 {
+        if self.is_nan() { self } else { self.min(other) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn point(second: u64, checks: u64) -> Point {
+        Point { at: Duration::from_secs(second), checks, latency: vec![checks, 0], ..Point::default() }
+    }
+
     #[test]
     fn rates_are_differences_over_time() {
-        let point = |second: u64, checks: u64| Point {
-            at: Duration::from_secs(second),
-            checks,
-            latency: vec![checks, 0],
-            ..Point::default()
-        };
         let view = view(&[point(0, 0), point(2, 20), point(4, 40)]);
         assert_eq!(view.checks.0, [10.0, 10.0]);
         assert_eq!(view.checks_total, 40);
-        assert_eq!(super::view(&[]).checks.now(), 0.0);
+        assert!(super::view(&[]).checks.now().is_nan());
+    }
+
+    /// A process that was suspended for ten seconds.
+    #[test]
+    fn where_nothing_is_known_there_is_a_gap() {
+        let points = [point(0, 0), point(2, 20), point(12, 1000), point(14, 1040)];
+        let view = view(&points);
+        let known: Vec<bool> = view.checks.0.iter().map(|value| !value.is_nan()).collect();
+        assert_eq!(known, [true, false, false, false, false, false, true]);
+        assert_eq!(view.checks.now(), 20.0, "not over the gap");
+        assert!(!view.memory.0.get(5).unwrap().is_nan(), "the memory of a sample is known");
+    }
+
+    #[test]
+    fn without_a_check_its_latency_is_not_known() {
+        let view = view(&[point(0, 7), point(2, 7), point(4, 8)]);
+        assert_eq!(view.checks.0, [0.0, 0.25]);
+        assert!(view.check_p99.0.first().unwrap().is_nan());
+        assert!(!view.check_p99.now().is_nan());
     }
 }

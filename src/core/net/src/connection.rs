@@ -121,7 +121,7 @@ pub(crate) async fn serve<S: WorkerService>(
             return;
         }
     };
-    let registration = registry.register(peer.to_string(), worker);
+    let registration = registry.register(peer.to_string(), Some(worker));
     let mut driver =
         Driver::new(stream, service, Rc::new(peer), &limits, account, (&registration.connection, place));
     let ended = tokio::select! {

@@ -10,6 +10,7 @@ mod text;
 mod timeouts;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,8 +137,13 @@ impl Endpoint {
     }
 }
 
+/// The address of the client, among the extensions of a request to an [`Endpoint`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub SocketAddr);
+
 async fn serve_connection(connection: Connection, tls: Option<Arc<ServerTls>>, routes: Router) {
-    let answer = move |request: Request<HttpBody>, _| {
+    let answer = move |mut request: Request<HttpBody>, client| {
+        request.extensions_mut().insert(ClientAddress(client));
         let mut routes = routes.clone();
         async move {
             match routes.call(request.map(Body::new)).await {

@@ -25,8 +25,8 @@ pub struct ConnectionInfo {
     pub id: u64,
     /// Address of the peer or `unix`, with its principal if it has one.
     pub peer: String,
-    /// Index of its worker.
-    pub worker: usize,
+    /// Index of its worker; `None` for a connection of an endpoint over HTTP, which has a thread of its own.
+    pub worker: Option<usize>,
     /// Time of registration.
     pub since: SystemTime,
     calls: AtomicU64,
@@ -47,10 +47,17 @@ impl ConnectionInfo {
 
 /// An entry of the registry; removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Registration {
+pub struct Registration {
     registry: Arc<ConnectionRegistry>,
     /// The connection.
     pub(crate) connection: Arc<ConnectionInfo>,
+}
+
+impl Registration {
+    /// Counts a request.
+    pub fn count_request(&self) {
+        self.connection.count(1);
+    }
 }
 
 impl Drop for Registration {
@@ -60,8 +67,8 @@ impl Drop for Registration {
 }
 
 impl ConnectionRegistry {
-    /// Registers the connection of `peer` on a worker.
-    pub(crate) fn register(self: &Arc<Self>, peer: String, worker: usize) -> Registration {
+    /// Registers the connection of `peer` on a worker, if it has one.
+    pub fn register(self: &Arc<Self>, peer: String, worker: Option<usize>) -> Registration {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let since = SystemTime::now();
         let connection = Arc::new(ConnectionInfo { id, peer, worker, since, calls: AtomicU64::new(0) });
@@ -98,15 +105,15 @@ mod tests {
     fn connections_register_count_and_leave() {
         let registry = Arc::new(ConnectionRegistry::default());
         let register = |peer: &str, worker| registry.register(peer.to_owned(), worker);
-        let first = register("10.0.0.1:5", 0);
-        let second = register("unix", 1);
+        let first = register("10.0.0.1:5", Some(0));
+        let second = register("unix", Some(1));
         second.connection.count(3);
         second.connection.count(1);
         drop(first);
         let list = registry.list();
         assert_eq!(
             list.iter().map(|c| (c.id, &*c.peer, c.worker, c.calls())).collect::<Vec<_>>(),
-            [(2, "unix", 1, 4)]
+            [(2, "unix", Some(1), 4)]
         );
         drop(second);
         assert!(registry.is_empty());

@@ -12,6 +12,7 @@ use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
 use mixer_config::store::ConfigStore;
 use mixer_engine::runtime::Runtime;
+use mixer_envoy::EnvoyShared;
 use mixer_net::workers::WorkerGroup;
 
 /// State and actions of a running server, for signals, ControlZ and the monitoring endpoint.
@@ -28,6 +29,8 @@ pub struct Controls {
     pub store: Arc<dyn ConfigStore>,
     /// The worker threads.
     pub workers: Arc<WorkerGroup>,
+    /// The services for Envoy, if they are served.
+    pub(crate) envoy: Option<Arc<EnvoyShared>>,
     /// Reload actions by name.
     reloads: Vec<(&'static str, Reload)>,
     supervisor: OnceLock<Supervisor>,
@@ -51,12 +54,13 @@ pub(super) struct Parts {
     pub(super) health: Health,
     pub(super) store: Arc<dyn ConfigStore>,
     pub(super) workers: Arc<WorkerGroup>,
+    pub(super) envoy: Option<Arc<EnvoyShared>>,
     pub(super) reloads: Vec<(&'static str, Reload)>,
 }
 
 impl Controls {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { runtime, metrics, log, health, store, workers, reloads } = parts;
+        let Parts { runtime, metrics, log, health, store, workers, envoy, reloads } = parts;
         Self {
             runtime,
             metrics,
@@ -64,6 +68,7 @@ impl Controls {
             health,
             store,
             workers,
+            envoy,
             reloads,
             supervisor: OnceLock::new(),
             stop: watch::Sender::new(None),

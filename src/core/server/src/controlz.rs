@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{Controls, ServerOptions};
-use mixer_introspect::{Action, Engine, Guard, Introspection, Program};
+use mixer_envoy::{DecisionCacheStatus, EnvoyShared};
+use mixer_introspect::{Action, CacheStatus, Engine, EnvoyServices, Guard, Introspection, Program};
 use mixer_net::http::LargeAnswers;
+use mixer_net::registry::ConnectionInfo;
 
 /// The sources and actions of ControlZ.
 pub(super) fn introspection(
@@ -30,8 +32,27 @@ pub(super) fn introspection(
         runtime: Arc::clone(&controls.runtime),
         store: Arc::clone(&controls.store),
         connections: Arc::clone(controls.workers.registry()),
+        envoy: controls.envoy.clone().map(|shared| Arc::new(EnvoyView(shared)) as Arc<dyn EnvoyServices>),
     };
     (parts, engine)
+}
+
+/// What ControlZ reads of the services for Envoy.
+struct EnvoyView(Arc<EnvoyShared>);
+
+impl EnvoyServices for EnvoyView {
+    fn cache(&self) -> Option<CacheStatus> {
+        let DecisionCacheStatus { entries, limits, counters } = self.0.cache_status()?;
+        Some(CacheStatus::new(entries, limits, counters))
+    }
+
+    fn nodes(&self) -> Vec<(String, Arc<str>)> {
+        self.0.nodes()
+    }
+
+    fn http_connections(&self) -> Vec<Arc<ConnectionInfo>> {
+        self.0.http_connections().list()
+    }
 }
 
 /// The signals and their effects.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use mixer_api::load_shedding::LoadSheddingOptions;
 use mixer_attribute::SignedDuration;
 use mixer_base::budget::{DEFAULT_MEMORY_LIMIT, MIN_MEMORY_LIMIT};
+use mixer_base::build_info::BuildInfo;
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
 use mixer_base::secrets::mask_address;
@@ -31,6 +32,8 @@ pub struct ServerOptions {
     pub socket_mode: Option<u32>,
     /// HTTP port of metrics, version, health and profiles, on all interfaces.
     pub monitoring_port: u16,
+    /// Address of the monitoring port, `HOST:PORT`; empty: the port on all interfaces.
+    pub monitoring_address: String,
     /// Port of the metrics endpoint shared by all prometheus handlers.
     pub metrics_port: u16,
     /// Maximum message size in bytes.
@@ -149,6 +152,7 @@ impl Default for ServerOptions {
             tls: ServerTlsOptions::default(),
             socket_mode: None,
             monitoring_port: 15014,
+            monitoring_address: String::new(),
             metrics_port: 42422,
             max_message_size: 1 << 20,
             memory_limit: DEFAULT_MEMORY_LIMIT as u64,
@@ -315,10 +319,25 @@ impl ServerOptions {
         ]
     }
 
-    /// The settings as in [`banner`](Self::banner), but what is in effect instead of what is ignored or replaced: the port of
-    /// the API address (`none` for a Unix socket), and 0 entries of a check cache that is off.
+    /// The version of the program, and the settings as in [`banner`](Self::banner), but what is in effect instead of what is ignored or
+    /// replaced: the port of the API address (`none` for a Unix socket), 0 entries of a check cache that is off, and certificates where TLS
+    /// uses them: of the API port, or for an MCP source.
     pub fn settings_in_effect(&self) -> Vec<(&'static str, String)> {
         let mut settings = self.banner();
+        let (tls, source) = (&self.tls, self.config_store_url.starts_with("mcps"));
+        settings.retain(|(name, _)| {
+            source || !matches!(*name, "CertificateFile" | "KeyFile" | "CACertificateFile")
+        });
+        let of_api = [
+            ("APICertificateFile", &tls.cert_file),
+            ("APIKeyFile", &tls.key_file),
+            ("APIClientCAFile", &tls.client_ca_file),
+        ];
+        let given = of_api.into_iter().filter(|(_, path)| !path.as_os_str().is_empty());
+        let given = given.map(|(name, path)| (name, path.display().to_string()));
+        let at = settings.iter().position(|(name, _)| *name == "MonitoringPort").unwrap_or(0);
+        settings.splice(at..at, given);
+        settings.insert(0, ("Version", BuildInfo::of_this_program().with_revision()));
         for (name, value) in &mut settings {
             match *name {
                 "APIPort" => match self.listen_address() {
@@ -343,6 +362,14 @@ impl ServerOptions {
             Reflection::On => true,
             Reflection::Off => false,
             Reflection::Auto => address.is_local(),
+        }
+    }
+
+    /// The listen address of the monitoring port.
+    pub fn monitoring_listen_address(&self) -> String {
+        match self.monitoring_address.as_str() {
+            "" => format!(":{}", self.monitoring_port),
+            given => given.to_owned(),
         }
     }
 

@@ -31,6 +31,7 @@ use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
 use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{Configurator, Runtime};
+use mixer_envoy::EnvoyShared;
 use mixer_introspect::pprof;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::Listener;
@@ -99,6 +100,7 @@ pub(super) fn run_start<T>(
         inherited: InheritedSockets::default(),
         has_envoy_http: false,
         decisions: None,
+        envoy: None,
         components: Components::default(),
     };
     let log = start.log.clone();
@@ -143,6 +145,8 @@ pub(super) struct Start<'s> {
     has_envoy_http: bool,
     /// The decision log; set with the workers.
     decisions: Option<Arc<DecisionLog>>,
+    /// The services for Envoy; set with the workers.
+    envoy: Option<Arc<EnvoyShared>>,
     /// The components started so far.
     components: Components,
 }
@@ -201,6 +205,7 @@ impl Start<'_> {
             health,
             store,
             workers: Arc::clone(&workers),
+            envoy: self.envoy.clone(),
             reloads: tls.iter().map(|tls| ("certificates", reload_of(tls))).collect(),
         }));
         tracing::info!("Starting monitor server...");

@@ -10,6 +10,8 @@ use mixer_engine::adapter::{BoundInstance, Instance};
 pub(super) struct Limits {
     overrides: Vec<(Dimensions, Limit)>,
     default: Limit,
+    /// The dimensions, in the order of the values of an instance.
+    names: Vec<String>,
 }
 
 impl Limits {
@@ -22,12 +24,18 @@ impl Limits {
         Self {
             overrides: quota.overrides.iter().map(prepare).collect(),
             default: Limit { max_amount: quota.max_amount, valid_duration: quota.valid_duration },
+            names: instance.leaves.iter().map(|l| l.key.as_deref().unwrap_or(&l.field).to_owned()).collect(),
         }
     }
 
     /// The limit of keys without an override.
     pub(super) fn default_limit(&self) -> Limit {
         self.default
+    }
+
+    /// The dimensions, in the order of the values of an instance.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// The first override whose conditions all match, or else the limit of the quota.

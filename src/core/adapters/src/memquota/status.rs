@@ -3,11 +3,22 @@
 use std::cmp::Reverse;
 
 use super::Memquota;
-use crate::quotas::{key, nanos};
-use mixer_engine::adapter::{HandlerStatus, QuotaStatus, QuotaUse};
+use super::limit::Limits;
+use crate::quotas::{Limit, key, nanos};
+use mixer_engine::adapter::{HandlerStatus, Instance, QuotaStatus, QuotaUse};
 
 /// Keys listed per quota.
 const LISTED: usize = 20;
+/// The keys with most of a quota in use, of which the limits are looked up: overrides may have others.
+const EXAMINED: usize = 10_000;
+
+/// The limit of a key. That of a key of long values or a map, of which only the digest is known or which is not decoded, is taken for the one of the quota.
+fn limit_of(limits: &Limits, name: &str, key: &[u8]) -> Limit {
+    let selected = key::values(key).map(|values| {
+        limits.select(&Instance { bound: key::bound_of(key).unwrap_or_default(), name, values: &values })
+    });
+    selected.unwrap_or(limits.default_limit())
+}
 
 impl Memquota {
     /// Every quota, with the keys that use most of it. Holds one lock at a time while it copies the amounts in use.
@@ -20,8 +31,7 @@ impl Memquota {
             bytes += cells.bytes();
             for (key, amount) in cells.in_use(now) {
                 keys += 1;
-                let bound = key::describe(key).map(|(bound, _)| bound);
-                if let Some(list) = bound.and_then(|bound| used.get_mut(bound)) {
+                if let Some(list) = key::bound_of(key).and_then(|bound| used.get_mut(bound)) {
                     list.push((key.into(), amount));
                 }
             }
@@ -29,17 +39,30 @@ impl Memquota {
         let quotas = self.names.iter().zip(&self.limits).zip(used).map(|((name, limits), mut list)| {
             list.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
             let limit = limits.default_limit();
-            let top = list.iter().take(LISTED).map(|(key, amount)| QuotaUse {
-                key: key::describe(key).map(|(_, text)| text).unwrap_or_default(),
-                used: *amount,
-                limit: limit.max_amount,
+            let keys = list.len();
+            list.truncate(EXAMINED);
+            let mut top: Vec<QuotaUse> = list
+                .iter()
+                .map(|(key, used)| QuotaUse {
+                    key: key::describe(key, limits.names()).unwrap_or_default(),
+                    used: *used,
+                    limit: limit_of(limits, name, key).max_amount,
+                })
+                .collect();
+            // Those closest to their limit first: an override that is exhausted may have used little.
+            top.sort_by(|a, b| {
+                let share = |used: &QuotaUse| i128::from(used.used);
+                let (left, right) =
+                    (share(a) * i128::from(b.limit.max(1)), share(b) * i128::from(a.limit.max(1)));
+                right.cmp(&left).then_with(|| b.used.cmp(&a.used)).then_with(|| a.key.cmp(&b.key))
             });
+            top.truncate(LISTED);
             QuotaStatus {
                 name: name.to_string(),
                 limit: limit.max_amount,
                 window: limit.valid_duration,
-                keys: list.len(),
-                top: top.collect(),
+                keys,
+                top,
             }
         });
         HandlerStatus {

@@ -425,3 +425,17 @@ async fn windows_and_amounts_that_are_not_meant_are_told() {
     let f = Fixture::with(quota(1, -1), AdapterOptions { as_istio_mixer: true }).await;
     assert!(f.ask(A, 1).1 >= 0);
 }
+
+/// Five of five is not five of five hundred.
+#[tokio::test]
+async fn the_status_has_the_limit_of_each_key_and_the_names_of_its_dimensions() {
+    let f = Fixture::new(Quota { overrides: vec![over("a", "ann", 5)], ..quota(500, 0) }).await;
+    let ann = Some(Value::String(b"ann"));
+    assert_eq!(f.ask(A, 30), (30, 0));
+    assert_eq!(f.ask(ann, 5), (5, 0));
+    let status = f.handler.status();
+    let quota = status.quotas.first().unwrap();
+    let top: Vec<_> = quota.top.iter().map(|used| (&*used.key, used.used, used.limit)).collect();
+    assert_eq!(top, [("a=ann", 5, 5), ("a=a", 30, 500)], "the exhausted one first");
+    assert_eq!((quota.limit, quota.keys), (500, 2));
+}

@@ -53,16 +53,52 @@ fn encode_values(instance: &Instance<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a key of [`encode`] for display: the bound instance and the values of its dimensions.
-pub(crate) fn describe(key: &[u8]) -> Option<(usize, String)> {
-    let mut rest = key;
-    let bound = u32::from_le_bytes(take(&mut rest)?) as usize;
+/// Decodes a key of [`encode`] for display: `name=value` for each dimension, in their order.
+pub(crate) fn describe(key: &[u8], names: &[String]) -> Option<String> {
+    let mut rest = key.get(size_of::<u32>()..)?;
     let mut values = Vec::new();
     while let Some((tag, tail)) = rest.split_first() {
         rest = tail;
-        values.push(value(*tag, &mut rest)?);
+        let text = value(*tag, &mut rest)?;
+        // A digest stands for all of them.
+        let name = names.get(values.len()).filter(|_| *tag != DIGEST);
+        values.push(name.map_or_else(|| text.clone(), |name| format!("{name}={text}")));
     }
-    Some((bound, values.join(", ")))
+    Some(values.join(", "))
+}
+
+/// The index of the bound instance of a key.
+pub(crate) fn bound_of(mut key: &[u8]) -> Option<usize> {
+    Some(u32::from_le_bytes(take(&mut key)?) as usize)
+}
+
+/// The values of a key of [`encode`]; `None` if it has their digest, or a map.
+pub(crate) fn values(key: &[u8]) -> Option<Vec<Option<Value<'_>>>> {
+    let mut rest = key.get(size_of::<u32>()..)?;
+    let mut values = Vec::new();
+    while let Some((tag, tail)) = rest.split_first() {
+        rest = tail;
+        values.push(decoded(*tag, &mut rest)?);
+    }
+    Some(values)
+}
+
+fn decoded<'k>(tag: u8, rest: &mut &'k [u8]) -> Option<Option<Value<'k>>> {
+    use mixer_attribute::{SignedDuration, Timestamp};
+    Some(Some(match tag {
+        0 => return Some(None),
+        1 => Value::String(prefixed(rest)?),
+        2 => Value::Int64(i64::from_le_bytes(take(rest)?)),
+        3 => Value::Double(f64::from_bits(u64::from_le_bytes(take(rest)?))),
+        4 => Value::Bool(u8::from_le_bytes(take(rest)?) != 0),
+        5 => {
+            let seconds = i64::from_le_bytes(take(rest)?);
+            Value::Timestamp(Timestamp { seconds, nanos: u32::from_le_bytes(take(rest)?) })
+        }
+        6 => Value::Duration(SignedDuration::from_nanos(i64::from_le_bytes(take(rest)?))),
+        7 => Value::Bytes(prefixed(rest)?),
+        _ => return None,
+    }))
 }
 
 fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {

@@ -19,9 +19,33 @@ pub struct FamilyInfo {
     pub scale: f64,
 }
 
-/// Bounds of durations, in seconds.
-const SECONDS: &[f64] =
-    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Bounds of durations of handler calls, in seconds. Those from 100 µs are those of Istio Mixer; most handlers take less.
+const SECONDS: &[f64] = &[
+    0.000_000_25,
+    0.000_000_5,
+    0.000_001,
+    0.000_002_5,
+    0.000_005,
+    0.000_01,
+    0.000_025,
+    0.000_05,
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+];
 
 /// Bounds of latencies, in milliseconds.
 const MILLISECONDS: &[f64] = &[
@@ -141,6 +165,7 @@ macro_rules! families {
 families! {
     BridgeLogEntries: Counter "bridge_als_entries_total" "Access-log entries of Envoy, by log, result and type."
         [&["log_name", "result", "type"]];
+    BridgeLogMessages: Counter "bridge_als_messages_total" "Messages with entries of access logs of Envoy." [&[]];
     BridgeLogStreams: Gauge "bridge_als_streams" "Streams of access logs that are open." [&[]];
     BridgeAttributeErrors: Counter "bridge_attribute_errors_total"
         "Values of extensions, metadata and mappings that are not of the type of their attribute." [&[]];
@@ -378,6 +403,12 @@ families! {
         "Windows of which the redisquota adapter holds a lease, by handler." [&["handler"]];
     RedisquotaOutage: Gauge "mixer_redisquota_outage"
         "1 while the redisquota adapter answers without Redis, by handler and how: fails, open, closed, local." [&["handler", "mode"]];
+    RuleDenials: Counter "mixer_rule_denials_total"
+        "Requests that a rule refused, answers of caches included, by rule." [&["rule"]];
+    RuleErrors: Counter "mixer_rule_errors_total"
+        "Failures of the condition, an instance or a handler of a rule, by rule." [&["rule"]];
+    RuleHits: Counter "mixer_rule_hits_total"
+        "Evaluations in which the condition of a rule held, by rule." [&["rule"]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"

@@ -140,6 +140,17 @@ pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
     }
 }
 
+/// Most fields that a hint lists.
+const LISTED_FIELDS: usize = 12;
+
+/// The only field of which a name is a part, as `max` of `maxAmount` and `header` of `requestHeader`.
+fn containing<'n>(name: &str, fields: &'n [String]) -> Option<&'n str> {
+    let name = name.to_lowercase();
+    let mut found = fields.iter().filter(|field| name.len() >= 3 && field.to_lowercase().contains(&name));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
 /// Adds an error for every entry of `node` that is not one of `fields`, which are proto names.
 pub fn reject_unknown<'f>(
     node: &Node,
@@ -152,7 +163,12 @@ pub fn reject_unknown<'f>(
             continue;
         }
         let names = fields.clone().map(lower_camel).collect::<Vec<_>>();
-        let hint = suggestion(&entry.key, names.iter().map(String::as_str));
+        let hint = suggestion(&entry.key, names.iter().map(String::as_str))
+            .or_else(|| containing(&entry.key, &names).map(|name| format!("did you mean `{name}`?")))
+            .or_else(|| {
+                let is_short = (1..=LISTED_FIELDS).contains(&names.len());
+                is_short.then(|| format!("the fields are {}", names.join(", ")))
+            });
         let path = context.path().field(&entry.key);
         let at = Node { kind: NodeKind::Null, span: entry.key_span };
         context.within(path, |c| {

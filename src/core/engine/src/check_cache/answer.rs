@@ -4,6 +4,7 @@ use mixer_attribute::SignedDuration;
 use mixer_attribute::response::{Precondition, push_precondition};
 
 use super::{ALLOCATION_BYTES, CachedAnswer};
+use crate::routing::Refuser;
 
 /// A check answer, encoded except for its duration and framing.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub struct CheckAnswer {
     pub status_code: i32,
     /// Message of `google.rpc.Status`.
     pub status_message: String,
+    /// The rule that refuses the request.
+    pub refused_by: Option<Refuser>,
     /// How often the answer may be used.
     pub valid_use_count: i32,
     /// The encoded referenced attributes.

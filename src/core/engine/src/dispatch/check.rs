@@ -34,7 +34,7 @@ enum DispatchResult<'t> {
         result: Result<CheckResult, HandlerError>,
     },
     /// A failure that `on_error` turned into an answer.
-    Substituted { result: CheckResult },
+    Substituted { route: &'t Route, result: CheckResult },
 }
 
 /// The outputs of a check.
@@ -163,14 +163,15 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
+    fn condition_failed(&mut self, route: &'t Route, error: EvalError<'_>) {
+        route.counters.failed();
         let is_refused = self.protocol == Protocol::Mixer && route.refuses_exhausted(error);
         let refused = match is_refused {
             true => Some(condition_failure(route, error)),
             false => self.errors.condition_failed(route, error),
         };
         if let Some(refused) = refused {
-            self.results.push(DispatchResult::Substituted { result: refusal(refused) });
+            self.results.push(DispatchResult::Substituted { route, result: refusal(refused) });
         }
     }
 
@@ -178,6 +179,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     where
         't: 'a,
     {
+        route.counters.hit();
         if let Some(fired) = self.context.fired {
             fired.borrow_mut().push(Arc::clone(&route.rule));
         }
@@ -235,12 +237,13 @@ impl<'t, 'c> Operation<'t, 'c> {
 
     fn instance_failed(
         &mut self,
-        route: &Route,
+        route: &'t Route,
         action: &RouteAction,
         instance: &RouteInstance,
         text: &str,
         on_error: Option<OnError>,
     ) {
+        route.counters.failed();
         if let Some(trace) = self.context.trace {
             let mut trace = trace.borrow_mut();
             let at = trace.dispatch(route, action, instance, RuleKind::Check, None);
@@ -252,6 +255,7 @@ impl<'t, 'c> Operation<'t, 'c> {
             Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => {
                 self.results.push(DispatchResult::Substituted {
+                    route,
                     result: refusal(format!("{}:{text}", action.handler.name())),
                 });
             }
@@ -265,8 +269,14 @@ impl<'t, 'c> Operation<'t, 'c> {
         let mut outputs = Vec::new();
         for result in self.results {
             match result {
-                DispatchResult::Substituted { result } => combiner.add("mixer", &result),
+                DispatchResult::Substituted { route, result } => {
+                    combiner.add("mixer", &result);
+                    combiner.note_refuser(route);
+                }
                 DispatchResult::Called { route, instance, action, on_error, answer_key, result } => {
+                    if result.is_err() {
+                        route.counters.failed();
+                    }
                     let name = action.handler.name();
                     let result = match settle_error(self.context, name, on_error, answer_key, result) {
                         Settled::Answered(result) => result,
@@ -287,6 +297,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                         combiner.allow(action.allows);
                     }
                     combiner.add(name, &result);
+                    combiner.note_refuser(route);
                     if !result.output.is_empty() {
                         let (rule, action, values) = (&*route.rule, action.index, result.output);
                         outputs.push(CheckOutput { rule, action, instance, values });

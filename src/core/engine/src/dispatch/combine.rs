@@ -4,6 +4,7 @@ use prost::Message as _;
 
 use super::{HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, Status, StatusDetail};
+use crate::routing::{Refuser, Route};
 use crate::snapshot::{Allowance, HeaderOperationKind};
 use mixer_attribute::SignedDuration;
 
@@ -28,6 +29,8 @@ pub struct CheckOutcome {
     pub directive: Option<RouteDirective>,
     /// Which defaults the answers of handlers satisfy; a refusal by another one may be stronger.
     pub allowed: Allowance,
+    /// The first rule that refused the request; `None` also for a refusal that no rule made.
+    pub refused_by: Option<Refuser>,
     /// The answer depends on a whole map, which references cannot express: it must not be cached by the server.
     pub depends_on_map: bool,
 }
@@ -51,6 +54,7 @@ pub(super) struct Combiner {
     approval: String,
     allowed: Allowance,
     covered_failure: bool,
+    refused_by: Option<Refuser>,
 }
 
 impl Combiner {
@@ -78,6 +82,13 @@ impl Combiner {
     /// Whether some answer refused the request.
     pub(super) fn is_refused(&self) -> bool {
         self.status.code != 0
+    }
+
+    /// Notes the rule whose answer was added last, if it is the first that refuses the request.
+    pub(super) fn note_refuser(&mut self, route: &Route) {
+        if self.status.code != 0 && self.refused_by.is_none() {
+            self.refused_by = Some(Refuser::of(route));
+        }
     }
 
     /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers.
@@ -140,6 +151,7 @@ impl Combiner {
             valid_use_count,
             directive,
             allowed: self.allowed,
+            refused_by: self.refused_by,
             depends_on_map,
         }
     }

@@ -43,11 +43,13 @@ pub async fn preprocess<'t: 'a, 'a>(
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
         if let Some(error) = failed {
+            route.counters.failed();
             // Nothing is decided yet that could refuse the request.
             let refused = errors.condition_failed(route, error);
             refused.into_iter().for_each(|text| errors.push(HandlerError::of_request(text)));
             continue;
         }
+        route.counters.hit();
         if let Some(trace) = context.trace {
             trace.borrow_mut().rule(&route.rule, RuleKind::Generate);
         }
@@ -76,7 +78,10 @@ pub async fn preprocess<'t: 'a, 'a>(
                             pending.push((instance, settling));
                         }
                     }
-                    Err(text) => errors.push(HandlerError::of_request(text)),
+                    Err(text) => {
+                        route.counters.failed();
+                        errors.push(HandlerError::of_request(text));
+                    }
                 }
             }
         }

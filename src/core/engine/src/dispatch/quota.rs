@@ -76,8 +76,13 @@ impl QuotaRequest<'_> {
 
     /// Whether a handler refuses the request, which stands although another one failed, except as Istio Mixer.
     fn is_refused_by(&self, granted: QuotaResult) -> bool {
+        self.protocol != Protocol::IstioMixer && self.amount > 0 && self.is_less_than_wanted(granted)
+    }
+
+    /// Whether a grant is less than the caller takes.
+    fn is_less_than_wanted(&self, granted: QuotaResult) -> bool {
         let least = if self.best_effort { 1 } else { self.amount };
-        self.protocol != Protocol::IstioMixer && self.amount > 0 && granted.granted < least
+        granted.granted < least
     }
 }
 
@@ -133,6 +138,9 @@ pub async fn quota<'t: 'a, 'a>(
             trace.borrow_mut().rule(&route.rule, RuleKind::Quota);
         }
         for (action, instance) in instances_named(route, request.name) {
+            if failed.is_none() {
+                route.counters.hit();
+            }
             let (answer, on_error) = match failed {
                 Some(error) => {
                     let refuses = request.protocol == Protocol::Mixer && route.refuses_exhausted(*error);
@@ -145,6 +153,13 @@ pub async fn quota<'t: 'a, 'a>(
                     (answer, route.rule.on_error.or(action.handler.config.on_error))
                 }
             };
+            match &answer {
+                Ok(granted) if request.amount > 0 && request.is_less_than_wanted(*granted) => {
+                    route.counters.denied();
+                }
+                Ok(_) => {}
+                Err(_) => route.counters.failed(),
+            }
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
                 (Err(_), Some(OnError::Allow)) => {

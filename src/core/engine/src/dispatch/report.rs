@@ -61,8 +61,10 @@ impl<'a> ReportCollector<'a> {
         let mut instances = 0;
         for Matched { route, failed } in matched {
             if failed.is_some() {
+                route.counters.failed();
                 continue;
             }
+            route.counters.hit();
             if let Some(trace) = context.trace {
                 trace.borrow_mut().rule(&route.rule, RuleKind::Report);
             }
@@ -87,6 +89,7 @@ impl<'a> ReportCollector<'a> {
                             }
                         }
                         Err(text) => {
+                            route.counters.failed();
                             if let Some(trace) = context.trace {
                                 let mut trace = trace.borrow_mut();
                                 let at = trace.dispatch(route, action, instance, RuleKind::Report, None);

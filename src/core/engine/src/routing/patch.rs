@@ -226,8 +226,9 @@ fn kind_of(instance: &InstanceConfig) -> RuleKind {
 
 /// A route without actions.
 fn route(rule: &Arc<RuleConfig>, kind: RuleKind, metrics: &Metrics) -> Route {
-    let counters = || Arc::new(DryRunCounters::new(metrics, &rule.key.to_string(), kind));
-    Route::new(rule, kind, rule.dry_run.then(counters))
+    let name = rule.key.to_string();
+    let dry_run = || Arc::new(DryRunCounters::new(metrics, &name, kind));
+    Route::new(rule, kind, metrics.rule(&name), rule.dry_run.then(dry_run))
 }
 
 /// The problem of a rule whose condition does not compile.

@@ -10,7 +10,7 @@ use crate::adapter::{CheckPower, HandlerError};
 use crate::handler::LiveHandler;
 use crate::snapshot::{Allowance, Evasion, InstanceConfig, OnError, RuleConfig};
 use crate::template::{TemplateInfo, Variety};
-use mixer_base::metrics::DispatchCounters;
+use mixer_base::metrics::{DispatchCounters, RuleCounters};
 use mixer_base::shared_map::Keyed;
 use mixer_expr::EvalError;
 
@@ -111,6 +111,8 @@ pub struct Route {
     pub rule: Arc<RuleConfig>,
     /// Its actions, in order.
     pub actions: Vec<RouteAction>,
+    /// Its counters; rules in dry run count their outcomes instead.
+    pub(crate) counters: Arc<RuleCounters>,
     /// Counters of its outcomes; rules in dry run only.
     pub(crate) dry_run: Option<Arc<DryRunCounters>>,
     /// Whether a condition that fails refuses the request.
@@ -125,6 +127,37 @@ pub struct Route {
 impl Route {
     fn instances(&self) -> impl Iterator<Item = &RouteInstance> {
         self.actions.iter().flat_map(|action| &action.instances)
+    }
+}
+
+/// The rule that refused a request, with its counters.
+#[derive(Debug, Clone)]
+pub struct Refuser {
+    rule: Arc<RuleConfig>,
+    counters: Arc<RuleCounters>,
+}
+
+impl Refuser {
+    /// That of a route.
+    pub(crate) fn of(route: &Route) -> Self {
+        Self { rule: Arc::clone(&route.rule), counters: Arc::clone(&route.counters) }
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> &Arc<RuleConfig> {
+        &self.rule
+    }
+
+    /// Counts a request that it refused.
+    pub(crate) fn count(&self) {
+        self.counters.denied();
+    }
+}
+
+/// By the rule.
+impl PartialEq for Refuser {
+    fn eq(&self, other: &Self) -> bool {
+        self.rule.key == other.rule.key
     }
 }
 
@@ -149,8 +182,13 @@ impl Route {
         matches!(error, EvalError::Exhausted(_)) && self.on_condition_error().is_none()
     }
 
-    /// A rule without actions of its kind. `counters`: of its outcomes in dry run.
-    pub(super) fn new(rule: &Arc<RuleConfig>, kind: RuleKind, counters: Option<Arc<DryRunCounters>>) -> Self {
+    /// A rule without actions of its kind. `dry_run`: counters of its outcomes in dry run.
+    pub(super) fn new(
+        rule: &Arc<RuleConfig>,
+        kind: RuleKind,
+        counters: Arc<RuleCounters>,
+        dry_run: Option<Arc<DryRunCounters>>,
+    ) -> Self {
         let is_sent = |variety| RuleKind::of(variety) == kind;
         // What a default cannot tell apart from its part is closed as well.
         let is_default = kind == RuleKind::Default && rule.on_error.is_none();
@@ -159,7 +197,8 @@ impl Route {
         Self {
             rule: Arc::clone(rule),
             actions: Vec::new(),
-            dry_run: counters,
+            counters,
+            dry_run,
             denies_failures,
             tells_failures: denies_failures || is_evaded,
             order: 0,

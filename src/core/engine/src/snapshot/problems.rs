@@ -4,7 +4,8 @@ use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
 use super::text_budget::{abridged, rank};
-use mixer_config::message::{DecodeError, resembles, suggestion};
+use mixer_attribute::GLOBAL_WORDS;
+use mixer_config::message::{DecodeError, plain_words, resembles, suggestion};
 use mixer_config::{
     Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, Severity, Span, UnknownField,
 };
@@ -119,11 +120,11 @@ impl<'r> ResourceProblems<'r> {
         legacy: impl Fn(&str) -> String,
     ) {
         for (i, error) in errors.into_iter().enumerate() {
-            let mut problem = Diagnostic::error(code, error.field, error.message);
+            let mut problem = Diagnostic::error(code, error.field, plain_words(&error.message));
             problem.span = Some(error.span);
             problem.hint = error.hint;
             if i == 0 {
-                problem.legacy = Some(legacy(&problem.message));
+                problem.legacy = Some(legacy(&error.message));
             }
             self.push(problem);
         }
@@ -202,6 +203,16 @@ fn text_at(document: &str, span: Span) -> &str {
 
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {
     let name = error.unknown_attribute.as_deref()?;
-    suggestion(name, std::iter::once_with(|| scope.names()).flatten())
-        .or_else(|| Some("declare it in an attributemanifest, or use one that is declared".to_owned()))
+    if GLOBAL_WORDS.contains(&name) {
+        return Some(format!(
+            "`{name}` is an attribute of proxies: declare it in an attributemanifest, with its type (docs/attributes.md)"
+        ));
+    }
+    suggestion(name, std::iter::once_with(|| scope.names()).flatten()).or_else(|| {
+        // Attributes of proxies have a dot; a word without one is rather a text.
+        Some(match name.contains('.') {
+            true => "declare it in an attributemanifest, or use one that is declared".to_owned(),
+            false => format!("in quotes it is a text, in YAML '\"{name}\"'; or declare it in an attributemanifest, or use one that is declared"),
+        })
+    })
 }

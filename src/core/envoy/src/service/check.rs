@@ -21,7 +21,7 @@ use mixer_api::principal::set_principal;
 use mixer_api::waiting;
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::{CheckCache, Miss};
-use mixer_engine::denials::request_of;
+use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{DispatchContext, DispatchError};
 use mixer_engine::runtime::Published;
 
@@ -216,8 +216,13 @@ impl EnvoyService {
 fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decision, bag: &AttributeBag<'_>) {
     let is_shadow = config.settings.check.mode == Mode::Shadow;
     if decision.code != 0 && !decision.failed && !is_shadow {
-        let (snapshot, cached) = (published.routes.snapshot(), decision.cache_hit);
-        published.denials.record(decision.code, &decision.message, snapshot, cached, || request_of(bag));
+        let by = match decision.exhausted.as_str() {
+            "" => DeniedBy::rule(decision.refused_by.as_ref()),
+            quotas => DeniedBy::Quota(quotas),
+        };
+        let refusal =
+            Refusal { code: decision.code, message: &decision.message, by, cached: decision.cache_hit };
+        published.denials.record(refusal, published.routes.snapshot(), bag, || request_of(bag));
     }
 }
 

@@ -18,6 +18,7 @@ use mixer_engine::check_cache::CachedAnswer;
 use mixer_engine::dispatch::{
     CheckOutcome, DispatchError, Protocol, QuotaOutcome, QuotaRequest, RouteDirective,
 };
+use mixer_engine::routing::Refuser;
 use mixer_engine::snapshot::RuleConfig;
 
 /// The part of a decision that is the same for other requests.
@@ -27,6 +28,8 @@ pub(super) struct Verdict {
     pub(super) directive: Option<RouteDirective>,
     /// `name.namespace` of the rules that matched.
     pub(super) rules: Vec<String>,
+    /// The rule that refuses the request.
+    pub(super) refused_by: Option<Refuser>,
     /// How many more requests it may answer.
     remaining_uses: AtomicI64,
 }
@@ -61,6 +64,8 @@ pub(super) struct Decision {
     verdict: Arc<Verdict>,
     /// Response headers of a denial.
     pub(super) headers: Vec<(String, String)>,
+    /// The quotas that are exhausted, joined with commas.
+    pub(super) exhausted: String,
     /// A UUID; empty until one is needed.
     pub(super) id: String,
     pub(super) cache_hit: bool,
@@ -75,6 +80,7 @@ impl Decision {
         Self {
             verdict,
             headers: Vec::new(),
+            exhausted: String::new(),
             id: String::new(),
             cache_hit: false,
             failed: false,
@@ -106,7 +112,7 @@ impl Decision {
 
     fn failed_with(code: Code, message: String, rules: Vec<String>) -> Self {
         let (code, remaining_uses) = (code as i32, AtomicI64::new(0));
-        let verdict = Verdict { code, message, directive: None, rules, remaining_uses };
+        let verdict = Verdict { code, message, directive: None, rules, refused_by: None, remaining_uses };
         Self { failed: true, ..Self::of(Arc::new(verdict)) }
     }
 }
@@ -159,6 +165,7 @@ impl DecisionSink for DecisionBuilder<'_> {
             message: outcome.status.message,
             directive: outcome.directive,
             rules: names_of(&self.fired.borrow()),
+            refused_by: outcome.refused_by,
             remaining_uses: AtomicI64::new(i64::from(outcome.valid_use_count) - 1),
         });
         self.verdict = Some(Arc::clone(&verdict));
@@ -223,13 +230,16 @@ impl DecisionBuilder<'_> {
         if self.exhausted.is_empty() {
             return (Decision::of(verdict), self.exchange);
         }
+        let exhausted = self.exhausted.join(",");
         let mut decision = Decision::of(Arc::new(Verdict {
             code: 8,
-            message: format!("Quota is exhausted for: {}", self.exhausted.join(",")),
+            message: format!("Quota is exhausted for: {exhausted}"),
             directive: None,
             rules: verdict.rules.clone(),
+            refused_by: None,
             remaining_uses: AtomicI64::new(0),
         }));
+        decision.exhausted = exhausted;
         let over = |status: &&LimitStatus| status.code == LimitCode::OverLimit;
         let resets = self.statuses.iter().filter(over).filter_map(|status| status.reset);
         if let Some(nanos) = resets.map(|reset| reset.nanos).max().filter(|nanos| *nanos > 0) {

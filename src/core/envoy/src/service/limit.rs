@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::super::attributes::Attributes;
 use super::super::descriptor::{Descriptor, RateLimitRequest, set_descriptor};
-use super::super::rate_limit::{self, LimitCode, LimitStatus};
+use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
@@ -18,6 +18,7 @@ use mixer_api::pipeline;
 use mixer_api::principal::{CallerPrincipal, set_principal};
 use mixer_api::waiting;
 use mixer_attribute::AttributeBag;
+use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{self, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
 
@@ -98,6 +99,9 @@ impl EnvoyService {
         }
         let is_over = |statuses: &[LimitStatus]| statuses.iter().any(|s| s.code == LimitCode::OverLimit);
         let over = is_over(&statuses);
+        if over && !settings.shadow {
+            self.record_over_limit(call, &request, &statuses, arena);
+        }
         // A descriptor over its limit refuses the call whatever the others do: the proxy allows what is an error.
         if over && !settings.shadow {
             failures.overruled(call.context.metrics);
@@ -136,6 +140,35 @@ impl EnvoyService {
         rate_limit::encode(&statuses, &settings.headers, settings.shadow, &mut out);
         finish_message(&mut out);
         Ok(out.into())
+    }
+
+    /// Records the first descriptor over its limit, with the attributes of its quotas.
+    #[cold]
+    fn record_over_limit(
+        &self,
+        call: LimitCall<'_>,
+        request: &RateLimitRequest<'_>,
+        statuses: &[LimitStatus],
+        arena: &Bump,
+    ) {
+        let snapshot = call.published.routes.snapshot();
+        let both = statuses.iter().zip(request.descriptors);
+        let mut over = both.filter(|(status, _)| status.code == LimitCode::OverLimit);
+        let Some((status, descriptor)) = over.next() else { return };
+        let plan = call.state.plan(&snapshot.vocabulary, None);
+        let mut attributes = Attributes::new(&plan, arena);
+        set_descriptor(request.domain, descriptor, config_of(snapshot), &mut attributes);
+        let bag = attributes.bag();
+        let mut name = String::from_utf8_lossy(request.domain).into_owned();
+        for (index, (key, _)) in descriptor.entries.iter().enumerate() {
+            name.push_str(if index == 0 { ": " } else { "." });
+            name.push_str(&String::from_utf8_lossy(key));
+        }
+        let of = |limit: &LimitInfo| format!("over the limit of {limit}");
+        let message = status.limit.as_ref().map_or_else(|| "over the limit".to_owned(), of);
+        let by = DeniedBy::Limit(&name);
+        let refusal = Refusal { code: Code::ResourceExhausted as i32, message: &message, by, cached: false };
+        call.published.denials.record(refusal, snapshot, &bag, || request_of(&bag));
     }
 
     /// Allocates the quota that is configured for a descriptor, if any; the stricter status counts. Records the exchange. A descriptor whose

@@ -13,6 +13,7 @@ use super::super::access_log::{
 };
 use super::super::attributes::{AttributePlan, Attributes};
 use super::super::node::LogIdentity;
+use super::nodes::NodeEntry;
 use super::recording::record_report;
 use super::{EnvoyService, STREAM_ACCESS_LOGS, require_enabled};
 use crate::config::{EnvoyConfig, config_of};
@@ -42,7 +43,7 @@ impl EnvoyService {
             counters: RefCell::new(ConnectionCounters::within(account, 0, Duration::ZERO)),
             counted: Cell::default(),
         };
-        LogStream { service: self, call, connections, identity: None, work: 0 }
+        LogStream { service: self, call, connections, identity: None, node: None, work: 0 }
     }
 
     async fn report(
@@ -67,6 +68,7 @@ impl EnvoyService {
             return Ok(());
         }
         self.admit(Demand { cost: message.entry_count, is_report: true, caller: call.caller })?;
+        self.metrics.log_message();
         let unknown = LogIdentity::default();
         let identity = identity.as_deref().unwrap_or(&unknown);
         let scope = self.worker.begin(None, observation.map(Observation::trace))?;
@@ -111,6 +113,8 @@ pub(crate) struct LogStream<'s> {
     call: CallInfo<'s>,
     connections: Connections<'s>,
     identity: Option<Box<LogIdentity>>,
+    /// Tells ControlZ who logs; from the first identity of the stream on.
+    node: Option<NodeEntry>,
     /// The work of messages since the stream last gave way.
     work: usize,
 }
@@ -122,12 +126,19 @@ impl LogStream<'_> {
     /// Errors: UNIMPLEMENTED when access logs are disabled, RESOURCE_EXHAUSTED under overload, INTERNAL for bytes that are no
     /// message.
     pub(crate) async fn report(&mut self, body: Bytes) -> Result<(), GrpcError> {
-        let Self { service, call, connections, identity, work } = self;
+        let Self { service, call, connections, identity, node, work } = self;
         *work = work.saturating_add(MESSAGE_WORK);
         let report = service.observed(STREAM_ACCESS_LOGS, call, async |observation| {
             service.report(&body, call, connections, identity, work, observation).await
         });
-        Box::pin(report).await
+        let result = Box::pin(report).await;
+        if node.is_none()
+            && let (Some(identity), Some(address)) = (identity.as_deref(), call.address)
+            && let Some(name) = identity.node()
+        {
+            *node = Some(service.shared.nodes.enter(address, &name));
+        }
+        result
     }
 
     /// Serves other calls of the worker if the messages since the last time took a turn: messages that have arrived are read one after the

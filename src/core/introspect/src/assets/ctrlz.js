@@ -16,6 +16,7 @@
 
   const PACE = 2000;
   const LIGHT_PACE = 5000;
+  const PATIENCE = 10000;
   const $ = (selector, from = document) => from.querySelector(selector);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
   let paused = stored("ctrlz-paused") === "yes";
@@ -45,8 +46,28 @@
     if (link) $(`a[href="${CSS.escape(link)}"]`, region)?.focus();
   };
 
+  // What a page shows of a server that does not answer is old, and must not look as if it were not.
+  let goneSince = null;
+  const setGone = (gone) => {
+    if (gone === (goneSince !== null)) return;
+    goneSince = gone ? new Date().toLocaleTimeString() : null;
+    root.classList.toggle("gone", gone);
+    let notice = $("#gone");
+    if (!gone) { notice?.remove(); return; }
+    const state = $("#state");
+    if (state) { state.className = "pill bad"; state.textContent = "gone"; state.title = `no answer since ${goneSince}`; }
+    notice = document.createElement("p");
+    notice.id = "gone";
+    notice.className = "notice bad";
+    notice.setAttribute("role", "alert");
+    notice.textContent = `The server has not answered since ${goneSince}. What is shown was read before.`;
+    $("main").prepend(notice);
+  };
+
   const load = async (address) => {
-    const response = await fetch(address, { headers: { accept: "text/html" }, cache: "no-store" });
+    const response = await fetch(address, {
+      headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(PATIENCE),
+    });
     if (!response.ok && response.status !== 404) throw new Error(String(response.status));
     return new DOMParser().parseFromString(await response.text(), "text/html");
   };
@@ -64,8 +85,11 @@
       }
       const after = $("#instance a")?.textContent;
       if (!whole && before !== after && !inUse($("main"))) replace($("main"), $("main", await load(location.href)));
+      setGone(false);
       say(new Date().toLocaleTimeString());
-    } catch {
+    } catch (error) {
+      // An answer that is an error is one of a server that is there.
+      if (error instanceof TypeError || error.name === "TimeoutError" || error.name === "AbortError") setGone(true);
       say("no answer", true);
     } finally {
       busy = false;

@@ -135,6 +135,13 @@ pub async fn accept(
     }
 }
 
+impl<S> Connection<S> {
+    /// The address of the client.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+}
+
 impl Connection {
     /// Performs the TLS handshake, with the certificates of this moment. `None` if it fails, takes too long, or the connection has to give
     /// way meanwhile.

@@ -31,8 +31,9 @@ impl ServerOptions {
             at("--envoy-http-address", &self.envoy_http_address),
             at("--envoy-ratelimit-http-address", &self.envoy_ratelimit_http_address),
         ];
+        let monitoring = at("--monitoring-address", &self.monitoring_address);
         let ports = [
-            on_port("--monitoring-port", self.monitoring_port),
+            monitoring.unwrap_or_else(|| on_port("--monitoring-port", self.monitoring_port)),
             on_port("--metrics-port", self.metrics_port),
         ];
         api.into_iter().chain(ports).chain(optional.into_iter().flatten()).collect()

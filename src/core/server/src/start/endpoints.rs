@@ -16,9 +16,10 @@ use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::secrets::mask_text;
 use mixer_base::task::Task;
+use mixer_engine::runtime::OnConfigError;
 use mixer_envoy::EndpointContext;
 use mixer_envoy::http_endpoint::HttpListeners;
-use mixer_introspect::monitor;
+use mixer_introspect::monitor::{self, Profiles};
 use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
 use mixer_net::descriptors::DescriptorPlan;
@@ -102,7 +103,7 @@ impl Start<'_> {
 
     /// Step 17: the monitoring endpoint.
     pub(super) fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
-        let address = format!(":{}", self.options.monitoring_port);
+        let address = self.options.monitoring_listen_address();
         let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
@@ -111,8 +112,16 @@ impl Start<'_> {
         let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
         let legacy = self.options.legacy_metrics.then_some(snapshot);
         let answers = Arc::new(LargeAnswers::new(self.memory.share(Purpose::Pages)));
-        let mut routes =
-            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy, answers);
+        // compat(1.3): Istio Mixer serves profiles to whoever reaches the port.
+        let is_open = !self.options.monitoring_address.is_empty()
+            || self.options.config_on_error == OnConfigError::ServeValid;
+        let profiles = match self.options.profile {
+            false => Profiles::Off,
+            true if is_open => Profiles::Anyone,
+            true => Profiles::Local,
+        };
+        let metrics = Arc::clone(&controls.metrics);
+        let mut routes = monitor::routes(metrics, &version, profiles, legacy, answers);
         if self.options.health_endpoints {
             routes = routes.merge(controls.health.routes(ServedStore {
                 runtime: Arc::clone(&controls.runtime),

@@ -104,6 +104,7 @@ impl Start<'_> {
             let cache: Arc<dyn Collect> = Arc::clone(&envoy.shared) as Arc<dyn Collect>;
             metrics.collect_from(Arc::downgrade(&cache));
             self.start_envoy_http(envoy)?;
+            self.envoy = Some(Arc::clone(&envoy.shared));
         }
         let (counted, stopped) = (Arc::clone(metrics), stopping.clone());
         let metrics = Arc::clone(metrics);

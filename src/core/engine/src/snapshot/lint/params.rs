@@ -101,7 +101,7 @@ fn labels(
         parts.push(format!("{} has no dimension {}", instance.name(), join(extra)));
     }
     let message = format!("every report of {} will fail: {}", instance.name(), parts.join("; "));
-    let problem = Diagnostic::warning("labels-differ", path.clone(), message)
+    let problem = Diagnostic::error("labels-differ", path.clone(), message)
         .with_hint("label names and dimensions must be the same");
     out.push(positions.place(problem, &handler.key, &handler.origin));
 }

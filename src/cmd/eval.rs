@@ -1,0 +1,136 @@
+//! `eval`: evaluates an expression over given attributes, without a server.
+
+use std::io::Write as _;
+
+use bumpalo::Bump;
+use prost::Message as _;
+use serde_json::{Value as Json, json};
+
+use super::attributes::{AttributeSet, AttributeValue, Dictionary, encode};
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::{AttributeFlags, NamespaceFlags};
+use super::io::{Io, Style};
+use super::output::{self, OutputFormat, escaped};
+use super::source;
+use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
+use mixer_expr::{CompileError, Explanation, Language, compile};
+
+/// Flags of `eval`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct EvalArgs {
+    /// The expression, as in the `match` of a rule. Example: 'request.method == "GET"'.
+    #[arg(value_name = "EXPRESSION")]
+    expression: String,
+    /// Its language: CEXL (the classic one), CEL or COMPAT.
+    #[arg(long, default_value = "CEXL", value_parser = ["CEXL", "CEL", "COMPAT"], hide_possible_values = true, value_name = "LANGUAGE")]
+    lang: String,
+    /// Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration.
+    #[arg(long, value_name = "CONFIG")]
+    config: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlags,
+    #[command(flatten)]
+    attributes: AttributeFlags,
+    /// Output format; default: table on a terminal, else plain, which is the value alone.
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
+}
+
+/// Evaluates and prints the value. Exits with status 1 if it is `false`, or if the expression cannot be evaluated.
+pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
+    let set = args.attributes.parse(&mut io.input)?;
+    let vocabulary = vocabulary(args, &set, io)?;
+    let program = compile(Language::from_name(&args.lang), &args.expression, &vocabulary)
+        .map_err(|error| invalid(&args.expression, &error))?;
+    let encoded = encode(&set, Dictionary::Message).encode_to_vec();
+    let arena = Bump::new();
+    let bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena)
+        .map_err(|error| Failure::usage("invalid attributes").cause(error.to_string()))?;
+    let part = program.explain(&bag);
+    let is_false = match program.eval(&bag) {
+        Ok(value) => value == mixer_attribute::Value::Bool(false),
+        Err(_) => true,
+    };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
+    match args.output.unwrap_or(default) {
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&part, program.value_type())))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&part, program.value_type())))?,
+        OutputFormat::Plain => writeln!(io.out, "{}", escaped(&part.outcome.to_string()))?,
+        OutputFormat::Table => {
+            let value = io.paint(Style::Bold, &escaped(&part.outcome.to_string()));
+            let value_type = io.paint(Style::Dim, program.value_type().name());
+            writeln!(io.out, "{value}  {value_type}")?;
+            for child in &part.children {
+                write_part(child, 1, io)?;
+            }
+        }
+    }
+    Ok(if is_false { Exit::Negative } else { Exit::Success })
+}
+
+/// The attributes that manifests declare, those that are known without, and those that are given.
+fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabulary, Stop> {
+    let contents = match &args.config {
+        Some(config) => source::read(std::slice::from_ref(config), io)?,
+        None => source::read(&[], io)?,
+    };
+    let snapshot = source::build(&contents, &args.namespace);
+    let mut builder = Vocabulary::builder();
+    for (name, value) in set.iter() {
+        builder.declare(name, type_of(value));
+    }
+    // What a manifest says wins.
+    for (name, value_type) in snapshot.vocabulary.declared() {
+        builder.declare(name, value_type);
+    }
+    Ok(builder.build())
+}
+
+fn type_of(value: &AttributeValue) -> ValueType {
+    match value {
+        AttributeValue::String(_) => ValueType::String,
+        AttributeValue::Int64(_) => ValueType::Int64,
+        AttributeValue::Double(_) => ValueType::Double,
+        AttributeValue::Bool(_) => ValueType::Bool,
+        AttributeValue::Timestamp(_) => ValueType::Timestamp,
+        AttributeValue::Duration(_) => ValueType::Duration,
+        AttributeValue::Bytes(_) => ValueType::IpAddress,
+        AttributeValue::StringMap(_) => ValueType::StringMap,
+    }
+}
+
+fn invalid(expression: &str, error: &CompileError) -> Failure {
+    let mut failure =
+        Failure::usage(format!("`{expression}` is no valid expression")).cause(error.message.clone());
+    let undeclared = error.unknown_attribute.as_ref().map(|name| {
+        format!("give it, for example `-s {name}=text`, or a configuration that declares it with --config")
+    });
+    if let Some(hint) = error.hint.clone().or(undeclared) {
+        failure = failure.hint(hint);
+    }
+    failure
+}
+
+fn document(part: &Explanation, value_type: ValueType) -> Json {
+    json!({ "value": part.outcome.to_string(), "type": value_type.name(), "parts": parts(part) })
+}
+
+fn parts(part: &Explanation) -> Vec<Json> {
+    let one = |child: &Explanation| json!({ "text": child.text, "value": child.outcome.to_string(), "parts": parts(child) });
+    part.children.iter().map(one).collect()
+}
+
+/// Maximum depth of printed parts.
+const MAX_DEPTH: usize = 24;
+
+fn write_part(part: &Explanation, depth: usize, io: &mut Io) -> Result<(), Stop> {
+    let text = part.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = format!("{}{text}  is {}", "  ".repeat(depth), part.outcome);
+    writeln!(io.out, "{}", escaped(&line))?;
+    if depth < MAX_DEPTH {
+        for child in &part.children {
+            write_part(child, depth + 1, io)?;
+        }
+    }
+    Ok(())
+}

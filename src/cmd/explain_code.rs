@@ -1,0 +1,95 @@
+//! `explain-code`: what the code of a diagnostic means, from docs/diagnostics.md.
+
+use std::io::Write as _;
+
+use super::exit::{Exit, Failure, Outcome};
+use super::io::Io;
+use mixer_config::message::suggestion;
+
+/// The reference of all codes.
+const REFERENCE: &str = include_str!("../../docs/diagnostics.md");
+
+/// Flags of `explain-code`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ExplainCodeArgs {
+    /// The code, as in `error[handler-unknown]`; default: a list of all codes.
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+}
+
+/// A row of the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry<'r> {
+    code: &'r str,
+    severity: &'r str,
+    means: &'r str,
+    todo: &'r str,
+}
+
+/// The rows of the tables of codes, in their order.
+fn entries(reference: &str) -> impl Iterator<Item = Entry<'_>> {
+    reference.lines().flat_map(|line| {
+        let cells: Vec<&str> = line.trim().trim_matches('|').split(" | ").map(str::trim).collect();
+        let [codes, severity, means, todo] = cells[..] else { return Vec::new() };
+        let quoted = codes.split('`').skip(1).step_by(2).filter(|_| codes.starts_with('`'));
+        quoted.map(|code| Entry { code, severity, means, todo }).collect()
+    })
+}
+
+/// Text without the markup of links and emphasis.
+fn plain(markdown: &str) -> String {
+    let mut text = String::with_capacity(markdown.len());
+    let mut rest = markdown;
+    while let Some(at) = rest.find("](") {
+        let (before, after) = rest.split_at(at);
+        let begin = before.rfind('[').unwrap_or(before.len());
+        text.push_str(before.get(..begin).unwrap_or_default());
+        text.push_str(before.get(begin + 1..).unwrap_or_default());
+        rest = after.find(')').and_then(|end| after.get(end + 1..)).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text.replace("\\|", "|").replace("**", "")
+}
+
+/// Prints what a code means, or all codes.
+pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
+    let Some(code) = &args.code else {
+        let mut codes: Vec<&str> = entries(REFERENCE).map(|entry| entry.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        for code in codes {
+            writeln!(io.out, "{code}")?;
+        }
+        return Ok(Exit::Success);
+    };
+    let found: Vec<Entry<'_>> = entries(REFERENCE).filter(|entry| entry.code == *code).collect();
+    if found.is_empty() {
+        let near = suggestion(code, entries(REFERENCE).map(|entry| entry.code));
+        let hint = near.unwrap_or_else(|| "`mixer explain-code` lists all codes".to_owned());
+        return Err(Failure::usage(format!("no diagnostic has the code `{code}`")).hint(hint).into());
+    }
+    for (at, Entry { severity, means, todo, .. }) in found.into_iter().enumerate() {
+        if at > 0 {
+            writeln!(io.out)?;
+        }
+        writeln!(io.out, "{code} ({severity})\n  {}\n  what to do: {}", plain(means), plain(todo))?;
+    }
+    Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_text() {
+        let row = "| code | severity | a | b |\n| `x-y` | error | see [files](a.md#b) and **that** | write `a \\| b` |\n";
+        let found: Vec<_> = entries(row).collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        let entry = found.first().unwrap();
+        assert_eq!((entry.code, entry.severity), ("x-y", "error"));
+        assert_eq!(plain(entry.means), "see files and that");
+        assert_eq!(plain(entry.todo), "write `a | b`");
+        assert!(entries(REFERENCE).count() > 120, "{}", entries(REFERENCE).count());
+    }
+}

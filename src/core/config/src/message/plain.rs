@@ -1,0 +1,69 @@
+//! Errors of the decoder in words of YAML instead of those of Go.
+
+/// An error of the decoder, which has the text of Istio Mixer, as it is told to users.
+///
+/// ```
+/// # use mixer_config::message::plain_words;
+/// let text = "json: cannot unmarshal bool into Go value of type string";
+/// assert_eq!(plain_words(text), "expected text, found a Boolean");
+/// assert_eq!(plain_words("anything else"), "anything else");
+/// ```
+pub fn plain_words(text: &str) -> String {
+    let unmarshal = "json: cannot unmarshal ";
+    if let Some((_, rest)) = text.split_once(unmarshal)
+        && let Some((kind, go)) = rest.split_once(" into Go value of type ")
+    {
+        return format!("expected {}, found {}", type_words(go), kind_words(kind));
+    }
+    if text.starts_with("invalid character ") && text.ends_with(" looking for beginning of value") {
+        return "expected a number, found text".to_owned();
+    }
+    text.to_owned()
+}
+
+fn type_words(go: &str) -> &'static str {
+    match go.trim_start_matches('*') {
+        "string" => "text",
+        "bool" => "`true` or `false`",
+        "int32" | "int64" | "int" => "a whole number",
+        "uint32" | "uint64" | "uint" => "a whole number that is not negative",
+        "float32" | "float64" => "a number",
+        list if list.starts_with("[]") => "a list",
+        _ => "a mapping",
+    }
+}
+
+fn kind_words(kind: &str) -> String {
+    match kind {
+        "object" => "a mapping".to_owned(),
+        "array" => "a list".to_owned(),
+        "string" => "text".to_owned(),
+        "bool" => "a Boolean".to_owned(),
+        "number" => "a number".to_owned(),
+        "null" => "nothing".to_owned(),
+        other => match other.strip_prefix("number ") {
+            Some(number) => format!("the number {number}"),
+            None => other.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_speaks_of_go() {
+        let of = |kind: &str, go: &str| {
+            plain_words(&format!("json: cannot unmarshal {kind} into Go value of type {go}"))
+        };
+        assert_eq!(of("array", "map[string]json.RawMessage"), "expected a mapping, found a list");
+        assert_eq!(of("string", "[]json.RawMessage"), "expected a list, found text");
+        assert_eq!(of("number 3.5", "int32"), "expected a whole number, found the number 3.5");
+        assert_eq!(of("object", "bool"), "expected `true` or `false`, found a mapping");
+        let number = "invalid character 's' looking for beginning of value";
+        assert_eq!(plain_words(number), "expected a number, found text");
+        let unknown = "unknown field \"x\" in pkg.Message";
+        assert_eq!(plain_words(unknown), unknown);
+    }
+}

@@ -1,0 +1,193 @@
+//! Denials by what refused them, by service and by caller.
+
+use std::hash::{BuildHasher as _, Hash as _, Hasher};
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use super::{DenialKind, Refusal};
+use crate::snapshot::Snapshot;
+use mixer_attribute::text::{ip_from_bytes, text};
+use mixer_attribute::{AttributeBag, Value};
+use mixer_base::shard;
+
+/// Most groups of a shard. Beyond it, the one that was counted least recently is left out of the list.
+pub const MAX_GROUPS: usize = 128;
+/// Most bytes of a text of a group.
+const MAX_TEXT: usize = 128;
+
+/// Attributes that name the service that was called; the first that is present counts.
+const SERVICE: &[&str] = &[
+    "destination.service.host",
+    "destination.service.name",
+    "destination.service",
+    "ratelimit.domain",
+    "request.host",
+    "destination.workload.name",
+    "destination.name",
+    "destination.namespace",
+];
+/// Attributes that name who called it; likewise.
+const CALLER: &[&str] = &[
+    "source.principal",
+    "source.user",
+    "request.auth.principal",
+    "source.workload.name",
+    "source.name",
+    "source.uid",
+    "origin.ip",
+    "source.ip",
+    "context.reporter.principal",
+    "ratelimit.key",
+];
+
+/// Denials of one rule, quota or limit for one service and caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DenialGroup {
+    /// What kind of thing refused the requests.
+    pub kind: DenialKind,
+    /// Its name, as in [`Denial`](super::Denial).
+    pub by: String,
+    /// The service that was called; empty if the requests do not say. Secret values are masked.
+    pub service: String,
+    /// Who called it; likewise.
+    pub caller: String,
+    /// The number of denials.
+    pub count: u64,
+    /// The time of the last one.
+    pub last: SystemTime,
+    /// The id of the last one that was recorded; its record may be gone.
+    pub sample: Option<u64>,
+}
+
+/// All groups that are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DenialGroups {
+    /// By their counts, in descending order.
+    pub list: Vec<DenialGroup>,
+    /// Denials that are in no group of the list, because there were too many groups.
+    pub others: u64,
+}
+
+/// The groups, by shard.
+pub(super) struct Groups {
+    hasher: foldhash::quality::RandomState,
+    shards: Box<[Shard]>,
+}
+
+/// Two cache lines, because adjacent lines are fetched in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// By a hash of its texts.
+    groups: FxHashMap<u64, DenialGroup>,
+    others: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let shards = (0..shard::count()).map(|_| Shard::default()).collect();
+        Self { hasher: foldhash::quality::RandomState::default(), shards }
+    }
+}
+
+/// The value of the first of these attributes that is present and not empty, with its name.
+fn first<'a>(names: &[&'static str], bag: &AttributeBag<'a>) -> Option<(&'static str, Value<'a>)> {
+    let is_empty = |value: &Value<'_>| matches!(value, Value::String(b"") | Value::Bytes(b""));
+    names.iter().find_map(|name| {
+        let value = bag.peek(bag.vocabulary().slot(name.as_bytes())?)?;
+        (!is_empty(&value)).then_some((*name, value))
+    })
+}
+
+/// The text of an attribute; masked if it is secret, and cut.
+fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> String {
+    let Some((name, value)) = value else { return String::new() };
+    let plain = match value {
+        Value::Bytes(bytes) => ip_from_bytes(bytes).map(|ip: IpAddr| ip.to_string()),
+        _ => None,
+    };
+    let plain = plain.unwrap_or_else(|| text(value).to_string());
+    let mut masked = snapshot.secrets.mask_value(name, &plain).into_owned();
+    masked.truncate(masked.floor_char_boundary(MAX_TEXT));
+    masked
+}
+
+/// Hashes what tells the text of one attribute from another.
+fn hash_value(value: &Option<(&'static str, Value<'_>)>, hasher: &mut impl Hasher) {
+    match value {
+        Some((_, Value::String(bytes) | Value::Bytes(bytes))) => bytes.hash(hasher),
+        Some((name, value)) => (name, text(*value).to_string()).hash(hasher),
+        None => 0.hash(hasher),
+    }
+}
+
+impl Groups {
+    /// Counts a denial; `id` is that of its record.
+    pub(super) fn count(
+        &self,
+        refusal: Refusal<'_>,
+        snapshot: &Snapshot,
+        bag: &AttributeBag<'_>,
+        id: Option<u64>,
+    ) {
+        let (service, caller) = (first(SERVICE, bag), first(CALLER, bag));
+        let mut hasher = self.hasher.build_hasher();
+        (refusal.by.kind(), refusal.by.parts()).hash(&mut hasher);
+        hash_value(&service, &mut hasher);
+        hash_value(&caller, &mut hasher);
+        let key = hasher.finish();
+        let Some(shard) = self.shards.get(shard::current()) else { return };
+        let mut table = shard.0.lock();
+        let now = SystemTime::now();
+        if let Some(group) = table.groups.get_mut(&key) {
+            group.count += 1;
+            group.last = now;
+            group.sample = id.or(group.sample);
+            return;
+        }
+        if table.groups.len() >= MAX_GROUPS {
+            let oldest = table.groups.iter().min_by_key(|(_, group)| group.last).map(|(key, _)| *key);
+            if let Some(gone) = oldest.and_then(|key| table.groups.remove(&key)) {
+                table.others += gone.count;
+            }
+        }
+        let mut by = refusal.by.name();
+        by.truncate(by.floor_char_boundary(super::MAX_VALUE));
+        let (service, caller) = (shown(service, snapshot), shown(caller, snapshot));
+        let group =
+            DenialGroup { kind: refusal.by.kind(), by, service, caller, count: 1, last: now, sample: id };
+        table.groups.insert(key, group);
+    }
+
+    /// The groups of all shards.
+    pub(super) fn list(&self) -> DenialGroups {
+        let mut all: FxHashMap<u64, DenialGroup> = FxHashMap::default();
+        let mut others = 0;
+        for Shard(table) in &self.shards {
+            let table = table.lock();
+            others += table.others;
+            for (key, group) in &table.groups {
+                match all.get_mut(key) {
+                    Some(known) => {
+                        known.count += group.count;
+                        known.sample = known.sample.max(group.sample);
+                        known.last = known.last.max(group.last);
+                    }
+                    None => drop(all.insert(*key, group.clone())),
+                }
+            }
+        }
+        let mut list: Vec<DenialGroup> = all.into_values().collect();
+        list.sort_by(|a, b| {
+            let texts = |group: &DenialGroup| (group.by.clone(), group.service.clone(), group.caller.clone());
+            b.count.cmp(&a.count).then_with(|| texts(a).cmp(&texts(b)))
+        });
+        DenialGroups { list, others }
+    }
+}

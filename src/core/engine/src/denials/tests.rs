@@ -1,0 +1,184 @@
+use super::*;
+use crate::snapshot::{Registry, SnapshotBuilder, SnapshotId, SnapshotOptions};
+use mixer_attribute::{OwnedValue, ValueType};
+use mixer_base::secrets::MASKED;
+
+fn vocabulary() -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    builder.declare("source.user", ValueType::String);
+    builder.declare("request.headers", ValueType::StringMap);
+    builder.build()
+}
+
+/// A snapshot with this number, under which these attributes are secret.
+fn snapshot(id: u64, secrets: &[&str]) -> Snapshot {
+    let empty = SnapshotBuilder::new(SnapshotOptions::new(Registry::default())).empty();
+    let mut snapshot = Arc::into_inner(empty).unwrap();
+    snapshot.id = SnapshotId(id);
+    snapshot.secrets = Arc::new(secrets.iter().map(|name| (*name).into()).collect());
+    snapshot
+}
+
+/// Records a denial: code, message, and whether it is from the cache.
+fn record(
+    denials: &Denials,
+    (code, message, cached): (i32, &str, bool),
+    snapshot: &Snapshot,
+    request: Vec<u8>,
+) {
+    let (arena, vocabulary) = (Bump::new(), vocabulary());
+    let bag = AttributeBag::empty(&vocabulary, &arena);
+    let refusal = Refusal { code, message, by: DeniedBy::Quota("requests"), cached };
+    denials.record(refusal, snapshot, &bag, || request);
+}
+
+fn request(path: &str) -> Vec<u8> {
+    let mut attributes = OwnedAttributes::new();
+    attributes.insert("source.user", "ann");
+    let headers = OwnedValue::from([(":path", path), ("authorization", "Bearer abc")]);
+    attributes.insert("request.headers", headers);
+    let mut request = Vec::new();
+    prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+    request
+}
+
+#[test]
+fn secrets_are_masked() {
+    let denials = Denials::default();
+    record(&denials, (7, "no", false), &snapshot(3, &[]), request("/x"));
+    let kept = denials.list(&vocabulary());
+    let first = kept.first().unwrap();
+    let expected = [
+        ("request.headers[:path]", "/x"),
+        ("request.headers[authorization]", MASKED),
+        ("source.user", "ann"),
+    ];
+    assert_eq!(first.attributes, Some(expected.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
+    assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
+    assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
+    assert!(denials.get(99, &vocabulary()).is_none());
+}
+
+/// A handler may repeat in its message what it was given.
+#[test]
+fn secrets_in_the_message_are_masked() {
+    let denials = Denials::default();
+    record(&denials, (7, "abc: Bearer abc is not whitelisted", false), &snapshot(3, &[]), request("/x"));
+    let listed = denials.list(&vocabulary());
+    assert_eq!(listed.first().unwrap().message, "abc: *** is not whitelisted");
+}
+
+/// Masked as the snapshot says that decided: a later one may declare nothing.
+#[test]
+fn attributes_that_are_declared_to_be_secret_are_masked() {
+    let denials = Denials::default();
+    let snapshot = snapshot(3, &["source.user", "request.headers"]);
+    record(&denials, (7, "ann is not whitelisted", false), &snapshot, request("/x"));
+    drop(snapshot);
+    let denial = denials.list(&vocabulary()).remove(0);
+    let names = ["request.headers[:path]", "request.headers[authorization]", "source.user"];
+    let expected = names.map(|name| (name.to_owned(), MASKED.to_owned())).to_vec();
+    assert_eq!(denial.attributes, Some(expected));
+    record(&denials, (7, "ann", false), &self::snapshot(3, &["source.user"]), request("/x"));
+    assert_eq!(denials.list(&vocabulary()).remove(0).message, MASKED);
+}
+
+#[test]
+fn recording_is_rate_limited() {
+    let denials = Denials::default();
+    let snapshot = snapshot(3, &[]);
+    for _ in 0..1001 {
+        record(&denials, (7, "no", false), &snapshot, request("/x"));
+    }
+    assert_eq!(denials.total(), 1001);
+    assert_eq!(denials.by_code().collect::<Vec<_>>(), [("PERMISSION_DENIED", 1001)]);
+    assert!(denials.list(&vocabulary()).len() <= 3 * KEPT_A_SECOND as usize);
+}
+
+#[test]
+fn the_ring_wraps_around_and_large_requests_are_recorded_without_attributes() {
+    let denials = Denials::with_rate(u32::MAX);
+    let snapshot = snapshot(1, &[]);
+    for number in 0..KEPT + 10 {
+        record(&denials, (16, &format!("denial {number}"), true), &snapshot, request(&number.to_string()));
+    }
+    let list = denials.list(&vocabulary());
+    assert_eq!(list.len(), KEPT);
+    assert_eq!(list.first().unwrap().message, format!("denial {}", KEPT + 9));
+    assert_eq!(list.last().unwrap().message, "denial 10");
+    let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
+    assert_eq!(path, "10");
+    record(&denials, (16, &"ä".repeat(500), true), &snapshot, request(&"x".repeat(2 * SLOT)));
+    let last = denials.list(&vocabulary()).remove(0);
+    assert_eq!((last.message.len(), last.attributes), (MAX_VALUE, None));
+}
+
+#[test]
+fn codes_have_names() {
+    assert_eq!(status_name(16), "UNAUTHENTICATED");
+    assert_eq!(status_name(-1), "UNKNOWN");
+    assert_eq!(status_name(99), "UNKNOWN");
+}
+
+/// The callers of a service that a limit refuses, each a different one.
+#[test]
+fn denials_are_grouped_by_what_refused_them_by_service_and_by_caller() {
+    let denials = Denials::default();
+    let snapshot = snapshot(1, &[]);
+    let mut builder = Vocabulary::builder();
+    for name in ["destination.service.host", "source.user", "source.name"] {
+        builder.declare(name, ValueType::String);
+    }
+    let vocabulary = builder.build();
+    let refuse = |by: DeniedBy<'_>, service: &str, caller: &str| {
+        let arena = Bump::new();
+        let body = OwnedAttributes::from_iter([
+            ("destination.service.host", service),
+            ("source.user", ""),
+            ("source.name", caller),
+        ])
+        .to_bytes(0);
+        let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+        denials.record(Refusal { code: 8, message: "", by, cached: false }, &snapshot, &bag, || b"");
+    };
+    for _ in 0..3 {
+        refuse(DeniedBy::Limit("edge: path"), "shop", "ann");
+    }
+    refuse(DeniedBy::Limit("edge: path"), "shop", "bob");
+    refuse(DeniedBy::Quota("edge: path"), "shop", "ann");
+    refuse(DeniedBy::Limit("edge: path"), "cart", "ann");
+    let groups = denials.groups();
+    let shown: Vec<_> = groups
+        .list
+        .iter()
+        .map(|g| (g.kind.name(), &*g.by, &*g.service, &*g.caller, g.count, g.sample.is_some()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("limit", "edge: path", "shop", "ann", 3, true),
+            ("limit", "edge: path", "cart", "ann", 1, true),
+            ("quota", "edge: path", "shop", "ann", 1, true),
+            ("limit", "edge: path", "shop", "bob", 1, true),
+        ]
+    );
+    for caller in 0..10 * MAX_GROUPS {
+        refuse(DeniedBy::Server, "shop", &caller.to_string());
+    }
+    let groups = denials.groups();
+    assert!(groups.list.len() <= MAX_GROUPS * shard::count());
+    let listed: u64 = groups.list.iter().map(|group| group.count).sum();
+    assert_eq!(listed + groups.others, denials.total(), "each denial is in one group or among the others");
+}
+
+#[test]
+fn secret_callers_are_masked() {
+    let denials = Denials::default();
+    let vocabulary = vocabulary();
+    let arena = Bump::new();
+    let body = OwnedAttributes::from_iter([("source.user", "ann")]).to_bytes(0);
+    let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let refusal = Refusal { code: 7, message: "", by: DeniedBy::Server, cached: false };
+    denials.record(refusal, &snapshot(1, &["source.user"]), &bag, || b"");
+    assert_eq!(denials.groups().list.first().unwrap().caller, MASKED);
+}

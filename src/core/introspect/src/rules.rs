@@ -1,0 +1,203 @@
+//! The rules: what each has done, what it uses, and where it is written.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::page::Page;
+use super::{Server, configuration, format, parameter, plot};
+use mixer_base::metrics::RuleCounts;
+use mixer_engine::runtime::Published;
+use mixer_engine::snapshot::{Condition, RuleConfig};
+
+/// Maximum number of rules on the page.
+const LISTED: usize = 300;
+
+/// Most rules of a page that refreshes itself.
+const LIVE: usize = 5000;
+
+/// How many rules are in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) in_effect: usize,
+    /// Their condition does not compile.
+    broken: usize,
+    dry_run: usize,
+}
+
+impl Effect {
+    pub(super) fn of(published: &Published) -> Self {
+        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0 };
+        for rule in &published.routes.snapshot().rules {
+            match state(rule) {
+                State::InEffect => effect.in_effect += 1,
+                State::Broken => effect.broken += 1,
+                State::DryRun => effect.dry_run += 1,
+            }
+        }
+        effect
+    }
+
+    /// What else there is.
+    pub(super) fn note(self) -> Markup {
+        html! {
+            "in effect"
+            @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
+            @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    InEffect,
+    DryRun,
+    Broken,
+}
+
+/// A default whose condition does not compile is in effect: it closes its namespace.
+fn state(rule: &RuleConfig) -> State {
+    match &rule.condition {
+        Condition::Broken(_) if !rule.denies_by_default => State::Broken,
+        _ if rule.dry_run => State::DryRun,
+        _ => State::InEffect,
+    }
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::InEffect => "in effect",
+            State::DryRun => "dry run",
+            State::Broken => "not compiled",
+        }
+    }
+}
+
+/// JSON of a rule.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Rule {
+    name: String,
+    /// `in effect`, `dry run` or `not compiled`.
+    state: &'static str,
+    condition: String,
+    handlers: Vec<String>,
+    instances: Vec<String>,
+    /// `file:line`.
+    place: String,
+    /// `null` for a rule that shares its counters with others.
+    counts: Option<Counts>,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    hits: u64,
+    denials: u64,
+    errors: u64,
+}
+
+impl From<RuleCounts> for Counts {
+    fn from(RuleCounts { hits, denials, errors }: RuleCounts) -> Self {
+        Self { hits, denials, errors }
+    }
+}
+
+/// All rules, in their order.
+pub(super) fn json(published: &Published, counts: &dyn Fn(&str) -> Option<RuleCounts>) -> Vec<Rule> {
+    let rules = published.routes.snapshot().rules.iter();
+    rules
+        .map(|rule| {
+            let name = rule.key.to_string();
+            let instances = rule.actions.iter().flat_map(|action| &action.instances);
+            Rule {
+                state: state(rule).name(),
+                condition: rule.match_text.to_string(),
+                handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
+                instances: instances.map(|instance| instance.key.to_string()).collect(),
+                place: rule.origin.place(),
+                counts: counts(&name).map(Counts::from),
+                name,
+            }
+        })
+        .collect()
+}
+
+/// The counts of a rule in a line.
+pub(super) fn counted(counts: RuleCounts) -> Markup {
+    html! {
+        (format::count(counts.hits)) " hits, " (format::count(counts.denials)) " denials, "
+        span.bad[counts.errors > 0] { (format::count(counts.errors)) " errors" }
+    }
+}
+
+/// The page.
+pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+    let q = parameter(parameters, "q");
+    let published = server.runtime.load_full();
+    let effect = Effect::of(&published);
+    let all = json(&published, &|name| server.metrics.counts_of_rule(name));
+    let mut found: Vec<&Rule> = all.iter().filter(|rule| is_wanted(rule, q)).collect();
+    let work = |rule: &Rule| rule.counts.as_ref().map_or((0, 0), |c| (c.denials, c.hits));
+    found.sort_by_key(|rule| std::cmp::Reverse(work(rule)));
+    let most = found.iter().map(|rule| work(rule).1).max().unwrap_or(0).max(1);
+    Page {
+        path: "/rulez/",
+        title: "Rules",
+        lead: html! { "What each rule has done since the start: those that refuse first. A hit is an evaluation in which its condition held; answers of caches are none, but their denials count." },
+        json: "/rulej/",
+        body: html! {
+            div.bar { (format::filter(q, "rules, handlers and files")) }
+            // Very many are shown again on request only.
+            section #rules data-live[all.len() <= LIVE] data-filtered[all.len() > LIVE] {
+                dl.figures { (format::figure("Rules", effect.in_effect, effect.note())) }
+                div.scroll { table.numbers.cards {
+                    thead { tr { th { "Rule" } th.number { "Hits" } th {} th.number { "Denials" } th.number { "Errors" } th { "Handlers and instances" } th { "Source" } } }
+                    tbody { @for rule in found.iter().take(LISTED) { (row(rule, most)) } }
+                } }
+                @if found.is_empty() { (format::nothing("No rule matches.")) }
+                (format::shown(found.len().min(LISTED), found.len()))
+            }
+        },
+    }
+    .answer(server)
+}
+
+fn is_wanted(rule: &Rule, q: &str) -> bool {
+    let mut texts = vec![rule.name.as_str(), &rule.condition, &rule.place, rule.state];
+    texts.extend(rule.handlers.iter().chain(&rule.instances).map(String::as_str));
+    format::matches(q, &texts)
+}
+
+fn row(rule: &Rule, most: u64) -> Markup {
+    let number = |of: fn(&Counts) -> u64| {
+        html! {
+            @match &rule.counts {
+                Some(counts) => (format::count(of(counts))),
+                None => span.dim title="counted with other rules" { "–" },
+            }
+        }
+    };
+    let hits = rule.counts.as_ref().map_or(0, |counts| counts.hits);
+    let errors = rule.counts.as_ref().map_or(0, |counts| counts.errors);
+    html! {
+        tr {
+            th scope="row" {
+                (configuration::link(&rule.name))
+                @if rule.state != State::InEffect.name() { " " span.pill.warn { (rule.state) } }
+                br; small { @if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
+            }
+            td.number data-label="Hits" { (number(|counts| counts.hits)) }
+            td.wide { (plot::bar(hits as f64 / most as f64)) }
+            td.number data-label="Denials" { (number(|counts| counts.denials)) }
+            td.number data-label="Errors" { span.bad[errors > 0] { (number(|counts| counts.errors)) } }
+            td data-label="Handlers and instances" {
+                @for (index, name) in rule.handlers.iter().chain(&rule.instances).enumerate() {
+                    @if index > 0 { br; }
+                    (configuration::link(name))
+                }
+            }
+            td.dim data-label="Source" { (rule.place) }
+        }
+    }
+}
