@@ -12,7 +12,7 @@ use mixer_config::{Diagnostic, Severity};
 pub(crate) enum ReportFormat {
     /// Source excerpts of the first 50 problems, errors first; what follows from a problem below it.
     Table,
-    /// One line per problem, with its hint.
+    /// One line per problem, without its hint.
     Plain,
     /// One JSON document.
     Json,
@@ -24,8 +24,8 @@ pub(crate) enum ReportFormat {
     Sarif,
 }
 
-/// `file:line:column: severity[code]: resource: message (hint)`, a format that programs read: its order and texts are those of the golden
-/// cases.
+/// `file:line:column: severity[code]: resource: message`, a format that programs read: its order and texts are those of the golden cases, which
+/// have no hints. All other formats have them.
 pub(super) fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -37,7 +37,7 @@ pub(super) fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(&diagnostic.resource);
         line.push_str(": ");
     }
-    line.push_str(&text(diagnostic));
+    line.push_str(&diagnostic.one_line());
     escaped(&line).into_owned()
 }
 
@@ -150,7 +150,7 @@ mod tests {
     use mixer_config::{FieldPath, Location, Span};
 
     fn problem() -> Diagnostic {
-        let start = Location { line: 3, column: 7, ..Location::default() };
+        let start = Location { line: 3, column: 7 };
         let mut problem = Diagnostic::error("x-y", FieldPath::root(), "100 %\nwrong".to_owned());
         problem.file = Some("a b,c.yaml".into());
         problem.resource = "r.rule.ns".to_owned();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_problem_in_every_format_of_a_line() {
-        assert_eq!(line(&problem()), "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong (write this)");
+        assert_eq!(line(&problem()), "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong");
         assert_eq!(
             github(&problem()),
             "::error file=a b%2Cc.yaml,line=3,col=7,title=x-y::r.rule.ns: 100 %25 wrong (write this)"

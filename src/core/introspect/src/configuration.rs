@@ -286,7 +286,7 @@ fn users(snapshot: &Snapshot, key: &ResourceKey) -> Vec<ResourceKey> {
     let instances = snapshot.instances.iter().filter(|instance| instance.external.as_ref() == Some(key));
     let names = rules.map(|rule| &rule.key).chain(handlers.map(|handler| &handler.key));
     let names = names.chain(adapters.map(|a| &a.key)).chain(instances.map(|instance| &instance.key));
-    names.cloned().take(LISTED).collect()
+    names.take(LISTED).cloned().collect()
 }
 
 /// What a rule uses: its handlers and instances.
