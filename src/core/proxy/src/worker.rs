@@ -171,12 +171,13 @@ async fn accept(
                 backoff = Backoff::default();
                 let opened = Opened::new(&context.shared, listener, number);
                 let context = Rc::clone(&context);
-                connections.spawn_local(async move {
+                // Boxed: the group would hold it twice, once as its argument and once as what it polls.
+                connections.spawn_local(Box::pin(async move {
                     let local = stream.local_addr().unwrap_or(remote);
                     // The peer may have reset the connection; reading tells.
                     let _ = stream.set_nodelay(true);
                     serve(&opened.listener, Stream::Tcp(stream), remote, local, &context).await;
-                });
+                }));
             }
             Err(error) => {
                 mixer_base::warn_limited!(1, %error, "accept failed");
