@@ -11,7 +11,7 @@ use mixer_base::log::Log;
 use mixer_base::task::Task;
 use mixer_net::http::{Endpoint, HttpLimits};
 
-use crate::access_log::{AccessLogFiles, Counters};
+use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery};
 use crate::cluster::{Cluster, resolve_all};
@@ -210,16 +210,17 @@ fn add_server_stats(running: &Arc<Running>) {
     stats.computed(&server, "total_connections", of(connections));
     let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
     let counters = &running.logs.counters;
-    let read: [(&str, fn(&Counters) -> &AtomicU64); 3] = [
-        ("write_completed", |counters| &counters.completed),
-        ("write_failed", |counters| &counters.failed),
-        ("lines_lost", |counters| &counters.lost),
-    ];
-    for (name, read) in read {
+    for name in ["write_completed", "write_failed", "lines_lost"] {
         let counters = Arc::clone(counters);
-        stats.computed(&Scope::Filesystem, name, move || {
-            Value::Counter(read(&counters).load(Ordering::Relaxed))
-        });
+        let read = move || {
+            match name {
+                "write_completed" => &counters.completed,
+                "write_failed" => &counters.failed,
+                _ => &counters.lost,
+            }
+            .load(Ordering::Relaxed)
+        };
+        stats.computed(&Scope::Filesystem, name, move || Value::Counter(read()));
     }
     let scope = Scope::ClusterManager;
     for name in ["cluster_added", "cluster_modified", "cluster_removed"] {
