@@ -5,7 +5,7 @@ mod file;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-pub(crate) use file::{AccessLogFile, AccessLogFiles, Counters};
+pub(crate) use file::{AccessLogFile, AccessLogFiles};
 
 use crate::connection_info::ConnectionInfo;
 use crate::flags::Flags;

@@ -12,7 +12,7 @@ use mixer_base::task::{Group, Task};
 use mixer_net::http::{Endpoint, HttpLimits};
 use mixer_net::tls::context::follow;
 
-use crate::access_log::{AccessLogFiles, Counters};
+use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
 use crate::cluster::{Cluster, resolve_all};
@@ -231,15 +231,18 @@ fn add_server_stats(running: &Arc<Running>) {
     stats.computed(&server, "total_connections", of(connections));
     let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
     let counters = &running.logs.counters;
-    let of_logs = |name, read: fn(&Counters) -> &AtomicU64| {
+    for name in ["write_completed", "write_failed", "lines_lost"] {
         let counters = Arc::clone(counters);
-        stats.computed(&Scope::Filesystem, name, move || {
-            Value::Counter(read(&counters).load(Ordering::Relaxed))
-        });
-    };
-    of_logs("write_completed", |counters| &counters.completed);
-    of_logs("write_failed", |counters| &counters.failed);
-    of_logs("lines_lost", |counters| &counters.lost);
+        let read = move || {
+            match name {
+                "write_completed" => &counters.completed,
+                "write_failed" => &counters.failed,
+                _ => &counters.lost,
+            }
+            .load(Ordering::Relaxed)
+        };
+        stats.computed(&Scope::Filesystem, name, move || Value::Counter(read()));
+    }
     let scope = Scope::ClusterManager;
     for name in ["cluster_added", "cluster_modified", "cluster_removed"] {
         let is_added = name == "cluster_added";

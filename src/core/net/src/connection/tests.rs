@@ -187,7 +187,7 @@ async fn most_calls_in_a_turn(calls: usize, work: usize) -> usize {
     };
     let service = Rc::new(Counting { calls: Default::default(), work });
     let registry = Arc::new(ConnectionRegistry::default());
-    let registration = registry.register(address.to_string(), 0);
+    let registration = registry.register(address.to_string(), Some(0));
     let peer = Rc::new(Peer::Tcp(address));
     let stream = Stream::Tcp(server);
     let (turns, mut ended) = Turns::new();
@@ -265,7 +265,7 @@ async fn the_calls_of_a_closed_connection_are_freed_in_turns() {
     let freed = Rc::new(std::cell::Cell::new(0));
     let service = Rc::new(Unanswered { freed: Rc::clone(&freed) });
     let registry = Arc::new(ConnectionRegistry::default());
-    let registration = registry.register(address.to_string(), 0);
+    let registration = registry.register(address.to_string(), Some(0));
     let (turns, mut ended) = Turns::new();
     let info = (&*registration.connection, turns.open().await);
     let peer = Rc::new(Peer::Tcp(address));
@@ -316,7 +316,7 @@ async fn a_client_that_has_left_is_not_served() {
     };
     let service = Rc::new(Counting { calls: Default::default(), work: 0 });
     let registry = Arc::new(ConnectionRegistry::default());
-    let registration = registry.register(address.to_string(), 0);
+    let registration = registry.register(address.to_string(), Some(0));
     let (turns, _ended) = Turns::new();
     let info = (&*registration.connection, turns.open().await);
     let mut driver = Driver::new(
@@ -431,7 +431,7 @@ async fn calls_that_are_woken_together_are_polled_in_turns() {
     let service = Rc::new(Woken { wakes, polls: Rc::clone(&polls) });
     let limits = many_calls(CALLS);
     let registry = Arc::new(ConnectionRegistry::default());
-    let registration = registry.register(address.to_string(), 0);
+    let registration = registry.register(address.to_string(), Some(0));
     let (turns, mut ended) = Turns::new();
     let info = (&*registration.connection, turns.open().await);
     let peer = Rc::new(Peer::Tcp(address));
@@ -499,7 +499,7 @@ async fn streams_without_window_wait_until_they_have_some() {
     });
     let limits = many_calls(CALLS);
     let registry = Arc::new(ConnectionRegistry::default());
-    let registration = registry.register(address.to_string(), 0);
+    let registration = registry.register(address.to_string(), Some(0));
     let (turns, mut ended) = Turns::new();
     let info = (&*registration.connection, turns.open().await);
     let peer = Rc::new(Peer::Tcp(address));

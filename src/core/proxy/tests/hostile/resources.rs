@@ -97,7 +97,7 @@ fn idle_connections_take_little_memory() {
         while clients.len() < count {
             let mut client = connect(proxy.http);
             // Each has had an answer; every tenth also sent a head of 50 KiB.
-            if clients.len() % 10 == 0 {
+            if clients.len().is_multiple_of(10) {
                 write!(client, "GET /direct HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(50 << 10))
                     .unwrap();
             } else {
