@@ -179,3 +179,61 @@ fn every_page_works_in_a_browser() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// A handler with a secret in its parameters, and in the object as it was applied.
+const SECRET: &str = r#"apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata:
+  name: sfx
+  namespace: istio-system
+  annotations:
+    last-applied: '{"spec":{"params":{"accessToken":"hunter2secret"}}}'
+spec:
+  compiledAdapter: signalfx
+  params: {accessToken: hunter2secret, datapointInterval: 10s, metrics: [{name: requests, type: COUNTER}]}
+"#;
+
+#[test]
+fn secrets_are_masked_unless_they_are_revealed() {
+    let resource = "resource?group=default&collection=istio/policy/v1beta1/handlers&name=istio-system/sfx";
+    let [json, page] = ["configj", "configz"].map(|path| format!("/{path}/{resource}"));
+    for flags in [&[][..], &["--ctrlz-readonly"]] {
+        let may_reveal = flags.is_empty();
+        let galley = Galley::of_files(&[("sfx.yaml", SECRET)], flags);
+        galley.synced();
+        let get = |path: &str| {
+            let answer = http("GET", &format!("http://{}{path}", galley.address()), "").expect("an answer");
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            answer.body
+        };
+        for path in ["/snapshotj/", &json, &page] {
+            let shown = get(path);
+            assert!(shown.contains("accessToken") && !shown.contains("hunter2secret"), "{path}: {shown}");
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let revealed = get(&format!("{path}{separator}reveal=1"));
+            assert_eq!(revealed.contains("hunter2secret"), may_reveal, "{path}: {revealed}");
+        }
+        let dump = galley.ask(&["snapshot", "dump"]).stdout;
+        assert!(dump.contains("accessToken") && !dump.contains("hunter2secret"), "{dump}");
+        let dump = galley.ask(&["snapshot", "dump", "--show-secrets"]).stdout;
+        assert_eq!(dump.contains("hunter2secret"), may_reveal, "{dump}");
+        if !may_reveal {
+            continue;
+        }
+        let [whole, masked] = ["whole", "masked"].map(|name| galley.path(name).display().to_string());
+        std::fs::write(&whole, &dump).expect("a file");
+        std::fs::write(&masked, galley.ask(&["snapshot", "dump"]).stdout).expect("a file");
+        for dump in [&whole, &masked] {
+            let same = galley.ask(&["snapshot", "diff", dump]);
+            assert_eq!((same.status, &*same.stdout), (0, ""), "{}", same.stderr);
+        }
+        galley.write("sfx.yaml", &SECRET.replace("hunter2secret", "hunter3secret"));
+        let changed = wait_for(DEADLINE, || {
+            let diff = galley.ask(&["snapshot", "diff", &whole]);
+            (diff.status == 1).then_some(diff.stdout)
+        });
+        let changed = changed.unwrap_or_else(|| panic!("no difference: {}", galley.log()));
+        let told = "changed istio/policy/v1beta1/handlers istio-system/sfx\na secret, which is not shown\n";
+        assert_eq!(changed, told);
+    }
+}
