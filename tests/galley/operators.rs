@@ -237,3 +237,63 @@ fn secrets_are_masked_unless_they_are_revealed() {
         assert_eq!(changed, told);
     }
 }
+
+/// The names of a collection that is published.
+fn published(galley: &Galley, collection: &str) -> Vec<String> {
+    let configj = galley.document("/configj/?group=default");
+    let mut entries = configj["Snapshots"].as_array().into_iter().flatten();
+    let entry = entries.find(|entry| entry["Collection"] == collection);
+    let names = entry.and_then(|entry| entry["Names"].as_array());
+    names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// What changed before `wait` is waited for, also what galley has not noticed or does not believe yet.
+#[test]
+fn a_file_that_changed_just_now_is_waited_for() {
+    const GATEWAYS: &str = "istio/networking/v1alpha3/gateways";
+    let galley = Galley::of_files(&[("rule.yaml", RULE)], &[]);
+    galley.synced();
+    let wait = || {
+        let done = galley.ask(&["wait", "latest", "--sinks", "0", "--timeout", "20s"]);
+        assert_eq!(done.status, 0, "{done:?}\n{}", galley.log());
+        published(&galley, GATEWAYS)
+    };
+    for _ in 0..3 {
+        galley.write("gateway.yaml", GATEWAY);
+        assert_eq!(wait(), ["shop/front"], "it is published");
+        std::fs::remove_file(galley.path("config").join("gateway.yaml")).expect("it is there");
+        let report = galley.document("/progressj/?target=latest&look=1");
+        assert!(report["pendingEvents"].as_u64().is_some_and(|count| count > 0), "{report}");
+        assert_eq!(wait(), Vec::<String>::new(), "its deletion is published");
+    }
+    let is_settled = || galley.document("/progressj/?target=latest&look=1")["pendingEvents"] == 0;
+    assert!(wait_for(DEADLINE, || is_settled().then_some(())).is_some(), "{}", galley.log());
+}
+
+/// A directory that is being filled again is published by itself: that is a matter of time.
+#[test]
+fn what_is_published_by_itself_is_waited_for() {
+    let galley = Galley::of_files(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], &[]);
+    galley.synced();
+    let withheld = |why: &str| {
+        let is_so = || {
+            let report = galley.document("/progressj/?target=latest");
+            report["withheld"][0]["why"].as_str().is_some_and(|text| text.contains(why)).then_some(report)
+        };
+        wait_for(DEADLINE, is_so).unwrap_or_else(|| panic!("not {why}: {}", galley.log()))
+    };
+    for name in ["rule.yaml", "gateway.yaml"] {
+        std::fs::remove_file(galley.path("config").join(name)).expect("it is there");
+    }
+    let report = withheld("the store has no configuration");
+    assert_eq!(report["withheld"][0]["isDelay"], false, "{report}");
+    galley.write("rule.yaml", RULE);
+    let report = withheld("being filled again");
+    assert_eq!(report["withheld"][0]["isDelay"], true, "{report}");
+    let late = galley.ask(&["wait", "--sinks", "0", "--timeout", "1s"]);
+    assert_eq!(late.status, 5, "{late:?}");
+    assert!(late.stdout.contains("not published: files "), "{late:?}");
+    let done = galley.ask(&["wait", "--sinks", "0", "--timeout", "30s"]);
+    assert_eq!(done.status, 0, "{done:?}\n{}", galley.log());
+    assert!(published(&galley, "istio/networking/v1alpha3/gateways").is_empty());
+}

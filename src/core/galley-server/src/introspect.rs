@@ -115,7 +115,7 @@ fn pages_of(pages: Shared) -> Router {
         .merge(served(
             "progressj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
-                json(&progress::progress(&s.plane, &p))
+                json(&progress::progress_after_look(&s.plane, &p).await)
             }),
         ))
         .merge(served(
