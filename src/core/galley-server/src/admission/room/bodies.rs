@@ -110,7 +110,7 @@ fn too_long() -> Full {
 mod tests {
     use std::convert::Infallible;
 
-    use futures_util::StreamExt as _;
+    use futures_util::StreamExt;
     use futures_util::stream;
 
     use super::*;
