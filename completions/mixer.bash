@@ -1789,7 +1789,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__snapshot__subcmd__dump)
-            opts="-o -h --server --group --collection --output --color --error-format --help"
+            opts="-o -h --server --group --collection --output --show-secrets --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

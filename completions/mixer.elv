@@ -667,6 +667,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'Output format; default: json'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand --show-secrets 'Do not mask secret parameters, if galley may reveal them'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -14,6 +14,7 @@ pub(crate) use args::{ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
 pub(crate) use environment::{unknown_language, variable};
+pub(crate) use signals::StopSignal;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;

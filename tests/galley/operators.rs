@@ -179,3 +179,121 @@ fn every_page_works_in_a_browser() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// A handler with a secret in its parameters, and in the object as it was applied.
+const SECRET: &str = r#"apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata:
+  name: sfx
+  namespace: istio-system
+  annotations:
+    last-applied: '{"spec":{"params":{"accessToken":"hunter2secret"}}}'
+spec:
+  compiledAdapter: signalfx
+  params: {accessToken: hunter2secret, datapointInterval: 10s, metrics: [{name: requests, type: COUNTER}]}
+"#;
+
+#[test]
+fn secrets_are_masked_unless_they_are_revealed() {
+    let resource = "resource?group=default&collection=istio/policy/v1beta1/handlers&name=istio-system/sfx";
+    let [json, page] = ["configj", "configz"].map(|path| format!("/{path}/{resource}"));
+    for flags in [&[][..], &["--ctrlz-readonly"]] {
+        let may_reveal = flags.is_empty();
+        let galley = Galley::of_files(&[("sfx.yaml", SECRET)], flags);
+        galley.synced();
+        let get = |path: &str| {
+            let answer = http("GET", &format!("http://{}{path}", galley.address()), "").expect("an answer");
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            answer.body
+        };
+        for path in ["/snapshotj/", &json, &page] {
+            let shown = get(path);
+            assert!(shown.contains("accessToken") && !shown.contains("hunter2secret"), "{path}: {shown}");
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let revealed = get(&format!("{path}{separator}reveal=1"));
+            assert_eq!(revealed.contains("hunter2secret"), may_reveal, "{path}: {revealed}");
+        }
+        let dump = galley.ask(&["snapshot", "dump"]).stdout;
+        assert!(dump.contains("accessToken") && !dump.contains("hunter2secret"), "{dump}");
+        let dump = galley.ask(&["snapshot", "dump", "--show-secrets"]).stdout;
+        assert_eq!(dump.contains("hunter2secret"), may_reveal, "{dump}");
+        if !may_reveal {
+            continue;
+        }
+        let [whole, masked] = ["whole", "masked"].map(|name| galley.path(name).display().to_string());
+        std::fs::write(&whole, &dump).expect("a file");
+        std::fs::write(&masked, galley.ask(&["snapshot", "dump"]).stdout).expect("a file");
+        for dump in [&whole, &masked] {
+            let same = galley.ask(&["snapshot", "diff", dump]);
+            assert_eq!((same.status, &*same.stdout), (0, ""), "{}", same.stderr);
+        }
+        galley.write("sfx.yaml", &SECRET.replace("hunter2secret", "hunter3secret"));
+        let changed = wait_for(DEADLINE, || {
+            let diff = galley.ask(&["snapshot", "diff", &whole]);
+            (diff.status == 1).then_some(diff.stdout)
+        });
+        let changed = changed.unwrap_or_else(|| panic!("no difference: {}", galley.log()));
+        let told = "changed istio/policy/v1beta1/handlers istio-system/sfx\na secret, which is not shown\n";
+        assert_eq!(changed, told);
+    }
+}
+
+/// The names of a collection that is published.
+fn published(galley: &Galley, collection: &str) -> Vec<String> {
+    let configj = galley.document("/configj/?group=default");
+    let mut entries = configj["Snapshots"].as_array().into_iter().flatten();
+    let entry = entries.find(|entry| entry["Collection"] == collection);
+    let names = entry.and_then(|entry| entry["Names"].as_array());
+    names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// What changed before `wait` is waited for, also what galley has not noticed or does not believe yet.
+#[test]
+fn a_file_that_changed_just_now_is_waited_for() {
+    const GATEWAYS: &str = "istio/networking/v1alpha3/gateways";
+    let galley = Galley::of_files(&[("rule.yaml", RULE)], &[]);
+    galley.synced();
+    let wait = || {
+        let done = galley.ask(&["wait", "latest", "--sinks", "0", "--timeout", "20s"]);
+        assert_eq!(done.status, 0, "{done:?}\n{}", galley.log());
+        published(&galley, GATEWAYS)
+    };
+    for _ in 0..3 {
+        galley.write("gateway.yaml", GATEWAY);
+        assert_eq!(wait(), ["shop/front"], "it is published");
+        std::fs::remove_file(galley.path("config").join("gateway.yaml")).expect("it is there");
+        let report = galley.document("/progressj/?target=latest&look=1");
+        assert!(report["pendingEvents"].as_u64().is_some_and(|count| count > 0), "{report}");
+        assert_eq!(wait(), Vec::<String>::new(), "its deletion is published");
+    }
+    let is_settled = || galley.document("/progressj/?target=latest&look=1")["pendingEvents"] == 0;
+    assert!(wait_for(DEADLINE, || is_settled().then_some(())).is_some(), "{}", galley.log());
+}
+
+/// A directory that is being filled again is published by itself: that is a matter of time.
+#[test]
+fn what_is_published_by_itself_is_waited_for() {
+    let galley = Galley::of_files(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], &[]);
+    galley.synced();
+    let withheld = |why: &str| {
+        let is_so = || {
+            let report = galley.document("/progressj/?target=latest");
+            report["withheld"][0]["why"].as_str().is_some_and(|text| text.contains(why)).then_some(report)
+        };
+        wait_for(DEADLINE, is_so).unwrap_or_else(|| panic!("not {why}: {}", galley.log()))
+    };
+    for name in ["rule.yaml", "gateway.yaml"] {
+        std::fs::remove_file(galley.path("config").join(name)).expect("it is there");
+    }
+    let report = withheld("the store has no configuration");
+    assert_eq!(report["withheld"][0]["isDelay"], false, "{report}");
+    galley.write("rule.yaml", RULE);
+    let report = withheld("being filled again");
+    assert_eq!(report["withheld"][0]["isDelay"], true, "{report}");
+    let late = galley.ask(&["wait", "--sinks", "0", "--timeout", "1s"]);
+    assert_eq!(late.status, 5, "{late:?}");
+    assert!(late.stdout.contains("not published: files "), "{late:?}");
+    let done = galley.ask(&["wait", "--sinks", "0", "--timeout", "30s"]);
+    assert_eq!(done.status, 0, "{done:?}\n{}", galley.log());
+    assert!(published(&galley, "istio/networking/v1alpha3/gateways").is_empty());
+}

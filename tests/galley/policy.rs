@@ -169,8 +169,15 @@ fn a_restart_publishes_what_was_published_beside_a_directory_that_is_empty() {
     });
     assert!(told.is_some(), "{}", readiness(&galley).body);
     drop(galley);
-    // A damaged one is told, and replaced.
+    // A damaged one is told, also while there is nothing else, and replaced.
     std::fs::write(cache.join("last-good.cache"), "mixer-config-cache 2\nx\n").unwrap();
+    let galley = start(&config);
+    let told = wait_for(DEADLINE, || {
+        let answer = readiness(&galley);
+        (answer.status == 503 && answer.body.contains("is ignored: it is damaged")).then_some(())
+    });
+    assert!(told.is_some(), "{}", readiness(&galley).body);
+    drop(galley);
     std::fs::remove_dir(&config).unwrap();
     std::fs::rename(&away, &config).unwrap();
     let galley = start(&config);

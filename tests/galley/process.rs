@@ -177,3 +177,51 @@ fn without_controlz_galley_serves_until_it_is_stopped() {
     process.signal("TERM");
     assert_eq!(process.wait(DEADLINE), Some(Some(0)));
 }
+
+/// As the first process of a container it is not ended by a signal that it does not handle.
+#[test]
+fn a_start_that_waits_for_a_cluster_can_be_stopped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // It accepts calls, and answers none.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = mute.local_addr().expect("an address");
+    let kubeconfig = directory.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    );
+    std::fs::write(&kubeconfig, text).expect("a file");
+    for (signal, status) in [("TERM", 143), ("INT", 130)] {
+        let [sinks, monitoring] = [(); 2].map(|()| free_port());
+        let log = std::fs::File::create(directory.path().join("log")).expect("a file");
+        let mut command = std::process::Command::new(programs().path("mixer"));
+        command
+            .args(["galley", "server", "--insecure", "--ctrlz-port=0", "--mesh-config-file="])
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--server-address=tcp://127.0.0.1:{sinks}"))
+            .arg(format!("--monitoring-port={monitoring}"))
+            .args(["--enable-validation=false"])
+            .current_dir(directory.path())
+            .stdout(log.try_clone().expect("a file"))
+            .stderr(log);
+        let mut process = Process::spawn(&mut command).expect("a process");
+        let asked = mute.accept();
+        let log = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+        assert!(asked.is_ok(), "{}", log());
+        process.signal("USR2");
+        process.signal("HUP");
+        process.signal(signal);
+        assert_eq!(process.wait(DEADLINE), Some(Some(status)), "{}", log());
+    }
+}
+
+#[test]
+fn the_signal_that_has_a_server_log_its_state_does_no_harm() {
+    let mut galley = Galley::of_files(&[("rule.yaml", RULE)], &[]);
+    galley.synced();
+    galley.signal("USR2");
+    let told = wait_for(DEADLINE, || galley.log().contains("SIGUSR2 has no effect on galley").then_some(()));
+    assert!(told.is_some(), "{}", galley.log());
+    galley.signal("TERM");
+    assert_eq!(galley.end(), Some(0), "{}", galley.log());
+}

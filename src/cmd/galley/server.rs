@@ -12,6 +12,7 @@ use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::flags::LogFlags;
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
+use crate::cmd::server::StopSignal;
 use crate::cmd::value;
 use mixer_base::task::{self, Group, log_panics};
 use mixer_engine::snapshot::SnapshotOptions;
@@ -209,7 +210,19 @@ const WITHOUT_ANALYSIS: &str = "--enableAnalysis has no effect: the analyses of 
 /// As [`run`], of settings. `notes` are warnings about them, for the log.
 pub(super) fn run_with(options: &HostOptions, notes: &[&str], _: &mut Io) -> Outcome {
     let policy = SnapshotOptions::new(mixer_server::REGISTRY);
-    let host = Host::start(options, policy).map_err(|error| start_failure(&error))?;
+    let (mut signals, mut exit) = (None, Exit::Success);
+    let interrupted = async {
+        let signals = signals.insert(Signals::listen()?);
+        let signal = signals.stop().await;
+        exit = signal.exit();
+        Ok::<_, std::io::Error>(signal.name().to_owned())
+    };
+    let host = match Host::start(options, policy, interrupted) {
+        Ok(host) => host,
+        Err(StartError::Interrupted(_)) => return Ok(exit),
+        Err(error) => return Err(start_failure(&error)),
+    };
+    let Some(signals) = signals else { return Ok(Exit::Internal) };
     log_panics();
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     let bound = host.bound();
@@ -220,7 +233,7 @@ pub(super) fn run_with(options: &HostOptions, notes: &[&str], _: &mut Io) -> Out
         monitoring = shown(bound.monitoring),
         "galley is running"
     );
-    Ok(serve(host))
+    Ok(serve(host, signals))
 }
 
 fn start_failure(error: &StartError) -> Stop {
@@ -267,12 +280,16 @@ const HINTS: &[(&str, &str)] = &[
     ("no such file or directory", "create the directory, or name another file"),
 ];
 
-/// The signals that galley handles.
+/// What SIGUSR2 does, which has a server of Mixer log its state.
+const NO_DUMP: &str = "SIGUSR2 has no effect on galley: `mixer galley status` and ControlZ show its state";
+
+/// The signals that galley handles, from before its start on: as the first process of a container it has those of no system.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
     user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -282,23 +299,22 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
-    async fn stop(&mut self) -> &'static str {
+    /// The next signal that ends the process.
+    async fn stop(&mut self) -> StopSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
         }
     }
 }
 
 /// Serves until a signal or an operator stops it. A second signal exits immediately.
-fn serve(mut host: Host) -> Exit {
+fn serve(mut host: Host, mut signals: Signals) -> Exit {
     let handle = host.background().clone();
-    let entered = handle.enter();
-    let Ok(mut signals) = Signals::listen() else { return Exit::Internal };
-    drop(entered);
     let (reason, failed) = handle.block_on(until_ended(&mut host, &mut signals));
     if failed {
         tracing::error!("stopping on {reason}");
@@ -348,6 +364,7 @@ async fn until_stopped(host: &mut Host, signals: &mut Signals) -> &'static str {
                     galley.reload();
                 }
             }
+            _ = signals.user2.recv() => tracing::info!("{NO_DUMP}"),
             request = host.requested() => match request {
                 Request::Stop => return "ControlZ",
                 Request::Reload => reopen(),

@@ -1,6 +1,6 @@
 //! `galley snapshot dump` and `galley snapshot diff`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 use clap::Subcommand;
@@ -12,6 +12,7 @@ use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::output::{self, OutputFormat};
 use mixer_base::regular_file;
+use mixer_base::secrets::{mask_annotations, mask_document};
 
 /// Largest dump that is read from a file, in bytes.
 const MAX_FILE: u64 = 1 << 30;
@@ -45,8 +46,10 @@ struct PartFlags {
 }
 
 impl PartFlags {
-    fn path(&self) -> String {
-        format!("/snapshotj/?group={}&collection={}", self.group, self.collection)
+    /// The document with this part; with `reveals` with its secrets, if galley may reveal them.
+    fn path(&self, reveals: bool) -> String {
+        let reveal = if reveals { "&reveal=1" } else { "" };
+        format!("/snapshotj/?group={}&collection={}{reveal}", self.group, self.collection)
     }
 }
 
@@ -57,6 +60,9 @@ struct DumpArgs {
     /// Output format; default: json.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
+    /// Do not mask secret parameters, if galley may reveal them.
+    #[arg(long)]
+    show_secrets: bool,
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -77,7 +83,7 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 }
 
 fn dump(args: &DumpArgs, io: &mut Io) -> Outcome {
-    let snapshot = document::get(&args.part.at.server, &args.part.path())?;
+    let snapshot = document::get(&args.part.at.server, &args.part.path(args.show_secrets))?;
     match args.output {
         Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&snapshot))?,
         Some(OutputFormat::Table | OutputFormat::Plain) => table(&snapshot, io)?,
@@ -103,9 +109,9 @@ fn table(snapshot: &Value, io: &mut Io) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Resources by collection and name, as text. Versions are those of one process, as is the time at which the mesh configuration was made; they
+/// Resources by collection and name. Versions are those of one process, as is the time at which the mesh configuration was made; they
 /// are left out.
-fn resources(snapshot: &Value) -> BTreeMap<String, String> {
+fn resources(snapshot: &Value) -> BTreeMap<String, Value> {
     let collections = snapshot.get("collections").and_then(Value::as_object);
     let mut found = BTreeMap::new();
     for (name, collection) in collections.into_iter().flatten() {
@@ -118,38 +124,54 @@ fn resources(snapshot: &Value) -> BTreeMap<String, String> {
                     members.remove("createTime");
                 }
             }
-            found.insert(format!("{name} {}", text(resource, "name")), output::yaml(&shown));
+            found.insert(format!("{name} {}", text(resource, "name")), shown);
         }
     }
     found
 }
 
+/// Secrets are compared and not shown.
 fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
-    let before = resources(&other(&args.other, &args.part.path())?);
-    let after = resources(&document::get(&args.part.at.server, &args.part.path())?);
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
+    let path = args.part.path(true);
+    let before = resources(&other(&args.other, &path)?);
+    let after = resources(&document::get(&args.part.at.server, &path)?);
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let mut is_equal = true;
     for name in names {
-        let (old, new) =
-            (before.get(name).map_or("", String::as_str), after.get(name).map_or("", String::as_str));
-        if old == new {
-            continue;
-        }
-        is_equal = false;
-        let sign = match (old, new) {
-            ("", _) => "added",
-            (_, "") => "removed",
-            _ => "changed",
+        let told = match (before.get(name), after.get(name)) {
+            (Some(old), Some(new)) => {
+                let Some(changes) = difference(old, new) else { continue };
+                format!("changed {name}\n{changes}")
+            }
+            (None, _) => format!("added {name}\n"),
+            (_, None) => format!("removed {name}\n"),
         };
-        writeln!(io.out, "{sign} {name}")?;
-        if sign == "changed" {
-            let changes = TextDiff::from_lines(old, new);
-            write!(io.out, "{}", changes.unified_diff().context_radius(2))?;
-        }
+        is_equal = false;
+        io.out.write_all(told.as_bytes())?;
     }
     Ok(if is_equal { Exit::Success } else { Exit::Negative })
+}
+
+/// What differs, without secrets; `None` if nothing does. Secrets differ if neither side has them masked.
+fn difference(old: &Value, new: &Value) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    let [masked_old, masked_new] = [old, new].map(|value| {
+        let mut masked = value.clone();
+        mask_document(&mut masked);
+        if let Some(annotations) = masked.get_mut("annotations") {
+            mask_annotations(annotations);
+        }
+        masked
+    });
+    if masked_old == masked_new {
+        let is_comparable = *old != masked_old && *new != masked_new;
+        return is_comparable.then(|| "a secret, which is not shown\n".to_owned());
+    }
+    let (old, new) = (output::yaml(&masked_old), output::yaml(&masked_new));
+    let changes = TextDiff::from_lines(&old, &new);
+    Some(changes.unified_diff().context_radius(2).to_string())
 }
 
 /// A dump of a file, or of another galley.

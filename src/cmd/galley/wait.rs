@@ -69,7 +69,8 @@ fn wait(
         let encoded: String = target.bytes().map(escape).collect();
         format!("/progressj/?target={encoded}")
     };
-    let mut path_of_target = path(target);
+    // What changed before this is waited for, whether galley has noticed it or not.
+    let mut path_of_target = path(target) + "&look=1";
     let (started, mut withheld_since) = (Instant::now(), None);
     let bar = bar(io);
     loop {
@@ -98,8 +99,10 @@ fn wait(
             done + refused as u64 + outstanding as u64
         ));
         bar.tick();
-        // A change that is withheld is none of those that sinks acknowledged.
-        if target == "latest" && !list(&report, "withheld").is_empty() {
+        // A change that is withheld is none of those that sinks acknowledged. One that is delayed is published by itself.
+        let withheld = list(&report, "withheld");
+        let is_delayed = withheld.iter().all(|withheld| is(withheld, "isDelay"));
+        if target == "latest" && !is_delayed {
             let since = *withheld_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= WITHHELD || started.elapsed() >= timeout {
                 bar.finish_and_clear();
@@ -110,7 +113,7 @@ fn wait(
         }
         withheld_since = None;
         // What is not published yet may be what is waited for.
-        let is_settled = target != "latest" || number(&report, "pendingEvents") == 0;
+        let is_settled = target != "latest" || (number(&report, "pendingEvents") == 0 && withheld.is_empty());
         if is(&report, "isPublished") && is_settled && outstanding == 0 {
             if refused > 0 {
                 bar.finish_and_clear();

@@ -86,22 +86,22 @@ pub(super) fn serve(
     }
 }
 
-/// A signal that shuts the server down.
+/// A signal that ends a server.
 #[derive(Debug, Clone, Copy)]
-enum StopSignal {
+pub(crate) enum StopSignal {
     Interrupt,
     Terminate,
 }
 
 impl StopSignal {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             StopSignal::Interrupt => "SIGINT",
             StopSignal::Terminate => "SIGTERM",
         }
     }
 
-    fn exit(self) -> Exit {
+    pub(crate) fn exit(self) -> Exit {
         match self {
             StopSignal::Interrupt => Exit::Interrupted,
             StopSignal::Terminate => Exit::Terminated,

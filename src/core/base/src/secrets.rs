@@ -9,6 +9,7 @@
 //! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
 //! | secrets that are known, anywhere in a text | [`mask_known`] |
 //! | both in a document | [`mask_document`] |
+//! | both in the annotations of an object | [`mask_annotations`] |
 //! | both in the text of a YAML or JSON file | [`mask_source`] line by line; `mask_secrets` of mixer-config by what it means |
 //! | both on a command line | [`mask_arguments`] |
 
@@ -236,6 +237,17 @@ fn starts_ignoring_case<'t>(text: &'t str, pattern: &'t str) -> impl Iterator<It
 /// strings.
 pub fn mask_document(value: &mut Value) {
     mask_member("", value);
+}
+
+/// Masks the annotations of an object, of which one may be the text of a whole object, as it was applied.
+pub fn mask_annotations(annotations: &mut Value) {
+    mask_document(annotations);
+    for value in annotations.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
+        let masked = value.as_str().map(|text| mask_source(text).into_owned());
+        if let Some(masked) = masked {
+            *value = Value::String(masked);
+        }
+    }
 }
 
 /// `name`: that of the member, or of the list that it is in.
@@ -508,6 +520,15 @@ mod tests {
             "address": "***@h:1", "providerUrls": ["http://h/?k=***"], "user": "a@b",
         });
         assert_eq!(value, masked);
+    }
+
+    #[test]
+    fn an_object_in_an_annotation_is_masked() {
+        let applied = r#"{"spec":{"params":{"accessToken":"hunter2"},"url":"http://u:hunter3@h/"}}"#;
+        let mut value = serde_json::json!({"applied": applied, "token": "hunter4", "team": "payments"});
+        mask_annotations(&mut value);
+        assert!(!value.to_string().contains("hunter") && value["team"] == "payments", "{value}");
+        assert_eq!(value["token"], "***");
     }
 
     #[test]

@@ -81,6 +81,23 @@ pub trait ConfigStore: Send + Sync + 'static {
         self.rescan();
     }
 
+    /// [`rescan`](Self::rescan), and waits until it is done, but for a second at most: whatever had changed before is counted by
+    /// [`version`](Self::version) and [`awaits_change`](Self::awaits_change) then. Cancel safe.
+    fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// The number of the contents that [`changed`](Self::changed) tells of; always 0 of a store that does not count them.
+    fn version(&self) -> u64 {
+        0
+    }
+
+    /// Whether it has seen changes that the contents do not have yet: files that are being written, or are gone and may come back, and
+    /// events that were not looked at.
+    fn awaits_change(&self) -> bool {
+        false
+    }
+
     /// Whether the last read succeeded, and a read in progress is not overdue. Errors: why not.
     fn availability(&self) -> Result<(), Outage> {
         let why = self.contents().unavailable.clone();

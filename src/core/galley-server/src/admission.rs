@@ -23,7 +23,7 @@ mod tally;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, HttpBody as _};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
@@ -32,7 +32,7 @@ use http::{HeaderMap, StatusCode, header};
 use mixer_base::metrics::Metrics;
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_mcp::Snapshot;
-use mixer_net::http::{Displaced, answer};
+use mixer_net::http::answer;
 
 use checks::{Checks, Endpoint};
 use deep::Effort;
@@ -41,8 +41,6 @@ use room::{Room, Unanswered};
 pub use settings::{Depth, ValidationOptions};
 pub use tally::Tally;
 
-/// Largest body of a review, in bytes: twice the largest object of an API server, and its envelope.
-const MAX_BODY: usize = 8 << 20;
 /// Content type of errors.
 const PLAIN: &str = "text/plain; charset=utf-8";
 /// Content type of a review. compat(1.3): Galley answers as `text/plain`.
@@ -118,11 +116,7 @@ impl Admission {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Response, room::Full> {
-        // Of unknown length it may be as long as any.
-        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
-        let length = length.unwrap_or(MAX_BODY).min(MAX_BODY);
-        let in_memory = self.room.body(length).await?;
-        let body = read(body).await?;
+        let (body, in_memory) = self.room.body(body).await?;
         if let Some((status, text)) = unusable(headers, &body) {
             return Err((status, text.to_owned()));
         }
@@ -182,21 +176,6 @@ fn unusable(headers: &HeaderMap, body: &[u8]) -> Option<(StatusCode, &'static st
     let is_json = kind == Some(b"application/json");
     (!is_json)
         .then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid Content-Type, want `application/json`\n"))
-}
-
-/// Errors: the body is too long, or did not arrive.
-async fn read(body: Body) -> Result<bytes::Bytes, room::Full> {
-    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        if source.is_some_and(|e| e.is::<http_body_util::LengthLimitError>()) {
-            let most = MAX_BODY >> 20;
-            (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} MiB\n"))
-        } else if source.is_some_and(|e| e.is::<Displaced>()) {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{Displaced}\n"))
-        } else {
-            (StatusCode::BAD_REQUEST, format!("the body did not arrive: {error}\n"))
-        }
-    })
 }
 
 #[cfg(test)]

@@ -67,6 +67,9 @@ pub enum StartError {
     /// A component does not start. The text is Galley's where it has one.
     #[error("{0}")]
     Component(String),
+    /// It was asked to stop meanwhile; by whom, for example `SIGTERM`.
+    #[error("interrupted by {0}")]
+    Interrupted(String),
 }
 
 /// What an operator asked for.
@@ -103,10 +106,16 @@ pub struct Bound {
 }
 
 impl Host {
-    /// Starts everything. `policy` are the settings of the policy engine, whose kinds the webhook checks.
+    /// Starts everything. `policy` are the settings of the policy engine, whose kinds the webhook checks. `interrupted` is polled on the
+    /// runtime of the process before anything starts, so that it may install handlers of signals, and ends the start when it tells who asks
+    /// for that; its error is one of the start.
     ///
-    /// Errors: the first component that does not start; those before it have ended.
-    pub fn start(options: &HostOptions, policy: SnapshotOptions) -> Result<Self, StartError> {
+    /// Errors: the first component that does not start, or that it was interrupted; what had started has ended.
+    pub fn start(
+        options: &HostOptions,
+        policy: SnapshotOptions,
+        interrupted: impl Future<Output = std::io::Result<String>>,
+    ) -> Result<Self, StartError> {
         options.check().map_err(StartError::Settings)?;
         let log = Log::install(&options.log).map_err(|error| StartError::Component(error.0))?;
         install_crypto_provider();
@@ -120,20 +129,34 @@ impl Host {
         let mut start = Start::new(options, log.clone(), asked);
         let begun = background.block_on(async {
             use futures_util::FutureExt as _;
-            AssertUnwindSafe(start.begin(policy)).catch_unwind().await
+            tokio::select! {
+                biased;
+                by = interrupted => Err(by),
+                begun = AssertUnwindSafe(start.begin(policy)).catch_unwind() => Ok(begun),
+            }
         });
+        let begun = match begun {
+            Ok(Ok(begun)) => begun.map_err(StartError::Component),
+            Ok(Err(panic)) => {
+                Err(StartError::Component(format!("panic: {}", mixer_base::task::panic_text(&*panic))))
+            }
+            Err(Ok(by)) => Err(StartError::Interrupted(by)),
+            Err(Err(error)) => Err(StartError::Component(format!("unable to handle signals: {error}"))),
+        };
         let error = match begun {
-            Ok(Ok(plane)) => {
+            Ok(plane) => {
                 let Start { components, bound, .. } = start;
                 let shutdown_timeout = options.shutdown_timeout;
                 return Ok(Self { background, components, plane, log, bound, requests, shutdown_timeout });
             }
-            Ok(Err(error)) => error,
-            Err(panic) => format!("panic: {}", mixer_base::task::panic_text(&*panic)),
+            Err(error) => error,
         };
+        if let StartError::Interrupted(by) = &error {
+            tracing::info!("stopping on {by} before everything has started");
+        }
         background.block_on(start.components.end(FAILED_START_LIMIT));
         background.shutdown_timeout(THREADS_LIMIT);
-        Err(StartError::Component(error))
+        Err(error)
     }
 
     /// The event loop of the process.

@@ -10,7 +10,7 @@
 //! | `/admissionz/`, `/admissionj/` | counts and refusals of the webhook |
 //! | `/statusj/`, `/progressj/`, `/snapshotj/` | what `mixer galley` asks for |
 //!
-//! Reading disturbs neither the pipeline nor sinks: it copies what they show.
+//! Reading disturbs neither the pipeline nor sinks: it copies what they show. Secrets are masked as in ControlZ of a policy server.
 
 mod compat;
 mod pages;
@@ -26,7 +26,8 @@ use axum::routing::{any, get};
 use mixer_galley::Galley;
 use mixer_introspect::form::Parameters;
 use mixer_introspect::{
-    Badge, Console, Introspection, PROCESS_TOPICS, TopicGroup, console, json, parameter, served, topic,
+    Badge, Console, Introspection, PROCESS_TOPICS, TopicGroup, console, json, parameter, reveals, served,
+    topic,
 };
 
 use crate::admission::Admission;
@@ -95,7 +96,7 @@ fn pages_of(pages: Shared) -> Router {
         .route(
             "/configj/resource",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
-                json(&compat::resource(&s.plane, &p))
+                json(&compat::resource(&s.plane, &p, reveals(&s.console, &p)))
             }),
         )
         .route(
@@ -114,13 +115,14 @@ fn pages_of(pages: Shared) -> Router {
         .merge(served(
             "progressj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
-                json(&progress::progress(&s.plane, &p))
+                json(&progress::progress_after_look(&s.plane, &p).await)
             }),
         ))
         .merge(served(
             "snapshotj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
-                json(&compat::dump(&s.plane, parameter(&p, "group"), parameter(&p, "collection")))
+                let (group, collection) = (parameter(&p, "group"), parameter(&p, "collection"));
+                json(&compat::dump(&s.plane, group, collection, reveals(&s.console, &p)))
             }),
         ))
         .with_state(pages)

@@ -8,7 +8,7 @@
 //! | [`introspect`] | ControlZ: snapshots, sinks, sources, events, admission; what `mixer galley` commands ask for |
 //!
 //! ```ignore
-//! let host = Host::start(&HostOptions::default(), SnapshotOptions::new(registry))?;
+//! let host = Host::start(&HostOptions::default(), SnapshotOptions::new(registry), std::future::pending())?;
 //! let report = host.stop();
 //! ```
 //!

@@ -94,14 +94,24 @@ impl Galley {
         self.shared.sources.iter().for_each(|hosted| hosted.source.reload());
     }
 
+    /// Has all sources look for changes, and waits until what had changed before is published or counts as pending. Soon.
+    pub async fn look(&self) {
+        futures_util::future::join_all(self.shared.sources.iter().map(|hosted| hosted.source.look())).await;
+    }
+
     /// What operators see.
     pub fn state(&self) -> State {
+        // What is delivered meanwhile counts twice rather than not at all.
+        let undelivered: Vec<usize> =
+            self.shared.sources.iter().map(|hosted| hosted.source.pending()).collect();
+        let of_health: Vec<_> = self.shared.sources.iter().map(|hosted| hosted.slot.health.state()).collect();
+        let mut known = of_health.into_iter().zip(undelivered);
         let mut state = self.shared.seen.lock().clone();
         let missing: Vec<Vec<&'static str>> =
             state.sources.into_iter().map(|source| source.missing).collect();
         let mut missing = missing.into_iter();
         let source = |hosted: &Hosted| {
-            let health = hosted.slot.health.state();
+            let (health, undelivered) = known.next().unwrap_or_default();
             SourceState {
                 name: hosted.source.name(),
                 generation: hosted.generation(),
@@ -109,7 +119,8 @@ impl Galley {
                 missing: missing.next().unwrap_or_else(|| hosted.source.collections()),
                 last_error: health.last_error,
                 held: health.held,
-                pending: health.pending,
+                is_delayed: health.is_delayed,
+                pending: health.pending + undelivered,
                 skipped: health.skipped,
                 problems: health.problems,
                 outages: health.outages,
@@ -258,6 +269,7 @@ impl Shared {
             missing: pipeline.missing(source),
             last_error: None,
             held: None,
+            is_delayed: false,
             pending: 0,
             skipped: 0,
             problems: Vec::new(),

@@ -72,6 +72,16 @@ pub trait Source: Send + Sync + 'static {
 
     /// An operator asks to look for changes now. What was deleted counts at once.
     fn reload(&self) {}
+
+    /// Looks for changes now: those before the call were delivered, or are [pending](Self::pending), when it returns. Returns soon.
+    fn look(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// How many changes it knows of that were not delivered by now, besides those of [`Health::pending`]; what cannot be counted is one.
+    fn pending(&self) -> usize {
+        0
+    }
 }
 
 /// Why a source ended by itself.
@@ -103,6 +113,8 @@ pub struct HealthState {
     pub last_error: Option<(String, SystemTime)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
+    /// Whether it is published by itself after some time.
+    pub is_delayed: bool,
     /// Changes that were read and wait to be published: those that are held, and those that may be a part of another one.
     pub pending: usize,
     /// Resources that could not be decoded.
@@ -134,7 +146,14 @@ impl Health {
 
     /// Why something that was read is not published by now; `None`: all of it is, or is about to be.
     pub fn held(&self, why: Option<String>) {
-        self.0.lock().held = why;
+        let mut state = self.0.lock();
+        (state.held, state.is_delayed) = (why, false);
+    }
+
+    /// [`held`](Self::held), of what is published by itself after some time.
+    pub fn delayed(&self, why: String) {
+        let mut state = self.0.lock();
+        (state.held, state.is_delayed) = (Some(why), true);
     }
 
     /// How many changes that were read are not published by now, besides those that were delivered.

@@ -35,6 +35,8 @@ pub struct SourceState {
     pub last_error: Option<(String, SystemTime)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
+    /// Whether it is published by itself after some time.
+    pub is_delayed: bool,
     /// Changes that it has read and not delivered.
     pub pending: usize,
     /// Resources that could not be decoded.

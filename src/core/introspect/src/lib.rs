@@ -73,6 +73,7 @@ use form::Parameters;
 pub use guard::Guard;
 pub use options::IntrospectionOptions;
 pub use page::{PROCESS_TOPICS, Page, Topic, TopicGroup, not_found, topic};
+pub use process::reveals;
 pub use signals::Action;
 
 /// Maximum size of a request body.

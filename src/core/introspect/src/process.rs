@@ -129,8 +129,8 @@ pub(super) struct Variable {
     value: String,
 }
 
-/// Whether secrets are requested and may be revealed.
-pub(super) fn reveals(server: &Console, parameters: &[(String, String)]) -> bool {
+/// Whether secrets are requested, with `?reveal=1`, and may be revealed.
+pub fn reveals(server: &Console, parameters: &[(String, String)]) -> bool {
     server.guard.may_reveal && !parameter(parameters, "reveal").is_empty()
 }
 

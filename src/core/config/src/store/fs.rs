@@ -44,6 +44,8 @@ const FIRST_WRITERS_POLL: Duration = Duration::from_millis(20);
 /// A scan that takes longer is reported: the file system may hang.
 const SCAN_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a look that was asked for is waited for.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
 /// Interval of looks at the root alone.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -71,6 +73,8 @@ pub(super) struct FsStore {
     root: PathBuf,
     /// See [`Reading::is_urgent`].
     is_urgent: bool,
+    /// See [`Reading::on_request`].
+    is_on_request: bool,
     shared: Arc<Shared>,
     start: Mutex<Start>,
 }
@@ -116,6 +120,10 @@ struct Published {
     announced: u64,
     /// The start of a scan that has not ended.
     scanning_since: Option<Instant>,
+    /// The number of scans that began, and of the last one that ended.
+    scans: (u64, u64),
+    /// Whether the last scan saw changes that the contents do not have.
+    awaits_change: bool,
     /// Why the last scan failed.
     failure: Option<String>,
     /// Whether a scan could read everything, so that contents stay in effect which are not those of a part.
@@ -137,6 +145,8 @@ impl FsStore {
             version: 0,
             announced: 0,
             scanning_since: None,
+            scans: (0, 0),
+            awaits_change: false,
             failure: None,
             has_read: false,
         };
@@ -155,12 +165,13 @@ impl FsStore {
             #[cfg(test)]
             failures_to_inject: 0,
         };
-        let is_urgent = reading.is_urgent;
+        let Reading { is_urgent, on_request: is_on_request, .. } = reading;
         Self {
             url: url.to_owned(),
             lost,
             root,
             is_urgent,
+            is_on_request,
             shared: Arc::new(shared),
             start: Mutex::new(start),
         }
@@ -333,6 +344,31 @@ impl ConfigStore for FsStore {
         self.shared.wake.reread();
     }
 
+    fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let (begun, version) = {
+            let published = self.shared.published.lock();
+            (published.scans.0, published.version)
+        };
+        if self.is_on_request || version == 0 {
+            return Box::pin(std::future::ready(()));
+        }
+        self.shared.wake.rescan();
+        // One that has begun may take the request, and the next one begins nevertheless.
+        let is_done = move |published: &mut Published| published.scans.1 > begun;
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LOOK_LIMIT, self.shared.until(is_done)).await;
+        })
+    }
+
+    fn version(&self) -> u64 {
+        self.shared.published.lock().version
+    }
+
+    fn awaits_change(&self) -> bool {
+        let published = self.shared.published.lock();
+        published.awaits_change || published.scans.0 != published.scans.1 || self.shared.wake.has_noted()
+    }
+
     fn availability(&self) -> Result<(), Outage> {
         let published = self.shared.published.lock();
         let overdue = published.scanning_since.filter(|since| since.elapsed() > SCAN_LIMIT);
@@ -425,7 +461,11 @@ impl Shared {
     /// Scans and publishes what changed; false if the scan panicked.
     fn scan(&self, scanner: &mut Scanner, scope: Scope) -> bool {
         let started = Instant::now();
-        self.published.lock().scanning_since = Some(started);
+        {
+            let mut published = self.published.lock();
+            published.scanning_since = Some(started);
+            published.scans.0 += 1;
+        }
         let first = !scanner.has_read();
         let mut changed = false;
         let failure = self.attempt(|| {
@@ -445,6 +485,8 @@ impl Shared {
         });
         let mut published = self.published.lock();
         published.scanning_since = None;
+        published.scans.1 = published.scans.0;
+        published.awaits_change = scanner.awaits_change();
         published.failure.clone_from(&failure);
         match &failure {
             Some(why) if !scanner.has_read() => {
@@ -460,6 +502,9 @@ impl Shared {
         if changed {
             published.version += 1;
             self.announce();
+        } else {
+            // For those who asked for a look.
+            self.changed.notify_waiters();
         }
         failure.is_none()
     }

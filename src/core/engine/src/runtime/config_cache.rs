@@ -54,6 +54,10 @@ pub trait CacheMedium: Send + Sync + 'static {
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
     /// Makes what is there unusable, because something newer cannot be written: removes it, or at least marks it.
     fn discard(&self) -> io::Result<()>;
+    /// Whether what is there can be replaced or made unusable now. Errors: it cannot, so that it may be older than what served last.
+    fn check_replaceable(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Its name for users.
     fn name(&self) -> String;
 }
@@ -111,6 +115,11 @@ impl CacheMedium for CacheDirectory {
         }
     }
 
+    /// As [`discard`](CacheMedium::discard) marks it: what can be opened for that is unusable once something newer cannot be written.
+    fn check_replaceable(&self) -> io::Result<()> {
+        self.open_to_mark().map(drop)
+    }
+
     fn name(&self) -> String {
         self.0.join(FILE).display().to_string()
     }
@@ -119,6 +128,13 @@ impl CacheMedium for CacheDirectory {
 impl CacheDirectory {
     /// Marks the file as superseded, in the blocks that it has: a full disk has no others.
     fn mark(&self) -> io::Result<()> {
+        let mut file = self.open_to_mark()?;
+        file.write_all(SUPERSEDED.as_bytes())?;
+        file.sync_all()
+    }
+
+    /// The file, for writing. Errors: it is another user's, or its file system is read-only.
+    fn open_to_mark(&self) -> io::Result<File> {
         let path = self.0.join(FILE);
         let found = fs::symlink_metadata(&path)?;
         if !found.is_file() || found.uid() != effective_user()? {
@@ -129,8 +145,7 @@ impl CacheDirectory {
         if (found.dev(), found.ino()) != (opened.dev(), opened.ino()) {
             return Err(io::Error::other("it was replaced while it was opened"));
         }
-        (&file).write_all(SUPERSEDED.as_bytes())?;
-        file.sync_all()
+        Ok(file)
     }
 
     /// Errors: others may replace the file, or the system refuses.
@@ -283,6 +298,23 @@ impl CacheError {
 impl From<String> for CacheError {
     fn from(why: String) -> Self {
         Self::Unusable(why)
+    }
+}
+
+/// [`read_cache`], of one that is the configuration that served last beyond doubt. Errors: why it is ignored; it cannot be replaced now,
+/// and so may not have been when a newer one served.
+pub(super) fn read_last(
+    medium: &dyn CacheMedium,
+    identity: &CacheIdentity,
+) -> Result<Option<CachedConfiguration>, CacheError> {
+    let found = read_cache(medium, identity)?;
+    match found.as_ref().map_or(Ok(()), |_| medium.check_replaceable()) {
+        Ok(()) => Ok(found),
+        Err(error) => {
+            let why =
+                format!("it cannot be written ({error}), and may be older than what was published last");
+            Err(why.into())
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use mixer_config::{Diagnostic, FieldPath, Origin, RawResource, ResourceKey, Seve
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls, structure};
 use mixer_mcp::{Resource, Snapshot};
 
-/// Problems of references: what they name may arrive later.
+/// Problems of references: what they name may arrive later, if they name something.
 const OF_REFERENCES: [&str; 2] = ["handler-unknown", "instance-unknown"];
 /// What follows from them.
 const CONSEQUENCES: [&str; 2] = ["rule-empty", "action-empty"];
@@ -146,13 +146,20 @@ fn problems(
     problems.extend(check_params(&snapshot));
     problems.extend(pitfalls(&snapshot));
     problems.retain(|problem| problem.resource == name);
-    let lacks = problems.iter().any(|problem| OF_REFERENCES.contains(&problem.code));
+    let lacks = problems.iter().any(is_of_reference);
     for problem in &mut problems {
-        if OF_REFERENCES.contains(&problem.code) || lacks && CONSEQUENCES.contains(&problem.code) {
+        if is_of_reference(problem) || lacks && CONSEQUENCES.contains(&problem.code) {
             problem.severity = Severity::Warning;
         }
     }
     problems
+}
+
+/// Whether a problem is that something is not there yet which a name refers to.
+fn is_of_reference(problem: &Diagnostic) -> bool {
+    // The message ends with `handler='NAME'` or `instance='NAME'`.
+    let name = problem.message.rsplit_once("='").map_or("", |(_, name)| name.trim_end_matches('\''));
+    OF_REFERENCES.contains(&problem.code) && !name.trim().is_empty()
 }
 
 /// A published resource as a document.

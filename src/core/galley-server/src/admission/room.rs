@@ -2,31 +2,36 @@
 //!
 //! A review is a body, then the tree of its values, then the resource that is built of it, which takes up to 250 times as much as the body. The memory is
 //! estimated before it is taken. Reviews of usual objects have a way of their own, on which they never wait for large ones; those are looked
-//! at one at a time, on a thread that gives way.
+//! at one at a time, on a thread that gives way. So are those that take long to check for another reason: patterns.
+
+mod bodies;
+mod patterns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use bytes::Bytes;
 use http::StatusCode;
 use mixer_base::{json, memory, scheduling};
 use mixer_net::http::Places;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Unit of the budgets.
-const UNIT: usize = 1 << 10;
-/// Bytes of bodies longer than [`SMALL_BODY`] at a time.
-const BODIES: usize = 32 << 20;
-/// A body up to this length has no budget but the bound on connections.
-const SMALL_BODY: usize = 64 << 10;
+#[cfg(test)]
+pub(super) use bodies::MAX_BODY;
+use bodies::{Bodies, Charge};
+
 /// Bytes that a large review may take.
 const LARGEST_TREE: usize = 192 << 20;
-/// A review that takes less is a small one. It has up to 600 values: as patterns, they are compiled in a tenth of a second.
+/// A review that takes less is a small one, and has up to 600 values.
 const SMALL_TREE: usize = 256 << 10;
 /// A large review that takes less does not wait for those that take more.
 const MEDIUM_TREE: usize = 16 << 20;
 /// Bytes of a value, of JSON, of a document, and of what is built of it. Measured: handlers of `memquota` take 350 to 410 bytes for each
 /// value, their texts included; 50 000 limits are 350 000 values.
 const VALUE: usize = 400;
+/// What a pattern counts as, in bytes of a tree: compiling one takes up to 25 ms, so that a small review has at most three.
+const PATTERN: usize = 64 << 10;
 /// How often a text is held at the same time.
 const TEXTS: usize = 4;
 /// Small reviews that are looked at at the same time; others wait. Of large ones it is one below [`MEDIUM_TREE`] and one above.
@@ -36,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory of reviews.
 pub(super) struct Room {
-    bodies: Arc<Semaphore>,
+    bodies: Bodies,
     small: Places,
     medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
@@ -64,27 +69,27 @@ pub(super) enum Unanswered {
 impl Room {
     pub(super) fn new() -> Self {
         Self {
-            bodies: Arc::new(Semaphore::new(BODIES / UNIT)),
+            bodies: Bodies::new(),
             small: Places::new(SMALL_REVIEWS),
             medium: Arc::new(Semaphore::new(1)),
             large: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Room for a body of up to this length. Errors: others have it for too long.
-    pub(super) async fn body(&self, length: usize) -> Result<Option<OwnedSemaphorePermit>, Full> {
-        if length <= SMALL_BODY {
-            return Ok(None);
-        }
-        let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        take(&self.bodies, units).await.map(Some)
+    /// A body, and the room that it takes until that is dropped. Errors: it is too long, did not arrive, or others have the room for too
+    /// long.
+    pub(super) async fn body(&self, body: Body) -> Result<(Bytes, Charge), Full> {
+        self.bodies.read(body).await
     }
 
     /// Room for what is made of a body. Errors: it is too large, or others have the room for too long.
     pub(super) async fn tree(&self, body: &[u8]) -> Result<Taken, Full> {
         let values = json::values(body);
         let size = values.saturating_mul(VALUE).saturating_add(body.len().saturating_mul(TEXTS));
-        if size < SMALL_TREE {
+        // Time, of which patterns take more than memory.
+        let patterns = if size < MEDIUM_TREE { patterns::most(body) } else { 0 };
+        let effort = size.saturating_add(patterns.saturating_mul(PATTERN));
+        if effort < SMALL_TREE {
             return Ok(Taken::Small(self.small.clone()));
         }
         if size > LARGEST_TREE {
@@ -95,7 +100,7 @@ impl Room {
             );
             return Err((StatusCode::PAYLOAD_TOO_LARGE, text));
         }
-        let place = if size < MEDIUM_TREE { &self.medium } else { &self.large };
+        let place = if effort < MEDIUM_TREE { &self.medium } else { &self.large };
         take(place, 1).await.map(Taken::Large)
     }
 }
@@ -199,16 +204,26 @@ mod tests {
         assert!(room.tree(&large).await.is_ok(), "its place is free");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn large_bodies_have_a_budget() {
+    #[tokio::test]
+    async fn patterns_count_for_more_than_they_take() {
         let room = Room::new();
-        let mut taken = Vec::new();
-        for _ in 0..4 {
-            taken.push(room.body(8 << 20).await.unwrap());
+        let list = |kind: &str, count: usize| {
+            let overrides = vec![r"\\pL{90}"; count];
+            let (overrides, colon) =
+                (serde_json::to_string(&overrides).unwrap(), if count % 2 == 0 { ": " } else { ":" });
+            format!(r#"{{"spec":{{"params":{{"entryType"{colon}{kind},"overrides":{overrides}}}}}}}"#)
+                .into_bytes()
+        };
+        for kind in [r#""REGEX""#, "3", "3.0", "30e-1", r#""\u0052EGEX""#] {
+            assert!(!room.tree(&list(kind, 500)).await.unwrap().is_small(), "{kind}");
+            assert!(!room.tree(&list(kind, 5)).await.unwrap().is_small(), "{kind}");
+            assert!(room.tree(&list(kind, 3)).await.unwrap().is_small(), "{kind}");
         }
-        assert_eq!(room.body(1 << 20).await.err().unwrap().0, StatusCode::TOO_MANY_REQUESTS);
-        assert!(room.body(SMALL_BODY).await.unwrap().is_none());
-        taken.pop();
-        assert!(room.body(1 << 20).await.unwrap().is_some());
+        for kind in [r#""STRINGS""#, r#""IP_ADDRESSES""#, r#""CASE_INSENSITIVE_STRINGS""#] {
+            assert!(room.tree(&list(kind, 100)).await.unwrap().is_small(), "{kind}");
+        }
+        let many = room.tree(&list(r#""REGEX""#, 20_000)).await.unwrap();
+        assert!(!many.is_small(), "it is not refused");
+        assert_eq!(room.large.available_permits(), 0);
     }
 }

@@ -4,6 +4,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use super::room::MAX_BODY;
 use super::*;
 use mixer_engine::snapshot::Registry;
 
@@ -74,6 +75,19 @@ async fn deep_checks_are_those_of_the_engine() {
     let deep = review(&webhook(Depth::Deep), "/admitmixer", &reference).await;
     assert_eq!(deep["response"]["allowed"], true, "what is missing may arrive later: {deep}");
     assert!(deep["response"]["warnings"].to_string().contains("handler-unknown"), "{deep}");
+    // No later arrival can mend these.
+    for action in [
+        json!({}),
+        Value::Null,
+        json!({"handler": "", "instances": ["i"]}),
+        json!({"handler": " ", "instances": ["i"]}),
+    ] {
+        let nameless = json!({"request": rule(json!({"actions": [action]}))});
+        let deep = review(&webhook(Depth::Deep), "/admitmixer", &nameless).await;
+        assert_eq!(deep["response"]["allowed"], false, "{action}: {deep}");
+        let text = deep["response"]["status"]["message"].as_str().unwrap();
+        assert!(text.contains("error[handler-unknown]"), "{text}");
+    }
 }
 
 #[tokio::test]

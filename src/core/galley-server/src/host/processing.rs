@@ -107,8 +107,15 @@ impl Start<'_> {
             let (galley, until, synced) = (Arc::clone(&galley), until.clone(), synced.clone());
             let (degradations, kept_files) = (degradations.clone(), kept_files.clone());
             async move {
+                let tell_of_cache = || {
+                    if let Some(kept) = &kept_files {
+                        let trouble = kept.trouble();
+                        degradations.set("config-cache", trouble.map_or(Ok(()), |why| Err(why.to_string())));
+                    }
+                };
                 let follow = async {
                     while !galley.is_synced() {
+                        tell_of_cache();
                         let state = galley.state();
                         let missing = state.sources.iter().filter(|source| !source.is_synced());
                         synced.set(Err(format!("not everything was published yet{}", told(missing))));
@@ -127,11 +134,7 @@ impl Start<'_> {
                             false => Err(format!("what was read before is served{}", told(lost.into_iter()))),
                         };
                         degradations.set("sources", status);
-                        if let Some(kept) = &kept_files {
-                            let trouble = kept.trouble();
-                            degradations
-                                .set("config-cache", trouble.map_or(Ok(()), |why| Err(why.to_string())));
-                        }
+                        tell_of_cache();
                         tokio::time::sleep(SOURCES_INTERVAL).await;
                     }
                 };

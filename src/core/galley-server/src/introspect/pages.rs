@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use mixer_base::time::Timestamp;
 use mixer_introspect::form::encoded;
-use mixer_introspect::{Page, format, not_found, parameter};
+use mixer_introspect::{Page, format, not_found, parameter, reveals};
 
 use super::{Pages, compat, status};
 
@@ -192,7 +192,9 @@ pub(super) fn resource(pages: &Pages, parameters: &[(String, String)]) -> Respon
     let Some(resource) = compat::find(&pages.plane, group, collection, name) else {
         return not_found(&pages.console);
     };
-    let body = serde_json::to_string_pretty(&compat::body(&resource)).unwrap_or_default();
+    let reveals = reveals(&pages.console, parameters);
+    let body = serde_json::to_string_pretty(&compat::body(&resource, reveals)).unwrap_or_default();
+    let (labels, annotations) = (serde_json::json!(resource.labels), compat::annotations(&resource, reveals));
     let message = resource.type_url.rsplit('/').next().unwrap_or_default();
     Page {
         path: "/configz/",
@@ -204,10 +206,10 @@ pub(super) fn resource(pages: &Pages, parameters: &[(String, String)]) -> Respon
                 (format::figure("Version", html! { code { (resource.version) } }, ""))
                 (format::figure("Bytes", format::count(resource.body.len() as u64), html! { "of " code { (message) } }))
             }
-            @for (title, pairs) in [("Labels", &resource.labels), ("Annotations", &resource.annotations)] {
-                @if !pairs.is_empty() {
+            @for (title, pairs) in [("Labels", &labels), ("Annotations", &annotations)] {
+                @if let Some(pairs) = pairs.as_object().filter(|pairs| !pairs.is_empty()) {
                     h2 { (title) }
-                    dl.attributes { @for (key, value) in pairs { dt { code { (key) } } dd { (value) } } }
+                    dl.attributes { @for (key, value) in pairs { dt { code { (key) } } dd { (value.as_str().unwrap_or_default()) } } }
                 }
             }
             h2 { "Body" }

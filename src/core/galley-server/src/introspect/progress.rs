@@ -35,9 +35,12 @@ pub(super) struct ProgressReport {
 
 /// A source that publishes nothing for now.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Withheld {
     source: String,
     why: String,
+    /// Whether that ends by itself after some time.
+    is_delay: bool,
 }
 
 /// A sink.
@@ -69,8 +72,16 @@ fn named(sink: &SinkName) -> Named {
 }
 
 /// The progress of `target`: `latest`, the number of a publication, `COLLECTION@VERSION`, `KIND/NAMESPACE/NAME` or
-/// `KIND/NAMESPACE/NAME@VERSION`.
-pub(super) fn progress(plane: &Plane, parameters: &[(String, String)]) -> ProgressReport {
+/// `KIND/NAMESPACE/NAME@VERSION`. With `look=1` sources look for changes before, so that whatever changed before the request is published
+/// or pending.
+pub(super) async fn progress_after_look(plane: &Plane, parameters: &[(String, String)]) -> ProgressReport {
+    if let (Some(galley), false) = (&plane.galley, parameter(parameters, "look").is_empty()) {
+        galley.look().await;
+    }
+    progress(plane, parameters)
+}
+
+fn progress(plane: &Plane, parameters: &[(String, String)]) -> ProgressReport {
     let asked = parameter(parameters, "target");
     let mut report = ProgressReport {
         api_version: API_VERSION,
@@ -115,7 +126,11 @@ pub(super) fn progress(plane: &Plane, parameters: &[(String, String)]) -> Progre
 
 fn withheld(plane: &Plane) -> Vec<Withheld> {
     let sources = plane.galley.iter().flat_map(|galley| galley.state().sources);
-    sources.filter_map(|source| Some(Withheld { why: source.held?, source: source.name })).collect()
+    sources
+        .filter_map(|source| {
+            Some(Withheld { why: source.held?, source: source.name, is_delay: source.is_delayed })
+        })
+        .collect()
 }
 
 /// `None`: it was not published yet. Errors: it has no meaning.

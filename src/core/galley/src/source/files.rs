@@ -8,6 +8,7 @@ mod losses;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -64,6 +65,8 @@ pub struct Files {
     options: Options,
     converter: Converter,
     state: Mutex<Kept>,
+    /// The version of the store that was delivered, or is held.
+    taken: AtomicU64,
     collections: Vec<&'static str>,
 }
 
@@ -99,8 +102,23 @@ struct Kept {
 /// Contents that are not taken over.
 struct Held {
     why: String,
+    /// It is taken over by itself after some time.
+    is_delayed: bool,
     problems: Vec<Diagnostic>,
     broken: usize,
+}
+
+/// Why contents are not taken over.
+struct Flaw {
+    problem: Diagnostic,
+    /// They are after some time.
+    is_delay: bool,
+}
+
+impl From<Diagnostic> for Flaw {
+    fn from(problem: Diagnostic) -> Self {
+        Self { problem, is_delay: false }
+    }
 }
 
 impl Files {
@@ -133,6 +151,7 @@ impl Files {
             options: options.clone(),
             converter: Converter::new(options),
             state: Mutex::default(),
+            taken: AtomicU64::new(0),
             collections,
         })
     }
@@ -215,7 +234,7 @@ impl Files {
         }
         self.note_losses(state, next, &gone);
         let held = self.flaw(next, &changed, state);
-        if let Some(flaw) = held {
+        if let Some(Flaw { problem: flaw, is_delay: is_delayed }) = held {
             let why = flaw.brief();
             if state.held.as_ref().is_none_or(|held| held.why != why) {
                 tracing::warn!(source = self.name(), "{}: {why}", Self::consequence(state));
@@ -224,7 +243,7 @@ impl Files {
             if !problems.contains(&flaw) {
                 problems.insert(0, flaw);
             }
-            state.held = Some(Held { why, problems, broken: next.broken.len() });
+            state.held = Some(Held { why, is_delayed, problems, broken: next.broken.len() });
             return Batch::new();
         }
         state.is_mended |= state.held.take().is_some();
@@ -250,16 +269,16 @@ impl Files {
     }
 
     /// Why contents are not taken over: what they lack may not have been deleted.
-    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], state: &Kept) -> Option<Diagnostic> {
+    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], state: &Kept) -> Option<Flaw> {
         if !self.options.keeps_last {
             return None;
         }
-        let about_store = |why: String| Diagnostic::error(STORE, FieldPath::root(), why);
+        let about_store = |why: String| Flaw::from(Diagnostic::error(STORE, FieldPath::root(), why));
         if let Some(why) = &state.mismatch {
             return Some(about_store(why.clone()));
         }
         if let Some(unread) = next.unread().into_iter().next() {
-            return Some(unread.problem);
+            return Some(unread.problem.into());
         }
         if let Some(why) = &next.unavailable {
             return Some(about_store(why.clone()));
@@ -289,7 +308,9 @@ impl Files {
                 "{}: it is published when nothing has changed for {quiet} s, or after {limit} s",
                 cause.text()
             );
-            return Some(about_store(why));
+            // What is empty is not filled by itself.
+            let is_delay = state.refill.due().is_some();
+            return Some(Flaw { is_delay, ..about_store(why) });
         }
         let mut errors =
             next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
@@ -305,7 +326,8 @@ impl Files {
             load::documents_done(load.id(), 1);
             error
         };
-        of_store.flatten().or_else(|| changed.iter().find_map(error_of))
+        let found = of_store.flatten().or_else(|| changed.iter().find_map(error_of));
+        found.map(Flaw::from)
     }
 
     /// Whether a document is of a kind that decides about requests.
@@ -425,7 +447,10 @@ impl Files {
             out.health().failed(outage.why);
         }
         let why = state.held.as_ref().map(|held| format!("{}: {}", Self::consequence(state), held.why));
-        out.health().held(why);
+        match (why, &state.held) {
+            (Some(why), Some(held)) if held.is_delayed => out.health().delayed(why),
+            (why, _) => out.health().held(why),
+        }
         if let Some(held) = &state.held {
             out.health().failed(format!("{}: {}", Self::consequence(state), held.why));
             out.health().problems(held.broken.max(1), held.problems.clone());
@@ -458,7 +483,8 @@ impl Files {
         }
         let mut is_first = true;
         loop {
-            // Converting many documents takes long.
+            // Converting many documents takes long. The contents are those of this version, or of a later one.
+            let version = self.store.version();
             let (this, of_health) = (Arc::clone(self), out.clone());
             let take = move || {
                 let mut state = this.state.lock();
@@ -486,8 +512,10 @@ impl Files {
                     self.deliver_all(out).await.map_err(|Stopped| Ended::Stopped)?;
                 }
                 false if batch.is_empty() => {}
-                false => out.send(batch).await.map_err(|Stopped| Ended::Stopped)?,
+                // What is published of it is known before it counts as delivered.
+                false => out.send_and_show(batch).await.map_err(|Stopped| Ended::Stopped)?,
             }
+            self.taken.store(version, Ordering::Release);
             let complete = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -564,6 +592,15 @@ impl Source for Files {
 
     fn reload(&self) {
         self.store.reread();
+    }
+
+    fn look(&self) -> BoxFuture<'_, ()> {
+        self.store.looked()
+    }
+
+    fn pending(&self) -> usize {
+        let is_taken = self.taken.load(Ordering::Acquire) == self.store.version();
+        usize::from(self.store.awaits_change() || !is_taken)
     }
 }
 

@@ -81,6 +81,12 @@ impl Wake {
         pending.follow
     }
 
+    /// Whether there are events or requests that nobody took.
+    pub(super) fn has_noted(&self) -> bool {
+        let pending = self.pending.lock();
+        pending.signalled || pending.noted.everything || !pending.noted.paths.is_empty()
+    }
+
     /// The events since the last call.
     pub(super) fn take(&self) -> Noted {
         std::mem::take(&mut self.pending.lock().noted)

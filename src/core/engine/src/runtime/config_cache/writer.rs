@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     CacheError, CacheIdentity, CacheMedium, CachedConfiguration, PROBLEM, Served, encode, read_cache,
+    read_last,
 };
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
@@ -62,6 +63,9 @@ struct WriterState {
     /// What the medium has, if that can be used.
     kept: Option<Served>,
 }
+
+/// How a cache is read.
+type Read = fn(&dyn CacheMedium, &CacheIdentity) -> Result<Option<CachedConfiguration>, CacheError>;
 
 /// A configuration to be written.
 struct Job {
@@ -151,8 +155,18 @@ impl ConfigCache {
 
     /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
     pub async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
+        self.load_by(read_cache, limit).await
+    }
+
+    /// [`load`](Self::load) for others who may have what served last, and are not to get anything older: nothing of a medium that cannot be
+    /// written now, which is the [trouble](Self::trouble) until it is.
+    pub async fn load_last(&self, limit: Duration) -> Option<CachedConfiguration> {
+        self.load_by(read_last, limit).await
+    }
+
+    async fn load_by(&self, read: Read, limit: Duration) -> Option<CachedConfiguration> {
         let (medium, identity) = (Arc::clone(&self.shared.medium), self.identity.clone());
-        let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
+        let read = tokio::task::spawn_blocking(move || read(&*medium, &identity));
         let read = tokio::time::timeout(limit, read).await;
         let is_read = read.is_ok();
         let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs()).into()));
