@@ -65,7 +65,7 @@ impl CallOut {
     }
 
     async fn try_serve(&self, client: &mut LazyClient, stop: &CancellationToken) -> Result<Status, Status> {
-        let client = client.get(&self.options)?;
+        let client = client.get(&self.options).await?;
         let source = &self.source;
         let (incoming, arrives) = oneshot::channel::<Incoming>();
         let (ended, end) = oneshot::channel::<Status>();

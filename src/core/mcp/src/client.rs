@@ -8,8 +8,10 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, StatusCode, Version};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tonic::{Code, Status};
 
+use mixer_base::looks::Looks;
 use mixer_base::task::Group;
 use mixer_net::tls::ClientTlsOptions;
 use mixer_remote::{Connector, GoogleOptions, GoogleTokens};
@@ -194,18 +196,91 @@ fn error_text(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A client that is made when it is first needed: its files may not be there yet.
+/// How long the files of a client are waited for.
+const FILES: Duration = Duration::from_secs(1);
+
+/// A client that is made when it is first needed: its files may not be there yet. They are read on a thread, so that a file system that hangs
+/// holds up nobody else.
 #[derive(Default)]
-pub(crate) struct LazyClient(Option<Arc<Client>>);
+pub(crate) struct LazyClient {
+    made: Option<Arc<Client>>,
+    looks: Looks,
+    /// What the last look at the files made.
+    found: Arc<Mutex<Option<Result<Client, String>>>>,
+}
 
 impl LazyClient {
-    /// Errors: see [`Client::new`].
-    pub(crate) fn get(&mut self, options: &ClientOptions) -> Result<Arc<Client>, Status> {
-        if let Some(client) = &self.0 {
+    /// Errors: see [`Client::new`], or the files are not read within a second.
+    pub(crate) async fn get(&mut self, options: &ClientOptions) -> Result<Arc<Client>, Status> {
+        self.get_by(options, Client::new).await
+    }
+
+    async fn get_by(
+        &mut self,
+        options: &ClientOptions,
+        make: impl FnOnce(&ClientOptions) -> Result<Client, String> + Send + 'static,
+    ) -> Result<Arc<Client>, Status> {
+        if let Some(client) = &self.made {
             return Ok(Arc::clone(client));
         }
-        let client = Arc::new(Client::new(options).map_err(Status::failed_precondition)?);
-        self.0 = Some(Arc::clone(&client));
+        // One that came too late for the call that asked for it.
+        let mut found = self.found.lock().take();
+        if found.is_none() {
+            let (options, into) = (options.clone(), Arc::clone(&self.found));
+            self.looks.within(FILES, move || *into.lock() = Some(make(&options))).await;
+            found = self.found.lock().take();
+        }
+        let Some(found) = found else {
+            return Err(Status::unavailable(format!(
+                "the certificates are not read within {FILES:?}: their file system may hang"
+            )));
+        };
+        let client = Arc::new(found.map_err(Status::failed_precondition)?);
+        self.made = Some(Arc::clone(&client));
         Ok(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a runtime of one thread, which a file system that hangs would stop.
+    #[tokio::test]
+    async fn files_that_hang_stop_nobody_and_are_read_once() {
+        let options = ClientOptions::new("127.0.0.1:1");
+        let mut client = LazyClient::default();
+        let (wake, asleep) = std::sync::mpsc::channel::<()>();
+        let (began, begun) = tokio::sync::oneshot::channel();
+        let hangs = move |options: &ClientOptions| {
+            began.send(()).unwrap();
+            let _ = asleep.recv();
+            Client::new(options)
+        };
+        let first = tokio::join!(client.get_by(&options, hangs), begun).0;
+        let text = "the certificates are not read within 1s: their file system may hang";
+        let told = |made: Result<_, Status>| made.err().map(|status| status.message().to_owned());
+        assert_eq!(told(first).as_deref(), Some(text));
+        for _ in 0..100 {
+            let again = client.get_by(&options, |_| unreachable!("one look at a time")).await;
+            assert_eq!(told(again).as_deref(), Some(text));
+        }
+        wake.send(()).unwrap();
+        let made = async {
+            while client.get_by(&options, Client::new).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), made).await.expect("it is made");
+        assert!(client.get_by(&options, |_| unreachable!("it is there")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn files_that_cannot_be_used_are_read_again() {
+        let mut client = LazyClient::default();
+        let options = ClientOptions::new("127.0.0.1:1");
+        let refused = client.get_by(&options, |_| Err("no such file".to_owned())).await;
+        assert_eq!(refused.err().map(|status| status.message().to_owned()).as_deref(), Some("no such file"));
+        assert!(client.get(&options).await.is_ok());
     }
 }

@@ -281,7 +281,7 @@ impl Sink {
             mixer_base::warn_limited!(1, "Failed to create a new MCP sink stream: {error}");
             status
         };
-        let client = client.get(source).map_err(failed)?;
+        let client = client.get(source).await.map_err(failed)?;
         let (requests, outgoing) = mpsc::channel(1);
         let outgoing = ReceiverStream::new(outgoing).map(Ok).boxed();
         let opening = client.open::<Arrived>(transport::SOURCE, outgoing, self.options.max_message);

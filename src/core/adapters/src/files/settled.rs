@@ -14,6 +14,8 @@ pub(crate) struct SettledFile {
     path: PathBuf,
     /// The file at the last look, and since when it is unchanged.
     seen: Option<(FileStamp, Instant)>,
+    /// The file when it was last read.
+    read: Option<FileStamp>,
     /// Whether the system is asked who has a file open.
     leases: bool,
 }
@@ -34,13 +36,18 @@ pub(crate) enum Unread {
 impl SettledFile {
     /// Nothing read yet.
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, seen: None, leases: true }
+        Self { path, seen: None, read: None, leases: true }
     }
 
     /// As on a file system that does not tell who has a file open.
     #[cfg(test)]
     pub(crate) fn without_leases(self) -> Self {
         Self { leases: false, ..self }
+    }
+
+    /// The stamp that the file had when it was last read.
+    pub(crate) fn read_stamp(&self) -> Option<FileStamp> {
+        self.read
     }
 
     /// The bytes of the file, at most `most`, if its writer has closed it or, where writers are unknown, it is unchanged for
@@ -51,6 +58,9 @@ impl SettledFile {
             Ok(Ok((stamp, body))) => {
                 let unchanged = self.seen.filter(|(seen, _)| *seen == stamp);
                 self.seen = unchanged.or_else(|| Some((stamp, Instant::now())));
+                if body.is_some() {
+                    self.read = Some(stamp);
+                }
                 body.ok_or_else(|| {
                     Unread::Unsettled(format!(
                         "the file is being changed: it is read when it is unchanged for {SETTLED:?}"

@@ -1,5 +1,6 @@
 //! Notifications of changes of files.
 
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,15 +13,20 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::reads::PENDING_READS;
+use mixer_base::file_stamp::FileStamp;
 
 /// Debounce time of file changes, so that a burst of changes is read once.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// Interval of looks for directories that were exchanged: of one that takes the place of another one, or to which a link on the way leads
-/// now, no event tells.
+/// Interval of looks at the files: no event tells of a directory that takes the place of another one, of a link on the way that leads
+/// elsewhere, of a file that is mounted over another one, and of a change from another machine.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files that are watched, until this is dropped. The directories are watched, because a file or the target of its link may be replaced.
+/// Most links of a file that are followed: as many as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// Files that are watched, until this is dropped. The directories are watched, because a file or the target of its link may be replaced:
+/// that of the file and, of a link, those of all files that it leads to.
 pub(crate) struct FileWatches {
     watches: Vec<FileWatch>,
     changed: Arc<Notify>,
@@ -30,22 +36,60 @@ pub(crate) struct FileWatches {
 struct FileWatch {
     path: PathBuf,
     limit: Duration,
-    /// [`None`] while the directory is not there or cannot be watched.
-    directory: Option<Directory>,
+    /// [`None`] while a directory is not there or cannot be watched.
+    chain: Option<Chain>,
+    /// The file as it was last read.
+    read: Option<FileStamp>,
+    /// The file as a look found it that was told.
+    told: Option<FileStamp>,
 }
 
-struct Directory {
+/// A file and, while it is a link, what it leads to.
+struct Chain {
     _watcher: notify::RecommendedWatcher,
-    /// Whether it was removed or renamed.
+    /// Whether a directory was removed or renamed.
     is_lost: Arc<AtomicBool>,
-    identity: Identity,
+    places: Vec<Place>,
 }
 
-/// Device and inode.
-type Identity = (u64, u64);
+/// A file in a directory.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    directory: PathBuf,
+    name: OsString,
+    /// Device and inode of the directory.
+    identity: (u64, u64),
+}
 
-fn identity(directory: &Path) -> std::io::Result<Identity> {
-    std::fs::metadata(directory).map(|metadata| (metadata.dev(), metadata.ino()))
+/// What a look finds.
+struct Seen {
+    places: Vec<Place>,
+    stamp: Option<FileStamp>,
+}
+
+/// Where a file is: the directory of the path and, while that is a link, those of the paths that it leads to. Errors: a directory is not there.
+fn places(path: &Path) -> std::io::Result<Vec<Place>> {
+    let (mut places, mut at) = (Vec::new(), path.to_owned());
+    while let (Some(parent), Some(name)) = (at.parent(), at.file_name()) {
+        let directory = if parent.as_os_str().is_empty() { Path::new(".") } else { parent }.to_owned();
+        let metadata = std::fs::metadata(&directory)?;
+        let name = name.to_owned();
+        let target = std::fs::read_link(&at).ok().map(|target| directory.join(target));
+        places.push(Place { directory, name, identity: (metadata.dev(), metadata.ino()) });
+        match target {
+            Some(target) if places.len() <= MAX_LINKS => at = target,
+            _ => break,
+        }
+    }
+    match places.is_empty() {
+        true => Err(std::io::Error::other("it names no file")),
+        false => Ok(places),
+    }
+}
+
+fn look(path: &Path) -> std::io::Result<Seen> {
+    let stamp = std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata));
+    Ok(Seen { places: places(path)?, stamp })
 }
 
 impl FileWatches {
@@ -58,14 +102,23 @@ impl FileWatches {
         self.watches.is_empty()
     }
 
-    /// Watches a file. `limit`: how long an operation of its file system may take. Errors: one line.
+    /// Watches a file. `limit`: how long an operation of its file system may take. Errors: one line; without events it is looked at every second.
     pub(crate) async fn add(&mut self, path: &Path, limit: Duration) -> Result<(), String> {
-        let directory = Some(watch(path, limit, Arc::clone(&self.changed)).await?);
-        self.watches.push(FileWatch { path: path.to_owned(), limit, directory });
-        Ok(())
+        let chain = watch(path, limit, Arc::clone(&self.changed)).await;
+        let (chain, outcome) = match chain {
+            Ok(chain) => (Some(chain), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        self.watches.push(FileWatch { path: path.to_owned(), limit, chain, read: None, told: None });
+        outcome
     }
 
-    /// Waits until a directory took the place of one that was watched, and is watched: its file may be another one. Never ends without files.
+    /// Notes the stamp that a file had when it was last read.
+    pub(crate) fn has_read(&mut self, path: &Path, stamp: Option<FileStamp>) {
+        self.watches.iter_mut().filter(|watch| watch.path == path).for_each(|watch| watch.read = stamp);
+    }
+
+    /// Waits until a file is another one than was read, as a look each second finds it. Never ends without files.
     pub(crate) async fn exchanged(&mut self) {
         loop {
             sleep_until(self.next_look).await;
@@ -82,47 +135,60 @@ impl FileWatches {
 }
 
 impl FileWatch {
-    /// Whether the directory is another one, which is watched now.
+    /// Watches the directories in which the file is now. Returns whether it is to be read again.
     async fn look(&mut self, changed: &Arc<Notify>) -> bool {
-        let Some(parent) = self.path.parent().map(Path::to_owned) else { return false };
-        let now = PENDING_READS.run(&self.path, self.limit, move || identity(&parent)).await;
         // On a file system that hangs, or that cannot be read for a moment, nothing is known.
-        let Ok(now) = now else { return false };
-        let is_same = |directory: &Directory| {
-            !directory.is_lost.load(Ordering::Relaxed)
-                && now.as_ref().is_ok_and(|now| *now == directory.identity)
+        let Some(mut now) = self.now().await else { return false };
+        let is_same = |chain: &Chain| {
+            !chain.is_lost.load(Ordering::Relaxed) && now.as_ref().is_ok_and(|now| now.places == chain.places)
         };
-        if self.directory.as_ref().is_some_and(is_same) {
-            return false;
+        if !self.chain.as_ref().is_some_and(is_same) {
+            self.chain = None;
+            if now.is_ok() {
+                self.chain = watch(&self.path, self.limit, Arc::clone(changed)).await.ok();
+                // It may have changed before it was watched.
+                let Some(watched) = self.now().await else { return false };
+                now = watched;
+            }
         }
-        if now.is_err() {
-            self.directory = None;
-            return false;
-        }
-        self.directory = watch(&self.path, self.limit, Arc::clone(changed)).await.ok();
-        self.directory.is_some()
+        let stamp = now.ok().and_then(|now| now.stamp);
+        let is_known = stamp.is_none() || stamp == self.read || stamp == self.told;
+        self.told = stamp;
+        !is_known
+    }
+
+    async fn now(&self) -> Option<std::io::Result<Seen>> {
+        let path = self.path.clone();
+        PENDING_READS.run(&self.path, self.limit, move || look(&path)).await.ok()
     }
 }
 
 /// Notifies `changed` when the file changes, or its directory is removed. Errors: one line.
-async fn watch(path: &Path, limit: Duration, changed: Arc<Notify>) -> Result<Directory, String> {
-    let (Some(directory), Some(name)) = (path.parent().map(Path::to_owned), path.file_name()) else {
-        return Err(format!("cannot watch {}: it names no file", path.display()));
-    };
-    let (name, shown) = (name.to_owned(), directory.display().to_string());
-    let concerns = move |path: &PathBuf| {
-        // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
-        path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
-    };
+async fn watch(path: &Path, limit: Duration, changed: Arc<Notify>) -> Result<Chain, String> {
+    let file = path.to_owned();
     let start = move || {
+        // Before they are watched: a directory that takes the place of one in between is found by the next look.
+        let places = places(&file)?;
+        let mut directories: Vec<&Place> = places.iter().collect();
+        directories.sort_by_key(|place| place.identity);
+        directories.dedup_by_key(|place| place.identity);
+        let names: Vec<OsString> = places.iter().map(|place| place.name.clone()).collect();
+        let concerns = move |path: &PathBuf| {
+            // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
+            path.file_name().is_some_and(|n| {
+                n.as_encoded_bytes().starts_with(b"..") || names.iter().any(|name| n == name)
+            })
+        };
+        let watched: Vec<PathBuf> = directories.iter().map(|place| place.directory.clone()).collect();
         let is_lost = Arc::new(AtomicBool::new(false));
-        let (lost, watched) = (Arc::clone(&is_lost), directory.clone());
+        let lost = Arc::clone(&is_lost);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
             // After events were lost, nothing is known of the directory.
             let is_away = |e: &notify::Event| {
                 let is_renamed = e.kind == EventKind::Modify(ModifyKind::Name(RenameMode::From));
-                e.need_rescan() || ((e.kind.is_remove() || is_renamed) && e.paths.contains(&watched))
+                let is_watched = |path| watched.contains(path);
+                e.need_rescan() || ((e.kind.is_remove() || is_renamed) && e.paths.iter().any(is_watched))
             };
             if event.as_ref().is_ok_and(is_away) {
                 lost.store(true, Ordering::Relaxed);
@@ -134,14 +200,15 @@ async fn watch(path: &Path, limit: Duration, changed: Arc<Notify>) -> Result<Dir
                 changed.notify_one();
             }
         })?;
-        // Before it is watched: one that takes its place in between is found by the next look.
-        let identity = identity(&directory)?;
-        watcher.watch(&directory, notify::RecursiveMode::NonRecursive)?;
-        Ok::<_, notify::Error>(Directory { _watcher: watcher, is_lost, identity })
+        for place in directories {
+            watcher.watch(&place.directory, notify::RecursiveMode::NonRecursive)?;
+        }
+        Ok::<_, notify::Error>(Chain { _watcher: watcher, is_lost, places })
     };
+    let failed = |why: String| format!("cannot watch the directories of {}: {why}", path.display());
     match PENDING_READS.run(path, limit, start).await {
-        Ok(Ok(watch)) => Ok(watch),
-        Ok(Err(error)) => Err(format!("cannot watch {shown}: {error}")),
-        Err(why) => Err(format!("cannot watch {shown}: {why}")),
+        Ok(Ok(chain)) => Ok(chain),
+        Ok(Err(error)) => Err(failed(error.to_string())),
+        Err(why) => Err(failed(why.to_string())),
     }
 }

@@ -13,6 +13,7 @@ use super::{EntryType, Params};
 use crate::causes::with_causes;
 use crate::files::{SettledFile, Unread};
 use crate::go_url;
+use mixer_base::file_stamp::FileStamp;
 use mixer_base::quote::quoted;
 use mixer_base::secrets::mask_text;
 use mixer_config::mark::BYTE_ORDER_MARK;
@@ -117,6 +118,11 @@ impl Fetcher {
     /// Takes the lines of any page or document for entries, as Istio Mixer does.
     pub(super) fn accepts_pages(&mut self) {
         self.refuses_other_than = None;
+    }
+
+    /// The stamp of the file when it was last read.
+    pub(super) fn file_stamp(&self) -> Option<FileStamp> {
+        self.file.as_ref().and_then(SettledFile::read_stamp)
     }
 
     /// Errors: a body is no list. `place`: where it is from.

@@ -300,7 +300,7 @@ impl Refresher {
             tracing::warn!(
                 target: "adapters",
                 adapter = &*self.provider.handler_name,
-                "{problem}; the list is reloaded on the refresh interval only"
+                "{problem}; the file is looked at every second"
             );
         }
         self.fetch().await;
@@ -368,7 +368,11 @@ impl Refresher {
         if provider.has_source() {
             provider.info(format_args!("Fetching list from {name}"));
         }
-        let body = match self.fetcher.fetch(&provider.source, self.interval).await {
+        let fetched = self.fetcher.fetch(&provider.source, self.interval).await;
+        if let ListSource::File(_, path) = &provider.source {
+            self.watches.has_read(path, self.fetcher.file_stamp());
+        }
+        let body = match fetched {
             Ok(body) => body,
             Err(FetchError { text, is_unsettled }) => {
                 self.not_fetched(text, is_unsettled);

@@ -10,6 +10,7 @@ use mixer_engine::template;
 
 mod documents;
 mod encoding;
+mod exchanged;
 mod expiry;
 mod inheritance;
 mod pages;
@@ -467,44 +468,6 @@ async fn a_file_whose_directory_is_removed_and_made_again_is_followed() {
     assert!(!f.has("edited-2"), "the last list stays");
     write("late\n");
     f.until(|f| !f.has("late")).await;
-}
-
-#[tokio::test]
-async fn a_file_whose_directory_or_a_link_to_it_is_exchanged_is_followed() {
-    for is_link in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path();
-        let write = |at: &str, text: &str| {
-            std::fs::create_dir_all(base.join(at)).unwrap();
-            std::fs::write(base.join(at).join("list"), format!("{text}\n")).unwrap();
-        };
-        write("rel1", "a");
-        let lists = base.join(if is_link { "current" } else { "rel1" });
-        if is_link {
-            std::os::unix::fs::symlink(base.join("rel1"), &lists).unwrap();
-        }
-        let hour = SignedDuration::from_secs(3600);
-        let params = Params {
-            provider_file: lists.join("list").display().to_string(),
-            refresh_interval: hour,
-            ttl: hour,
-            blacklist: true,
-            ..Params::default()
-        };
-        let f = Fixture::new(params).await;
-        assert!(!f.has("a"));
-        if is_link {
-            write("rel2", "b");
-            std::os::unix::fs::symlink(base.join("rel2"), base.join("next")).unwrap();
-            std::fs::rename(base.join("next"), &lists).unwrap();
-        } else {
-            std::fs::rename(base.join("rel1"), base.join("old")).unwrap();
-            write("rel1", "b");
-        }
-        f.until(|f| !f.has("b")).await;
-        std::fs::write(lists.join("list"), "c\n").unwrap();
-        f.until(|f| !f.has("c")).await;
-    }
 }
 
 /// An entry with a carriage return would match nothing: a denylist that was edited on Windows would let everybody pass.

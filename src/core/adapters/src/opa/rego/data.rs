@@ -81,11 +81,14 @@ impl DataFiles {
         let mut watches = FileWatches::new(Arc::clone(&changed));
         for (_, path, _) in &self.files {
             if let Err(problem) = watches.add(path, READ_TIME).await {
-                shared.warn(&format!("{problem}; the data is read every {REFRESH:?} only"));
+                shared.warn(&format!("{problem}; the file is looked at every second"));
             }
         }
         loop {
             self.refresh(shared).await;
+            for (_, path, file) in &self.files {
+                watches.has_read(path, file.read_stamp());
+            }
             let pause = if self.unsettled.is_some() { SETTLED } else { REFRESH };
             tokio::select! {
                 () = changed.notified() => sleep(SETTLE_TIME).await,
