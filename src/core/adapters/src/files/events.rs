@@ -133,8 +133,9 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Reads events as long as the system has them. Another watcher takes the place of one that has failed.
+    /// Reads events as long as the system has them.
     fn read(&self) {
+        let _ends = Ends(self);
         let mut buffer = [MaybeUninit::uninit(); READ];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         loop {
@@ -147,8 +148,6 @@ impl Watcher {
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     tracing::warn!(target: "adapters", "events of files cannot be read: {error}; they are looked at every second");
-                    *WATCHER.lock() = None;
-                    self.lose_all();
                     return;
                 }
             }
@@ -169,6 +168,16 @@ impl Watcher {
 
     fn lose_all(&self) {
         self.followers.lock().values().flatten().for_each(|follower| follower.lose());
+    }
+}
+
+/// Ends a watcher with its thread, whatever ends that: another one takes its place.
+struct Ends<'w>(&'w Watcher);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        *WATCHER.lock() = None;
+        self.0.lose_all();
     }
 }
 
