@@ -610,7 +610,8 @@ async fn events(
     let line = |kind: &str, object: &Value| {
         let mut object = object.clone();
         if let Some((kind, version)) = said {
-            (object["kind"], object["apiVersion"]) = (kind.into(), version.into());
+            object["kind"] = kind.into();
+            object["apiVersion"] = version.into();
         }
         Ok(Bytes::from(json!({"type": kind, "object": object}).to_string() + "\n"))
     };

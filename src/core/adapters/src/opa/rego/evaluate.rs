@@ -50,8 +50,7 @@ struct Left(AtomicUsize);
 impl Left {
     /// Adds what an evaluation left. Returns whether the patterns have to be dropped, which one caller is told.
     fn add(&self, bytes: usize) -> bool {
-        let add = |left: usize| Some(left.saturating_add(bytes));
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).unwrap_or_default();
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
         before.saturating_add(bytes) > KEPT_BY_ALL && self.0.swap(0, Ordering::Relaxed) > KEPT_BY_ALL
     }
 }
