@@ -427,10 +427,10 @@ async fn a_kind_is_not_taken_for_one_that_is_not_there() {
     let api = KubeApi::start();
     api.define(["rules"]);
     let name = "rules.config.istio.io";
-    let client = patient(&api);
-    assert!(!crate::is_defined(&client, name).await.unwrap());
+    // Each time with connections of its own: others end.
+    assert!(!crate::is_defined(&patient(&api), name).await.unwrap());
     api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": name}}));
-    assert!(crate::is_defined(&client, name).await.unwrap());
+    assert!(crate::is_defined(&patient(&api), name).await.unwrap());
     let answers = [
         json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}),
         json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}),
@@ -438,12 +438,12 @@ async fn a_kind_is_not_taken_for_one_that_is_not_there() {
     ];
     for answer in answers {
         api.fail(Some(Fault::Lists("customresourcedefinitions", answer.clone())));
-        let error = crate::is_defined(&client, name).await.unwrap_err();
+        let error = crate::is_defined(&patient(&api), name).await.unwrap_err();
         assert!(matches!(&error, Error::Malformed { .. }), "{answer}: {error}");
     }
     // Kinds that are served.
     api.fail(None);
-    assert_eq!(crate::discover(&client, "config.istio.io").await.unwrap().len(), 1);
+    assert_eq!(crate::discover(&patient(&api), "config.istio.io").await.unwrap().len(), 1);
     let of = |kind: &str, group_version: &str, resources: Value| json!({"kind": kind, "groupVersion": group_version, "resources": resources});
     let answers = [
         json!({"kind": "APIResourceList", "groupVersion": "config.istio.io/v1alpha2"}),
@@ -453,7 +453,7 @@ async fn a_kind_is_not_taken_for_one_that_is_not_there() {
     ];
     for answer in answers {
         api.fail(Some(Fault::Discovers(answer.clone())));
-        let error = crate::discover(&client, "config.istio.io").await.unwrap_err().to_string();
+        let error = crate::discover(&patient(&api), "config.istio.io").await.unwrap_err().to_string();
         let expected = "/apis/config.istio.io/v1alpha2: no list of the kinds of config.istio.io/v1alpha2";
         assert!(error.ends_with(expected), "{answer}: {error}");
     }
@@ -501,7 +501,12 @@ async fn a_store_that_left_something_out_is_filled_when_a_watch_ends() {
     let running = run_with(&api, Selection::of("Pod", PODS), store);
     running.has(&["shop/a"]).await;
     api.fail(Some(Fault::EndsWatches));
-    until("watches end", || running.progress.failures() > 0 || watches(&api.take_requests()).len() > 1).await;
+    let begun = std::cell::Cell::new(0);
+    let ends = || {
+        begun.set(begun.get() + watches(&api.take_requests()).len());
+        running.progress.failures() > 0 || begun.get() > 1
+    };
+    until("watches end", ends).await;
     assert_eq!(running.lists(), 1);
     is_incomplete.store(true, std::sync::atomic::Ordering::Relaxed);
     until("all is listed again", || running.lists() == 2).await;
