@@ -83,6 +83,12 @@ pub(crate) enum Fault {
     Answers(u16),
     /// Every request gets an empty object, as from a proxy that knows nothing of the API.
     AnswersNothing,
+    /// Lists of this resource, by plural, are answered with this object, which gets the version of now.
+    Lists(&'static str, Value),
+    /// The kinds of a version of a group are answered with this object.
+    Discovers(Value),
+    /// The objects of watches say that they are of this kind and API version.
+    ChangesKind(&'static str, &'static str),
     /// Lists and watches of this resource are forbidden.
     Forbids(&'static str),
     /// Watches end at once.
@@ -415,6 +421,10 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
         while shared.state().hangs_discovery {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        let found = match fault {
+            Some(Fault::Discovers(other)) if found["kind"] == "APIResourceList" => other,
+            _ => found,
+        };
         return answer(&found, None);
     }
     let is_defined = |asked: &Asked| !is_custom(asked.kind.2) || defined.contains(asked.kind.1);
@@ -448,10 +458,18 @@ async fn respond(request: Request<hyper::body::Incoming>, shared: &Arc<Shared>) 
         return match fault {
             Some(Fault::EndsWatches) => Response::new(Body::empty()),
             Some(Fault::ForgetsVersions) => failure(410, "Expired", "too old resource version"),
-            _ => follow(asked, shared),
+            Some(Fault::ChangesKind(kind, version)) => follow(asked, shared, Some((kind, version))),
+            _ => follow(asked, shared, None),
         };
     }
     let cut = if let Some(Fault::CutsOff(bytes)) = fault { Some(bytes) } else { None };
+    if let Some(Fault::Lists(of, mut list)) = fault
+        && of == plural
+        && asked.name.is_none()
+    {
+        list["metadata"] = json!({"resourceVersion": shared.state().version.to_string()});
+        return answer(&list, None);
+    }
     let method = request.method().clone();
     let body = axum::body::to_bytes(Body::new(request.into_body()), 1 << 24).await.unwrap();
     if let Err(refusal) = admission::review(&method, &asked, &body, shared).await {
@@ -565,7 +583,8 @@ fn list(state: &mut State, asked: &Asked) -> Answered<Value> {
     Ok(list)
 }
 
-fn follow(asked: Asked, shared: &Arc<Shared>) -> Response<Body> {
+/// A watch, whose objects say that they are of a kind and API version if those are given.
+fn follow(asked: Asked, shared: &Arc<Shared>, said: Option<(&'static str, &'static str)>) -> Response<Body> {
     let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(64);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
@@ -573,7 +592,7 @@ fn follow(asked: Asked, shared: &Arc<Shared>) -> Response<Body> {
             asked.query("timeoutSeconds").parse().map_or(Duration::from_secs(1800), Duration::from_secs);
         // As the real one, shortly before the end.
         let bookmark = Instant::now() + lasts.saturating_sub(Duration::from_secs(2));
-        let _ = tokio::time::timeout(lasts, events(&asked, &shared, &sender, bookmark)).await;
+        let _ = tokio::time::timeout(lasts, events(&asked, &shared, &sender, bookmark, said)).await;
     });
     Response::builder()
         .header(header::CONTENT_TYPE, "application/json")
@@ -586,8 +605,14 @@ async fn events(
     shared: &Shared,
     sender: &mpsc::Sender<Result<Bytes, Infallible>>,
     bookmark: Instant,
+    said: Option<(&str, &str)>,
 ) {
     let line = |kind: &str, object: &Value| {
+        let mut object = object.clone();
+        if let Some((kind, version)) = said {
+            object["kind"] = kind.into();
+            object["apiVersion"] = version.into();
+        }
         Ok(Bytes::from(json!({"type": kind, "object": object}).to_string() + "\n"))
     };
     let mut version: u64 = asked.query("resourceVersion").parse().unwrap_or(0);

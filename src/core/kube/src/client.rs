@@ -328,7 +328,7 @@ pub(crate) fn shape(error: &serde_json::Error) -> &'static str {
 }
 
 /// A text of somebody else, for operators: cut, and on one line.
-fn foreign(text: &str) -> String {
+pub(crate) fn foreign(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let shown: String = mask_text(text).chars().take(MAX_SHOWN).map(plain).collect();
     if text.chars().nth(MAX_SHOWN).is_some() { shown + "…" } else { shown }

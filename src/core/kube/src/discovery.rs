@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::client::{Client, place};
+use crate::client::Client;
 use crate::error::Error;
 use crate::object::PartialObject;
-use crate::selection::{Form, Resource, escaped};
-use crate::watch::Page;
+use crate::selection::{Resource, Selection};
+use crate::watch::page;
 
 const JSON: &str = "application/json";
 
@@ -24,10 +24,13 @@ struct GroupVersion {
     version: String,
 }
 
+/// The kinds of a version of a group.
 #[derive(Debug, Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ResourceList {
-    resources: Vec<ApiResource>,
+    kind: String,
+    group_version: String,
+    resources: Option<Vec<ApiResource>>,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -68,9 +71,23 @@ pub async fn discover(client: &Client, group: &str) -> Result<Vec<Served>, Error
     };
     let mut served = Vec::new();
     for version in versions {
-        let listed = found(client.get::<ResourceList>(&format!("{path}/{version}"), JSON).await)?;
+        let path = format!("{path}/{version}");
+        let Some(listed) = found(client.get::<ResourceList>(&path, JSON).await)? else { continue };
+        let group_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+        // What is taken for an empty one says that no kind is served.
+        let resources = match listed {
+            ResourceList { kind, group_version: said, resources: Some(resources) }
+                if kind == "APIResourceList" && said == group_version =>
+            {
+                resources
+            }
+            _ => {
+                let why = format!("no list of the kinds of {group_version}");
+                return Err(Error::Malformed { server: client.server(), path, why });
+            }
+        };
         // Names with a slash are subresources, such as `gateways/status`.
-        let kinds = listed.unwrap_or_default().resources.into_iter().filter(|kind| !kind.name.contains('/'));
+        let kinds = resources.into_iter().filter(|kind| !kind.name.contains('/'));
         served.extend(kinds.map(|kind| Served {
             kind: kind.kind,
             resource: Resource {
@@ -90,22 +107,17 @@ pub async fn discover(client: &Client, group: &str) -> Result<Vec<Served>, Error
 ///
 /// Errors: the server does not answer, does not know definitions, or the account may not list them.
 pub async fn is_defined(client: &Client, name: &str) -> Result<bool, Error> {
-    let listed = |version: &'static str| {
+    let field = format!("metadata.name={name}");
+    let listed = async |version: &'static str| {
         let definitions = Resource::new("apiextensions.k8s.io", version, "customresourcedefinitions");
-        format!("{}?fieldSelector=metadata.name%3D{}", definitions.path(None), escaped(name))
+        let selection = Selection::of("CustomResourceDefinition", definitions).metadata_only();
+        page::<PartialObject>(client, &selection, &[("fieldSelector", &*field)]).await
     };
-    let mut path = listed("v1");
-    let mut page = client.get::<Page<PartialObject>>(&path, Form::Metadata.of_list()).await;
+    let mut page = listed("v1").await;
     if matches!(&page, Err(Error::Refused { status, .. }) if status.code == 404) {
-        path = listed("v1beta1");
-        page = client.get(&path, Form::Metadata.of_list()).await;
+        page = listed("v1beta1").await;
     }
-    let page = page?;
-    if page.metadata.resource_version.is_empty() {
-        let (server, path) = (client.server(), place(&path).to_owned());
-        return Err(Error::Malformed { server, path, why: "a list without a version".to_owned() });
-    }
-    Ok(page.items.iter().flatten().any(|definition| definition.metadata.name == name))
+    Ok(page?.items().iter().any(|definition| definition.metadata.name == name))
 }
 
 /// An answer, or `None` if there is no such group or version.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::object::Object;
 use crate::progress::Progress;
 use crate::selection::Selection;
-use crate::watch::{Event, Watch, list};
+use crate::watch::{Event, PageMetadata, Watch, list};
 
 /// Where objects are kept. A reflector calls it from one task.
 ///
@@ -187,11 +187,12 @@ impl<S: Store> Reflector<S> {
         let mut next = String::new();
         loop {
             let page = list::<S::Object>(&self.client, &self.selection, limit, &next).await?;
-            page.items.into_iter().flatten().for_each(|object| self.store.list(object));
-            if page.metadata.next.is_empty() {
-                return Ok(page.metadata.resource_version);
+            let PageMetadata { resource_version, next: following } = page.metadata.clone();
+            page.into_items().into_iter().for_each(|object| self.store.list(object));
+            if following.is_empty() {
+                return Ok(resource_version);
             }
-            next = page.metadata.next;
+            next = following;
         }
     }
 

@@ -3,6 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserialize;
+
+use crate::client::foreign;
+
 /// A kind of objects, as URLs name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
@@ -33,6 +37,19 @@ impl Resource {
         path.push('/');
         path.push_str(&self.plural);
         path
+    }
+
+    /// As objects say it: `GROUP/VERSION`, or the version alone for the core group.
+    pub(crate) fn api_version(&self) -> String {
+        match &*self.group {
+            "" => self.version.to_string(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Whether it is defined by a custom resource definition, as far as its group tells.
+    fn is_custom(&self) -> bool {
+        self.group.contains('.') && !self.group.ends_with(".k8s.io")
     }
 }
 
@@ -77,10 +94,26 @@ impl Form {
     }
 }
 
+/// The kind and API version of objects with their metadata alone.
+const PARTIAL: &str = "PartialObjectMetadata";
+const META: &str = "meta.k8s.io/v1";
+
+/// What an answer says to be; empty if it does not.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Said<'a> {
+    #[serde(borrow)]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) api_version: Cow<'a, str>,
+}
+
 /// Which objects are listed and watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Their kind.
+    /// Their kind, for example `ReplicaSet`.
+    pub kind: Cow<'static, str>,
+    /// How URLs name it.
     pub resource: Resource,
     /// Their namespace; `None`: all.
     pub namespace: Option<String>,
@@ -92,8 +125,8 @@ pub struct Selection {
 
 impl Selection {
     /// All objects of a kind.
-    pub fn of(resource: Resource) -> Self {
-        Self { resource, namespace: None, labels: String::new(), form: Form::Whole }
+    pub fn of(kind: impl Into<Cow<'static, str>>, resource: Resource) -> Self {
+        Self { kind: kind.into(), resource, namespace: None, labels: String::new(), form: Form::Whole }
     }
 
     /// Those of a namespace.
@@ -112,6 +145,36 @@ impl Selection {
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { form: Form::Metadata, ..self }
+    }
+
+    /// What is wrong with an answer that says to be a list of this kind and API version. Its kind is `KIND` and `List`, as every API server says
+    /// unless a definition names another `listKind`.
+    pub(crate) fn fault_of_list(&self, said: &Said<'_>) -> Option<String> {
+        self.fault(said, "List")
+    }
+
+    /// What is wrong with an object that says to be of this kind and API version.
+    pub(crate) fn fault_of_object(&self, said: &Said<'_>) -> Option<String> {
+        self.fault(said, "")
+    }
+
+    fn fault(&self, said: &Said<'_>, suffix: &str) -> Option<String> {
+        let is = |kind: &str, api_version: &str| {
+            said.kind.strip_suffix(suffix) == Some(kind) && said.api_version == api_version
+        };
+        let api_version = self.resource.api_version();
+        // A server that does not know the form sends all of the objects.
+        let is_partial = self.form == Form::Metadata && is(PARTIAL, META);
+        (!is_partial && !is(&self.kind, &api_version)).then(|| {
+            let shown = |text: &str| if text.is_empty() { "nothing".to_owned() } else { foreign(text) };
+            let (said_kind, said_version) = (shown(&said.kind), shown(&said.api_version));
+            format!("kind {said_kind} of {said_version} instead of {}{suffix} of {api_version}", self.kind)
+        })
+    }
+
+    /// Whether a list without objects may have `null` for them. API servers have it for built-in kinds, not for custom resources.
+    pub(crate) fn may_be_null(&self) -> bool {
+        !self.resource.is_custom()
     }
 
     /// Path and query, with more parameters.
@@ -150,9 +213,10 @@ mod tests {
 
     #[test]
     fn urls_are_those_of_the_api() {
-        let pods = Selection::of(Resource::new("", "v1", "pods"));
+        let pods = Selection::of("Pod", Resource::new("", "v1", "pods"));
         assert_eq!(pods.url(&[]), "/api/v1/pods");
-        let sets = Selection::of(Resource::new("apps", "v1", "replicasets")).in_namespace("a/b");
+        let sets = Resource::new("apps", "v1", "replicasets");
+        let sets = Selection::of("ReplicaSet", sets).in_namespace("a/b");
         assert_eq!(sets.url(&[("limit", "500")]), "/apis/apps/v1/namespaces/a%2Fb/replicasets?limit=500");
         let labelled = pods.in_namespace("istio-system").with_labels("istio/multiCluster=true");
         let expected =

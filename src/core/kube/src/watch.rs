@@ -8,23 +8,80 @@ use serde::Deserialize;
 use crate::client::{Client, Stream, place, shape};
 use crate::error::{ApiStatus, Error};
 use crate::object::Object;
-use crate::selection::Selection;
+use crate::selection::{Said, Selection};
 
 /// Most bytes of one event.
 const MAX_EVENT: usize = 16 << 20;
 
 /// A page of a list.
 #[derive(Deserialize)]
-#[serde(bound = "T: Object")]
+#[serde(bound = "T: Object", rename_all = "camelCase")]
 pub(crate) struct Page<T> {
     #[serde(default)]
-    pub(crate) metadata: PageMetadata,
-    /// `null` without objects.
+    kind: String,
     #[serde(default)]
-    pub(crate) items: Option<Vec<T>>,
+    api_version: String,
+    #[serde(default)]
+    pub(crate) metadata: PageMetadata,
+    #[serde(default = "Items::missing")]
+    items: Items<T>,
 }
 
-#[derive(Deserialize, Default)]
+/// The objects of a page.
+enum Items<T> {
+    /// There is no such member.
+    Missing,
+    /// The member is `null`.
+    Null,
+    /// The objects.
+    Listed(Vec<T>),
+}
+
+impl<T> Items<T> {
+    fn missing() -> Self {
+        Items::Missing
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<Vec<T>>::deserialize(deserializer)?.map_or(Items::Null, Items::Listed))
+    }
+}
+
+impl<T> Page<T> {
+    /// The objects.
+    pub(crate) fn items(&self) -> &[T] {
+        match &self.items {
+            Items::Listed(items) => items,
+            Items::Missing | Items::Null => &[],
+        }
+    }
+
+    /// The objects.
+    pub(crate) fn into_items(self) -> Vec<T> {
+        match self.items {
+            Items::Listed(items) => items,
+            Items::Missing | Items::Null => Vec::new(),
+        }
+    }
+
+    /// What keeps it from being a page of what was asked for. An answer that is taken for an empty list removes everything.
+    fn fault(&self, selection: &Selection) -> Option<String> {
+        if self.metadata.resource_version.is_empty() {
+            return Some("a list without a version".to_owned());
+        }
+        let said = Said { kind: (&*self.kind).into(), api_version: (&*self.api_version).into() };
+        let fault = selection.fault_of_list(&said).map(|fault| format!("no list of the kind: {fault}"));
+        fault.or_else(|| match &self.items {
+            Items::Missing => Some("a list without the member `items`".to_owned()),
+            Items::Null if !selection.may_be_null() => Some("a list whose `items` are null".to_owned()),
+            Items::Null | Items::Listed(_) => None,
+        })
+    }
+}
+
+#[derive(Clone, Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PageMetadata {
     /// The version of the list, from which a watch goes on.
@@ -36,7 +93,7 @@ pub(crate) struct PageMetadata {
 
 /// A page of a list: at most `limit` objects, after those of the page with this `next`.
 ///
-/// Errors: as of a request; an answer without a version is no list, however empty.
+/// Errors: as of [`page`].
 pub(crate) async fn list<T: Object>(
     client: &Client,
     selection: &Selection,
@@ -48,13 +105,26 @@ pub(crate) async fn list<T: Object>(
     if !next.is_empty() {
         parameters.push(("continue", next));
     }
-    let path = selection.url(&parameters);
+    page(client, selection, &parameters).await
+}
+
+/// A page of a list, with these parameters of the URL.
+///
+/// Errors: as of a request; an answer without a version or without `items`, or of another kind, is no list, however empty.
+pub(crate) async fn page<T: Object>(
+    client: &Client,
+    selection: &Selection,
+    parameters: &[(&str, &str)],
+) -> Result<Page<T>, Error> {
+    let path = selection.url(parameters);
     let page: Page<T> = client.get(&path, selection.form.of_list()).await?;
-    if page.metadata.resource_version.is_empty() {
-        let (server, path) = (client.server(), place(&path).to_owned());
-        return Err(Error::Malformed { server, path, why: "a list without a version".to_owned() });
+    match page.fault(selection) {
+        None => Ok(page),
+        Some(why) => {
+            let (server, path) = (client.server(), place(&path).to_owned());
+            Err(Error::Malformed { server, path, why })
+        }
     }
-    Ok(page)
 }
 
 /// A change.
@@ -72,6 +142,7 @@ pub(crate) enum Event<T> {
 pub(crate) struct Watch {
     stream: Stream,
     path: String,
+    selection: Selection,
     buffer: BytesMut,
     /// How much of the buffer has no line feed.
     searched: usize,
@@ -94,7 +165,8 @@ impl Watch {
         ];
         let path = selection.url(&parameters);
         let stream = client.stream(&path, selection.form.of_watch()).await?;
-        Ok(Self { stream, path: place(&path).to_owned(), buffer: BytesMut::new(), searched: 0 })
+        let (path, selection) = (place(&path).to_owned(), selection.clone());
+        Ok(Self { stream, path, selection, buffer: BytesMut::new(), searched: 0 })
     }
 
     /// The next change, without waiting; `None` if none has arrived.
@@ -132,11 +204,13 @@ impl Watch {
     }
 
     fn event<T: Object>(&self, line: &[u8]) -> Result<Event<T>, Error> {
-        /// The type stands first, and says what the object is.
+        /// The type says what the object is.
         #[derive(Deserialize)]
         struct Typed<'l> {
             #[serde(rename = "type", borrow)]
             kind: std::borrow::Cow<'l, str>,
+            #[serde(borrow, default)]
+            object: Said<'l>,
         }
         #[derive(Deserialize)]
         struct Of<T> {
@@ -154,7 +228,12 @@ impl Watch {
         fn read<'l, V: Deserialize<'l>>(watch: &Watch, line: &'l [u8]) -> Result<V, Error> {
             serde_json::from_slice(line).map_err(|error| watch.malformed(shape(&error)))
         }
-        let Typed { kind } = read(self, line)?;
+        let Typed { kind, object } = read(self, line)?;
+        if matches!(&*kind, "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK")
+            && let Some(fault) = self.selection.fault_of_object(&object)
+        {
+            return Err(self.malformed(&format!("no change of the kind: {fault}")));
+        }
         match &*kind {
             "ADDED" | "MODIFIED" => Ok(Event::Applied(read::<Of<T>>(self, line)?.object)),
             "DELETED" => Ok(Event::Deleted(read::<Of<T>>(self, line)?.object)),

@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
-use notify::{EventKind, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::events::Followed;
 use super::reads::PENDING_READS;
 use mixer_base::file_stamp::FileStamp;
 
@@ -46,9 +44,7 @@ struct FileWatch {
 
 /// A file and, while it is a link, what it leads to.
 struct Chain {
-    _watcher: notify::RecommendedWatcher,
-    /// Whether a directory was removed or renamed.
-    is_lost: Arc<AtomicBool>,
+    followed: Followed,
     places: Vec<Place>,
 }
 
@@ -140,7 +136,7 @@ impl FileWatch {
         // On a file system that hangs, or that cannot be read for a moment, nothing is known.
         let Some(mut now) = self.now().await else { return false };
         let is_same = |chain: &Chain| {
-            !chain.is_lost.load(Ordering::Relaxed) && now.as_ref().is_ok_and(|now| now.places == chain.places)
+            !chain.followed.is_lost() && now.as_ref().is_ok_and(|now| now.places == chain.places)
         };
         if !self.chain.as_ref().is_some_and(is_same) {
             self.chain = None;
@@ -169,46 +165,93 @@ async fn watch(path: &Path, limit: Duration, changed: Arc<Notify>) -> Result<Cha
     let start = move || {
         // Before they are watched: a directory that takes the place of one in between is found by the next look.
         let places = places(&file)?;
-        let mut directories: Vec<&Place> = places.iter().collect();
-        directories.sort_by_key(|place| place.identity);
-        directories.dedup_by_key(|place| place.identity);
         let names: Vec<OsString> = places.iter().map(|place| place.name.clone()).collect();
-        let concerns = move |path: &PathBuf| {
-            // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
-            path.file_name().is_some_and(|n| {
-                n.as_encoded_bytes().starts_with(b"..") || names.iter().any(|name| n == name)
-            })
-        };
-        let watched: Vec<PathBuf> = directories.iter().map(|place| place.directory.clone()).collect();
-        let is_lost = Arc::new(AtomicBool::new(false));
-        let lost = Arc::clone(&is_lost);
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
-            // After events were lost, nothing is known of the directory.
-            let is_away = |e: &notify::Event| {
-                let is_renamed = e.kind == EventKind::Modify(ModifyKind::Name(RenameMode::From));
-                let is_watched = |path| watched.contains(path);
-                e.need_rescan() || ((e.kind.is_remove() || is_renamed) && e.paths.iter().any(is_watched))
-            };
-            if event.as_ref().is_ok_and(is_away) {
-                lost.store(true, Ordering::Relaxed);
-                changed.notify_one();
-            }
-            let matters = event
-                .map_or(true, |e| (!e.kind.is_access() || e.kind == closes) && e.paths.iter().any(&concerns));
-            if matters {
-                changed.notify_one();
-            }
-        })?;
-        for place in directories {
-            watcher.watch(&place.directory, notify::RecursiveMode::NonRecursive)?;
-        }
-        Ok::<_, notify::Error>(Chain { _watcher: watcher, is_lost, places })
+        let directories = places.iter().map(|place| &*place.directory);
+        let followed = Followed::of(directories, names, changed)?;
+        Ok::<_, std::io::Error>(Chain { followed, places })
     };
     let failed = |why: String| format!("cannot watch the directories of {}: {why}", path.display());
     match PENDING_READS.run(path, limit, start).await {
         Ok(Ok(chain)) => Ok(chain),
         Ok(Err(error)) => Err(failed(error.to_string())),
         Err(why) => Err(failed(why.to_string())),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// The watchers of the system that the process has, and the threads that read their events.
+    fn watchers() -> (usize, usize) {
+        let entries = |path: &str| fs::read_dir(path).unwrap().flatten().map(|entry| entry.path());
+        let is_watcher = |path: &PathBuf| {
+            fs::read_link(path).is_ok_and(|target| target.as_os_str().to_string_lossy().contains("inotify"))
+        };
+        let reads = |task: &PathBuf| {
+            fs::read_to_string(task.join("comm"))
+                .is_ok_and(|name| name.starts_with("notify") || name == "file-events\n")
+        };
+        (
+            entries("/proc/self/fd").filter(is_watcher).count(),
+            entries("/proc/self/task").filter(reads).count(),
+        )
+    }
+
+    /// More files than the system has watchers for all processes of a user, 128 by default.
+    #[tokio::test]
+    async fn all_files_have_one_watcher_and_one_thread() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Vec::new();
+        for n in 0..230 {
+            // Some share a directory.
+            let path = directory.path().join((n % 210).to_string()).join(format!("list-{n}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "a\n").unwrap();
+            let changed = Arc::<Notify>::default();
+            let mut watches = FileWatches::new(Arc::clone(&changed));
+            assert_eq!(watches.add(&path, LIMIT).await, Ok(()));
+            files.push((path, changed, watches));
+        }
+        assert_eq!(watchers(), (1, 1));
+        for (path, changed, _) in &files {
+            fs::write(path, "b\n").unwrap();
+            timeout(LIMIT, changed.notified()).await.unwrap_or_else(|_| panic!("{}", path.display()));
+        }
+        // Those that are left are watched when others end, also in the same directory.
+        drop(files.drain(..210));
+        for (path, changed, _) in &files {
+            // A write may be told twice.
+            while timeout(SETTLE_TIME, changed.notified()).await.is_ok() {}
+            fs::write(path, "c\n").unwrap();
+            timeout(LIMIT, changed.notified()).await.unwrap_or_else(|_| panic!("{}", path.display()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_watched_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("later/list");
+        let changed = Arc::<Notify>::default();
+        let mut watches = FileWatches::new(Arc::clone(&changed));
+        let problem = watches.add(&path, LIMIT).await.unwrap_err();
+        assert!(problem.starts_with("cannot watch the directories of ") && problem.contains("No such file"));
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::write(&path, "a\n").unwrap();
+        timeout(LIMIT, watches.exchanged()).await.unwrap();
+        while timeout(SETTLE_TIME, changed.notified()).await.is_ok() {}
+        // An event tells of it from now on.
+        fs::write(&path, "b\n").unwrap();
+        timeout(LIMIT, changed.notified()).await.unwrap();
+        // And of the end of the directory, or of another one in its place.
+        while timeout(SETTLE_TIME, changed.notified()).await.is_ok() {}
+        fs::rename(path.parent().unwrap(), directory.path().join("before")).unwrap();
+        timeout(LIMIT, changed.notified()).await.unwrap();
     }
 }

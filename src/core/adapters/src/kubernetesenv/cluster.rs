@@ -45,12 +45,19 @@ impl Cluster {
             <(Arc<Pods>, Arc<Owners>, Arc<Owners>)>::default();
         let owners = |owners: &Arc<Owners>| OwnerStore::new(owners, &budget, answers);
         let progress = [
-            follow("pods", id, client, Selection::of(PODS), PodStore::new(&pods, &budget, answers), &stop),
+            follow(
+                "pods",
+                id,
+                client,
+                Selection::of("Pod", PODS),
+                PodStore::new(&pods, &budget, answers),
+                &stop,
+            ),
             follow(
                 "replicasets",
                 id,
                 client,
-                Selection::of(SETS).metadata_only(),
+                Selection::of("ReplicaSet", SETS).metadata_only(),
                 owners(&replica_sets),
                 &stop,
             ),
@@ -58,7 +65,7 @@ impl Cluster {
                 "replicationcontrollers",
                 id,
                 client,
-                Selection::of(CONTROLLERS).metadata_only(),
+                Selection::of("ReplicationController", CONTROLLERS).metadata_only(),
                 owners(&replication_controllers),
                 &stop,
             ),

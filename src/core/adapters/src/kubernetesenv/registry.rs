@@ -89,7 +89,7 @@ impl Registry {
     pub(super) fn start(client: &Client, namespace: &str, most: usize, answers: &Arc<AnswerEpoch>) -> Self {
         let stop = CancellationToken::new();
         let (secrets, store) = Versioned::<Secret>::new(MAX_SECRETS);
-        let selection = Selection::of(SECRETS).in_namespace(namespace).with_labels(LABEL);
+        let selection = Selection::of("Secret", SECRETS).in_namespace(namespace).with_labels(LABEL);
         let (_, progress) = follow("secrets", namespace, client, selection, store, &stop);
         let shared = Arc::new(ArcSwap::<Remotes>::default());
         let (stopped, answers, of_task) = (stop.clone(), Arc::clone(answers), Arc::clone(&shared));

@@ -94,8 +94,8 @@ impl Reconciler {
         let resource = self.served_version().await;
         self.wait_for_service().await;
         let (live, store) = Versioned::<PartialObject>::new(MAX_OBJECTS);
-        let mut reflector =
-            Reflector::new(self.client.clone(), Selection::of(resource.clone()).metadata_only(), store);
+        let selection = Selection::of("ValidatingWebhookConfiguration", resource.clone()).metadata_only();
+        let mut reflector = Reflector::new(self.client.clone(), selection, store);
         tokio::select! {
             _ = reflector.run() => {}
             () = self.follow(&resource, &live) => {}

@@ -239,7 +239,7 @@ impl Following<'_> {
             let definitions = versions.into_iter().find(|served| served.kind == "CustomResourceDefinition");
             // Without permission to watch them, discovery is repeated while kinds are missing.
             let Some(definitions) = definitions else { return };
-            let selection = Selection::of(definitions.resource).metadata_only();
+            let selection = Selection::of(definitions.kind, definitions.resource).metadata_only();
             let definitions = Definitions { changed, known, listed: BTreeSet::new() };
             Reflector::new(client, selection, definitions).at(pace).run().await;
         });
@@ -333,7 +333,7 @@ impl Following<'_> {
             Arc::new(Outbox::new(kind, holds.then(|| Arc::clone(&self.hold)), Arc::clone(&self.pending)));
         let mut held = self.hold.subscribe();
         let objects = Objects::new(kind, self.source.converter.clone(), Arc::clone(&outbox));
-        let selection = Selection::of(resource.clone());
+        let selection = Selection::of(kind.kind, resource.clone());
         let mut reflector =
             Reflector::new(self.source.client.clone(), selection, objects).at(self.source.pace);
         reflector = reflector.listing_every(self.source.resync);

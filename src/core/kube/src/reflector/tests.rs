@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::access::Access;
 use crate::object::PartialObject;
-use crate::selection::Resource;
+use crate::selection::{Form, Resource};
 use kube_api::{Fault, KubeApi};
 
 const PODS: Resource = Resource::new("", "v1", "pods");
@@ -108,6 +108,11 @@ fn client(api: &KubeApi) -> Client {
     Client::within_limit(Access::of_text(api.kubeconfig()), Duration::from_millis(300)).unwrap()
 }
 
+/// A client that waits for answers.
+fn patient(api: &KubeApi) -> Client {
+    Client::new(Access::of_text(api.kubeconfig())).unwrap()
+}
+
 fn run_with(api: &KubeApi, selection: Selection, store: Versions) -> Running {
     run_of(client(api), selection, store)
 }
@@ -170,7 +175,7 @@ async fn objects_are_listed_in_pages_and_their_changes_are_followed() {
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
         api.put(pod("shop", name));
     }
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a", "shop/b", "shop/c", "shop/d", "shop/e", "shop/f", "shop/g"]).await;
     running.progress.synced().await;
     api.put(pod("a", "new"));
@@ -195,9 +200,9 @@ async fn selections_are_made_by_the_server() {
         api.put(pod(namespace, name));
         api.put(json!({"kind": "ReplicaSet", "metadata": {"namespace": namespace, "name": name}, "spec": {"replicas": 1}}));
     }
-    let sets = run(&api, Selection::of(SETS).metadata_only());
+    let sets = run(&api, Selection::of("ReplicaSet", SETS).metadata_only());
     sets.has(&["other/a", "shop/a", "shop/b"]).await;
-    let selected = run(&api, Selection::of(PODS).in_namespace("shop").with_labels("app=a"));
+    let selected = run(&api, Selection::of("Pod", PODS).in_namespace("shop").with_labels("app=a"));
     selected.has(&["shop/a"]).await;
     let mut changed = pod("shop", "b");
     changed["metadata"]["labels"]["app"] = "a".into();
@@ -211,7 +216,7 @@ async fn selections_are_made_by_the_server() {
 async fn a_watch_goes_on_where_it_broke() {
     let api = KubeApi::start();
     api.put(pod("shop", "a"));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a"]).await;
     api.disconnect();
     api.put(pod("shop", "b"));
@@ -236,7 +241,7 @@ async fn what_is_too_old_is_listed_again() {
     for name in ["a", "b"] {
         api.put(pod("shop", name));
     }
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a", "shop/b"]).await;
     api.stop();
     let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
@@ -263,7 +268,7 @@ async fn a_list_whose_pages_expire_begins_again_with_larger_ones() {
         of_store.compact();
     };
     let store = Versions { after: Some((3, Box::new(act))), ..Versions::default() };
-    let running = run_with(&api, Selection::of(PODS), store);
+    let running = run_with(&api, Selection::of("Pod", PODS), store);
     running.has(&["shop/b", "shop/c", "shop/d", "shop/e", "shop/f", "shop/g"]).await;
     let requests = api.take_requests();
     assert!(requests.iter().any(|request| request == "GET /api/v1/pods?limit=12"), "{requests:?}");
@@ -273,7 +278,7 @@ async fn a_list_whose_pages_expire_begins_again_with_larger_ones() {
 async fn every_fault_is_told_and_mended_without_a_restart() {
     let api = KubeApi::start();
     api.put(pod("shop", "a"));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a"]).await;
     let faults = [
         (Fault::Hangs, "no answer within 300ms"),
@@ -305,7 +310,7 @@ async fn a_list_that_is_cut_off_is_not_taken() {
         api.put(pod("shop", name));
     }
     api.fail(Some(Fault::CutsOff(150)));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     until("it is told", || running.progress.failures() >= 3).await;
     assert!(!running.progress.reached().is_synced && running.keys().is_empty());
     api.fail(None);
@@ -316,7 +321,7 @@ async fn a_list_that_is_cut_off_is_not_taken() {
 async fn an_answer_that_is_no_list_deletes_nothing() {
     let api = KubeApi::start();
     api.put(pod("shop", "a"));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a"]).await;
     api.fail(Some(Fault::AnswersNothing));
     let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
@@ -330,11 +335,135 @@ async fn an_answer_that_is_no_list_deletes_nothing() {
     running.has(&["shop/a", "shop/b"]).await;
 }
 
+/// An answer of the kind to a list of pods.
+fn pods(items: Value) -> Value {
+    json!({"kind": "PodList", "apiVersion": "v1", "items": items})
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_list_of_the_kind_deletes_nothing() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let running = run(&api, Selection::of("Pod", PODS));
+    running.has(&["shop/a"]).await;
+    let instead = |said: &str| format!("no list of the kind: kind {said} instead of PodList of v1");
+    let of = |kind: &str, version: &str| json!({"kind": kind, "apiVersion": version, "items": []});
+    let answers = [
+        (json!({"kind": "PodList", "apiVersion": "v1"}), "a list without the member `items`".to_owned()),
+        (
+            json!({"kind": "PodList", "apiVersion": "v1", "Items": []}),
+            "without the member `items`".to_owned(),
+        ),
+        (pods(json!({})), "the answer is not of the kind that was asked for".to_owned()),
+        (pods("".into()), "the answer is not of the kind that was asked for".to_owned()),
+        (
+            json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}),
+            instead("Table of meta.k8s.io/v1"),
+        ),
+        (of("HandlerList", "config.istio.io/v1alpha2"), instead("HandlerList of config.istio.io/v1alpha2")),
+        (of("PodList", "v2"), instead("PodList of v2")),
+        (of("SecretList", "v1"), instead("SecretList of v1")),
+        (of("Pod", "v1"), instead("Pod of v1")),
+        (
+            of("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            instead("PartialObjectMetadataList of meta.k8s.io/v1"),
+        ),
+        (json!({"items": []}), instead("nothing of nothing")),
+    ];
+    for (answer, expected) in answers {
+        let (failures, lists) = (running.progress.failures(), running.lists());
+        // The watch has to list again.
+        api.compact();
+        api.fail(Some(Fault::Lists("pods", answer.clone())));
+        let why = || running.progress.reached().trouble.clone().map(|trouble| trouble.why.to_string());
+        let is_told = || why().is_some_and(|why| why.ends_with(&expected));
+        until(&format!("{answer} is told"), || running.progress.failures() > failures && is_told()).await;
+        assert_eq!((running.keys(), running.lists()), (vec!["shop/a".to_owned()], lists), "{answer}");
+        api.fail(None);
+        until("all is listed", || running.lists() > lists).await;
+    }
+    // Two that are lists without objects. API servers had `null` for built-in kinds, and never for custom resources.
+    for items in [json!([]), Value::Null] {
+        api.compact();
+        api.fail(Some(Fault::Lists("pods", pods(items))));
+        running.has(&[]).await;
+        api.fail(None);
+        api.put(pod("shop", "a"));
+        running.has(&["shop/a"]).await;
+    }
+    let rules = Selection::of("rule", Resource::new("config.istio.io", "v1alpha2", "rules"));
+    api.define(["rules"]);
+    let list = json!({"kind": "ruleList", "apiVersion": "config.istio.io/v1alpha2", "items": null});
+    api.fail(Some(Fault::Lists("rules", list)));
+    let error = crate::watch::list::<PartialObject>(&patient(&api), &rules, 1, "").await.err().unwrap();
+    assert!(error.to_string().ends_with("/rules: a list whose `items` are null"), "{error}");
+}
+
+#[tokio::test]
+async fn a_change_of_another_kind_changes_nothing() {
+    let api = KubeApi::start();
+    api.put(pod("shop", "a"));
+    let version = api.version().to_string();
+    let expected = "no change of the kind: kind handler of config.istio.io/v1alpha2 instead of ";
+    for form in [Form::Whole, Form::Metadata] {
+        let selection = Selection { form, ..Selection::of("Pod", PODS) };
+        for change in ["made", "deleted", "bookmark"] {
+            api.fail(Some(Fault::ChangesKind("handler", "config.istio.io/v1alpha2")));
+            let lasts = Duration::from_secs(60);
+            let mut watch = Watch::open(&patient(&api), &selection, &version, lasts).await.unwrap();
+            match change {
+                "made" => api.put(pod("shop", "b")),
+                "deleted" => api.delete("pods", "shop", "b"),
+                _ => api.bookmark(),
+            }
+            let error = watch.next::<PartialObject>().await.unwrap_err().to_string();
+            assert!(error.contains(expected) && error.ends_with("Pod of v1"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kind_is_not_taken_for_one_that_is_not_there() {
+    let api = KubeApi::start();
+    api.define(["rules"]);
+    let name = "rules.config.istio.io";
+    // Each time with connections of its own: others end.
+    assert!(!crate::is_defined(&patient(&api), name).await.unwrap());
+    api.put(json!({"kind": "CustomResourceDefinition", "metadata": {"name": name}}));
+    assert!(crate::is_defined(&patient(&api), name).await.unwrap());
+    let answers = [
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}),
+        json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}),
+        json!({"kind": "ruleList", "apiVersion": "config.istio.io/v1alpha2", "items": []}),
+    ];
+    for answer in answers {
+        api.fail(Some(Fault::Lists("customresourcedefinitions", answer.clone())));
+        let error = crate::is_defined(&patient(&api), name).await.unwrap_err();
+        assert!(matches!(&error, Error::Malformed { .. }), "{answer}: {error}");
+    }
+    // Kinds that are served.
+    api.fail(None);
+    assert_eq!(crate::discover(&patient(&api), "config.istio.io").await.unwrap().len(), 1);
+    let of = |kind: &str, group_version: &str, resources: Value| json!({"kind": kind, "groupVersion": group_version, "resources": resources});
+    let answers = [
+        json!({"kind": "APIResourceList", "groupVersion": "config.istio.io/v1alpha2"}),
+        of("APIResourceList", "config.istio.io/v1alpha2", Value::Null),
+        of("APIResourceList", "v1", json!([])),
+        of("Table", "config.istio.io/v1alpha2", json!([])),
+    ];
+    for answer in answers {
+        api.fail(Some(Fault::Discovers(answer.clone())));
+        let error = crate::discover(&patient(&api), "config.istio.io").await.unwrap_err().to_string();
+        let expected = "/apis/config.istio.io/v1alpha2: no list of the kinds of config.istio.io/v1alpha2";
+        assert!(error.ends_with(expected), "{answer}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn an_api_server_that_ends_watches_is_not_asked_all_the_time() {
     let api = KubeApi::start();
     api.fail(Some(Fault::EndsWatches));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.progress.synced().await;
     api.take_requests();
     sleep(Duration::from_millis(400)).await;
@@ -348,7 +477,7 @@ async fn an_api_server_that_forgets_what_it_listed_is_not_asked_for_lists_all_th
     let api = KubeApi::start();
     api.put(pod("shop", "a"));
     api.fail(Some(Fault::ForgetsVersions));
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     running.has(&["shop/a"]).await;
     let before = running.lists();
     sleep(Duration::from_millis(400)).await;
@@ -369,10 +498,15 @@ async fn a_store_that_left_something_out_is_filled_when_a_watch_ends() {
     api.put(pod("shop", "a"));
     let store = Versions::default();
     let is_incomplete = Arc::clone(&store.is_incomplete);
-    let running = run_with(&api, Selection::of(PODS), store);
+    let running = run_with(&api, Selection::of("Pod", PODS), store);
     running.has(&["shop/a"]).await;
     api.fail(Some(Fault::EndsWatches));
-    until("watches end", || running.progress.failures() > 0 || watches(&api.take_requests()).len() > 1).await;
+    let begun = std::cell::Cell::new(0);
+    let ends = || {
+        begun.set(begun.get() + watches(&api.take_requests()).len());
+        running.progress.failures() > 0 || begun.get() > 1
+    };
+    until("watches end", ends).await;
     assert_eq!(running.lists(), 1);
     is_incomplete.store(true, std::sync::atomic::Ordering::Relaxed);
     until("all is listed again", || running.lists() == 2).await;
@@ -381,7 +515,7 @@ async fn a_store_that_left_something_out_is_filled_when_a_watch_ends() {
 #[test]
 fn pauses_double_up_to_the_longest_one_and_differ() {
     let api = KubeApi::start();
-    let mut reflector = Reflector::new(client(&api), Selection::of(PODS), Versions::default());
+    let mut reflector = Reflector::new(client(&api), Selection::of("Pod", PODS), Versions::default());
     let mut pauses = |failures: u32, least: u64| {
         reflector.failures = failures;
         let pauses: Vec<_> =

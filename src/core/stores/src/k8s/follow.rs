@@ -251,7 +251,7 @@ impl Follower {
         };
         let mut parts = Vec::new();
         for namespace in namespaces {
-            let mut selection = Selection::of(resource.clone());
+            let mut selection = Selection::of(kind.kind, resource.clone());
             let collection: Arc<str> = match namespace {
                 None => resource.to_string().into(),
                 Some(namespace) => {

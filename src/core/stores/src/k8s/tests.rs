@@ -190,6 +190,45 @@ async fn an_outage_changes_nothing_and_is_told() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_list_of_the_kind_removes_nothing_and_is_told() {
+    let api = cluster();
+    api.put(rule("a", "true"));
+    api.put(json!({"kind": "handler", "metadata": {"namespace": "shop", "name": "h"}, "spec": {}}));
+    let scene = Scene::new(api, "");
+    let all = ["h.handler.shop", "a.rule.shop"];
+    scene.becomes("it is followed", &all).await;
+    scene.until("it is followed", |scene| scene.why().is_none()).await;
+    let api_version = "config.istio.io/v1alpha2";
+    let answers = [
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}),
+        json!({"kind": "ruleList", "apiVersion": api_version}),
+        json!({"kind": "ruleList", "apiVersion": api_version, "Items": []}),
+        json!({"kind": "ruleList", "apiVersion": api_version, "items": null}),
+        json!({"kind": "handlerList", "apiVersion": api_version, "items": []}),
+        json!({"kind": "PodList", "apiVersion": "v1", "items": []}),
+    ];
+    for answer in answers {
+        // Everything has to be listed again, and handlers can be.
+        scene.api.compact();
+        scene.api.fail(Some(Fault::Lists("rules", answer.clone())));
+        let is_told = |scene: &Scene| {
+            let why = scene.why();
+            why.is_some_and(|why| {
+                why.contains("rules.config.istio.io are not followed: ") && why.contains("list")
+            })
+        };
+        scene.until(&format!("{answer} is told"), is_told).await;
+        assert_eq!(scene.names(), all, "{answer}");
+        scene.api.fail(None);
+        scene.until("it recovers", |scene| scene.why().is_none()).await;
+    }
+    let list = json!({"kind": "ruleList", "apiVersion": api_version, "items": []});
+    scene.api.compact();
+    scene.api.fail(Some(Fault::Lists("rules", list)));
+    scene.becomes("a list without objects", &["h.handler.shop"]).await;
+}
+
+#[tokio::test]
 async fn the_objects_of_a_kind_that_every_configuration_has_outlast_its_definition() {
     let api = cluster();
     api.define(["deniers"]);

@@ -27,6 +27,10 @@ const STEPS: u32 = 32;
 /// Most bytes that an engine may keep of one evaluation for the next one of its thread. A copy of the engine is cheaper than more.
 const KEPT: usize = 256 << 10;
 
+/// Most bytes that evaluations leave in the process before the patterns are dropped that the engine keeps compiled for all of them: it bounds
+/// their number, and not their bytes, and callers may choose them.
+const KEPT_BY_ALL: usize = 16 << 20;
+
 /// What the engine is told about memory is above this while an evaluation has to end (`src/core/engine-memory`).
 const ENGINE_LIMIT: u64 = 0;
 
@@ -38,6 +42,26 @@ pub(super) fn bound_memory() {
 /// A budget of time.
 pub(super) fn timer(limit: Duration) -> ExecutionTimerConfig {
     ExecutionTimerConfig { limit, check_interval: NonZeroU32::new(STEPS).unwrap_or(NonZeroU32::MIN) }
+}
+
+/// Bytes that evaluations left since the patterns were dropped the last time.
+struct Left(AtomicUsize);
+
+impl Left {
+    /// Adds what an evaluation left. Returns whether the patterns have to be dropped, which one caller is told.
+    fn add(&self, bytes: usize) -> bool {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        before.saturating_add(bytes) > KEPT_BY_ALL && self.0.swap(0, Ordering::Relaxed) > KEPT_BY_ALL
+    }
+}
+
+static LEFT: Left = Left(AtomicUsize::new(0));
+
+/// Drops the compiled patterns that the engine keeps for all evaluations if those have left much. The engines of threads are bounded apart.
+fn bound_patterns(left: usize) {
+    if LEFT.add(left) {
+        regorus::cache::clear();
+    }
 }
 
 /// What an evaluation says.
@@ -130,13 +154,20 @@ impl Evaluator {
         let run = || run(engine, &prepared.entry, input(names), limit);
         let run = AssertUnwindSafe(|| metered(memory, run));
         let (outcome, kept) = match catch_unwind(run) {
-            Ok((outcome, usage)) => match usage.exceeded {
-                None => (outcome, usage.left),
-                Some(Exceeded::Bound) => (Outcome::TooLarge, 0),
-                Some(Exceeded::Share) => (Outcome::Crowded, 0),
-                Some(Exceeded::WholeShare) => (Outcome::NoMemory, 0),
-            },
-            Err(_) => (Outcome::Stopped("the evaluation panicked".to_owned()), 0),
+            Ok((outcome, usage)) => {
+                bound_patterns(usage.left);
+                match usage.exceeded {
+                    None => (outcome, usage.left),
+                    Some(Exceeded::Bound) => (Outcome::TooLarge, 0),
+                    Some(Exceeded::Share) => (Outcome::Crowded, 0),
+                    Some(Exceeded::WholeShare) => (Outcome::NoMemory, 0),
+                }
+            }
+            Err(_) => {
+                // What it left is unknown.
+                regorus::cache::clear();
+                (Outcome::Stopped("the evaluation panicked".to_owned()), 0)
+            }
         };
         // INVARIANT: an engine is used again only if it came to an end. One that stops early keeps what `with` had replaced, and the
         // values of loops, and would decide about the next request with them.

@@ -63,6 +63,44 @@ async fn an_evaluation_that_takes_much_memory_ends() {
     }
 }
 
+/// Set in a process of its own.
+const IN_PROCESS: &str = "MIXER_TEST_PATTERNS";
+
+/// The engine keeps compiled patterns for all evaluations, and bounds their number alone.
+#[tokio::test]
+async fn patterns_that_callers_choose_do_not_add_up() {
+    let name = "patterns_that_callers_choose_do_not_add_up";
+    if std::env::var_os(IN_PROCESS).is_some() {
+        return match_many_patterns().await;
+    }
+    // Where nothing else takes memory.
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("{module}::{name}")]).env(IN_PROCESS, "1");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+async fn match_many_patterns() {
+    let resident = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 256
+    };
+    let policy = "package gate\ndefault open := false\nopen if glob.match(input.subject.user, [], \"abc\")\n";
+    let handler = built(params(policy)).await.unwrap();
+    let before = resident();
+    // Each takes 4 MiB when it is compiled.
+    for n in 0..30 {
+        let pattern = format!("{n:06}{}", "{aaaa,bbbb}".repeat(5450));
+        let answer = check(&*handler, [&pattern, "GET", "/a"]).await;
+        assert_ne!(answer.map(|answer| answer.status.code), Ok(0));
+    }
+    let taken = resident().saturating_sub(before);
+    assert!(taken < 80, "{taken} MiB");
+    assert_eq!(check(&*handler, ["a*", "GET", "/a"]).await.map(|answer| answer.status.code), Ok(0));
+}
+
 #[tokio::test]
 async fn what_stands_in_a_value_many_times_is_not_written_out() {
     // A list of two lists of two lists takes no memory, and 2^26 texts when it is written out.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
@@ -18,6 +18,9 @@ use mixer_base::task::{External, panic_text};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
+
+/// Most links that are followed on the way of one to its file: as many as Linux follows.
+const MAX_STEPS: usize = 40;
 
 /// The code of a directory that cannot be watched.
 const UNWATCHED: &str = "store-unwatched";
@@ -166,6 +169,30 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
+/// The links on the way of a link to its file, by the place of each in directories that are none: itself, and those to directories.
+fn steps(link: &Path) -> Vec<PathBuf> {
+    let (Some(parent), Some(name)) = (link.parent(), link.file_name()) else { return Vec::new() };
+    let Ok(mut at) = parent.canonicalize() else { return Vec::new() };
+    let (mut steps, mut left) = (Vec::new(), vec![name.to_owned()]);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        // An absolute target begins with the root directory, which takes the place of all.
+        let next = at.join(part);
+        match std::fs::read_link(&next) {
+            Ok(target) if steps.len() < MAX_STEPS => {
+                let parts = target.components().rev().filter(|part| *part != Component::CurDir);
+                left.extend(parts.map(|part| part.as_os_str().to_owned()));
+                steps.push(next);
+            }
+            _ => at = next,
+        }
+    }
+    steps
+}
+
 /// Watches the directories of a tree, its parent directory and the targets of its links, each by itself: the recursive watch of the library
 /// leaves out, without a word, directories that it cannot watch at once or of which it missed the event.
 pub(super) struct Watch {
@@ -312,10 +339,12 @@ impl Watch {
         let (inside, outside): (Vec<_>, Vec<_>) = targets.partition(|target| is_inside(target));
         // Those are below directories that a walk does not read.
         required.extend(inside.iter().filter_map(|target| target.parent().map(Path::to_owned)));
-        let mut all_inside = true;
-        for target in outside.into_iter().take(MAX_OUTSIDE) {
-            // Intermediate links are not watched.
-            all_inside = false;
+        // What a link leads through may be outside although its file is inside.
+        let steps: BTreeSet<PathBuf> = links.iter().flat_map(|link| steps(link)).collect();
+        let (steps, through): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| is_inside(step));
+        required.extend(steps.iter().filter_map(|step| step.parent().map(Path::to_owned)));
+        let all_inside = outside.is_empty() && through.is_empty();
+        for target in outside.into_iter().chain(through).take(MAX_OUTSIDE) {
             if let Some(parent) = target.parent() {
                 required.insert(parent.to_owned());
             }

@@ -45,13 +45,14 @@ async fn ask(mut server: Server) {
     let twice = client.send::<Value>(Method::POST, &all, body(&set("a"))).await.unwrap_err();
     assert!(twice.to_string().contains("HTTP status 409 (AlreadyExists): "), "{twice}");
     // Pages of one version, in the order of names.
-    let selection = Selection::of(SETS).in_namespace(NAMESPACE).with_labels("contract=yes").metadata_only();
+    let selection =
+        Selection::of("ReplicaSet", SETS).in_namespace(NAMESPACE).with_labels("contract=yes").metadata_only();
     let first = crate::watch::list::<PartialObject>(&client, &selection, 2, "").await.unwrap();
     let names = |page: &crate::watch::Page<PartialObject>| -> Vec<String> {
-        page.items.iter().flatten().map(|object| object.metadata.name.clone()).collect()
+        page.items().iter().map(|object| object.metadata.name.clone()).collect()
     };
     assert_eq!(names(&first), ["a", "b"]);
-    let owner = first.items.as_ref().unwrap()[0].metadata.owner_references.as_ref().unwrap();
+    let owner = first.items()[0].metadata.owner_references.as_ref().unwrap();
     assert_eq!((&*owner[0].kind, owner[0].controller), ("Deployment", Some(true)));
     let _: Value = client.send(Method::DELETE, &one("c"), None).await.unwrap();
     let next = &first.metadata.next;

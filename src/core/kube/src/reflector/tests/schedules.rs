@@ -22,7 +22,7 @@ async fn play(seed: u64) {
     for _ in 0..random.usize(..10) {
         change(&api, &mut random);
     }
-    let running = run(&api, Selection::of(PODS));
+    let running = run(&api, Selection::of("Pod", PODS));
     let faults = [
         Fault::Resets,
         Fault::TalksNonsense,

@@ -279,6 +279,49 @@ async fn events_behind_a_link_do_not_lead_the_reader_there() {
     assert!(contents.unavailable.is_some(), "{:?}", contents.diagnostics);
 }
 
+/// No event of the tree tells of a link outside of it, or of one where files are not looked for, that leads back.
+#[tokio::test]
+async fn a_link_on_the_way_of_a_file_is_followed() {
+    for through in ["links/act", "conf/.links/act"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (base, root) = (directory.path(), directory.path().join("conf"));
+        write(&root, "v1/x.txt", &resource("a", "one"));
+        write(&root, "v2/x.txt", &resource("a", "two"));
+        let through = base.join(through);
+        fs::create_dir(through.parent().unwrap()).unwrap();
+        symlink(root.join("v1"), &through).unwrap();
+        symlink(through.join("x.txt"), root.join("x.yaml")).unwrap();
+        let store = store(&root);
+        until(&store, &["a=one"]).await;
+        for (version, wanted) in [("v2", "a=two"), ("v1", "a=one")] {
+            let beside = through.with_file_name("next");
+            symlink(root.join(version), &beside).unwrap();
+            fs::rename(&beside, &through).unwrap();
+            until(&store, &[wanted]).await;
+        }
+    }
+}
+
+/// Of more links outside than are watched, the others are polled.
+#[test]
+fn a_tree_with_links_through_links_outside_is_polled() {
+    let directory = tempfile::tempdir().unwrap();
+    let (base, root) = (directory.path(), directory.path().join("conf"));
+    write(&root, "v1/x.txt", &resource("a", "one"));
+    symlink("conf/v1", base.join("act")).unwrap();
+    symlink("./..data/x.txt", root.join("y.yaml")).unwrap();
+    symlink("v1", root.join("..data")).unwrap();
+    let mut scanner = Scanner::new(root.clone(), WhenLost::Keep);
+    scanner.watch(&Arc::new(Wake::default()));
+    let mut coverage = || {
+        scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+        scanner.coverage().0
+    };
+    assert_eq!(coverage(), Coverage::Full, "the links are inside");
+    symlink("../act/x.txt", root.join("x.yaml")).unwrap();
+    assert_eq!(coverage(), Coverage::Partial, "a link on the way is outside");
+}
+
 /// No event tells of a link on the way to the root, or of a directory further up.
 #[tokio::test]
 async fn what_is_exchanged_above_the_root_is_seen() {
