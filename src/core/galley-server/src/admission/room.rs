@@ -209,8 +209,10 @@ mod tests {
         let room = Room::new();
         let list = |kind: &str, count: usize| {
             let overrides = vec![r"\\pL{90}"; count];
-            let (overrides, colon) =
-                (serde_json::to_string(&overrides).unwrap(), if count % 2 == 0 { ": " } else { ":" });
+            let (overrides, colon) = (
+                serde_json::to_string(&overrides).unwrap(),
+                if count.is_multiple_of(2) { ": " } else { ":" },
+            );
             format!(r#"{{"spec":{{"params":{{"entryType"{colon}{kind},"overrides":{overrides}}}}}}}"#)
                 .into_bytes()
         };
