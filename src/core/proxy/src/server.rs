@@ -15,7 +15,7 @@ use mixer_net::tls::context::follow;
 use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
-use crate::cluster::{Cluster, resolve_all};
+use crate::cluster::{Cluster, forget_destinations, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
 use crate::listener_manager::ListenerManager;
@@ -157,9 +157,12 @@ fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
     let (done, mut tried) = tokio::sync::mpsc::channel::<()>(1);
     let group = Group::new("proxy dns");
     for cluster in &running.shared.clusters {
-        if matches!(cluster.config.discovery, Discovery::StrictDns { .. }) {
+        if matches!(cluster.config.discovery, Discovery::Dns { .. }) {
             let done = done.clone();
             group.spawn(resolve_all(Arc::clone(cluster), move || drop(done)));
+        }
+        if matches!(cluster.config.discovery, Discovery::OriginalDestination(_)) {
+            group.spawn(forget_destinations(Arc::clone(cluster)));
         }
     }
     drop(done);

@@ -16,7 +16,7 @@ use mixer_net::stream::Stream;
 use crate::accept::ConnectionInfo;
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
-use crate::cluster::weighted;
+use crate::cluster::{Kind, Wanted, weighted};
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::stats::{Block, ClusterStat, TcpStat};
@@ -54,7 +54,7 @@ impl TcpProxy {
         let (start, begun) = (SystemTime::now(), Instant::now());
         self.stats.increment(TcpStat::DownstreamCxTotal);
         let mut outcome = Outcome::default();
-        self.forward(&mut downstream, worker, &mut outcome).await;
+        self.forward(&mut downstream, info, worker, &mut outcome).await;
         drop(downstream);
         let cluster = outcome.cluster.and_then(|cluster| worker.pool(cluster));
         let entry = Entry {
@@ -77,7 +77,13 @@ impl TcpProxy {
         }
     }
 
-    async fn forward(&self, downstream: &mut Stream, worker: &Rc<WorkerContext>, outcome: &mut Outcome) {
+    async fn forward(
+        &self,
+        downstream: &mut Stream,
+        info: &ConnectionInfo,
+        worker: &Rc<WorkerContext>,
+        outcome: &mut Outcome,
+    ) {
         let chosen = weighted(&self.clusters).flatten();
         let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
             self.stats.increment(TcpStat::DownstreamCxNoRoute);
@@ -86,16 +92,17 @@ impl TcpProxy {
         };
         outcome.cluster = Some(cluster);
         let stats = &pool.cluster.stats;
-        let Some(host) = pool.choose() else {
+        let wanted = Wanted { destination: info.original_destination(), ..Wanted::default() };
+        let Some(host) = pool.choose_for(wanted) else {
             stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
             outcome.flags.set(Flag::UH);
             return;
         };
-        let Some(_admitted) = pool.cluster.admit() else {
+        if pool.cluster.remaining(Kind::Connection) == 0 {
             stats.block.increment(ClusterStat::UpstreamCxOverflow);
             outcome.flags.set(Flag::UO);
             return;
-        };
+        }
         outcome.upstream = Some(host.address);
         stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);

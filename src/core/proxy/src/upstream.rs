@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -9,13 +10,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 use mixer_net::tls::context::HandshakeError;
 
 use crate::buffer;
-use crate::cluster::{Balancer, Cluster, Host, connect_timeout};
+use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Wanted, connect_timeout};
 use crate::stats::ClusterStat;
 
 /// Idle connections that a worker keeps of a cluster.
@@ -40,6 +42,8 @@ pub(crate) struct Upstream {
 #[derive(Debug)]
 pub(crate) struct Counted {
     cluster: Arc<Cluster>,
+    open: Rc<Open>,
+    _place: Admitted,
     pub(crate) host: Arc<Host>,
     opened: Instant,
     is_http: bool,
@@ -52,6 +56,7 @@ pub(crate) struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let stats = &self.cluster.stats;
+        self.open.closed(&self.host);
         self.host.active_connections.fetch_sub(1, Ordering::Relaxed);
         stats.block.decrement(ClusterStat::UpstreamCxActive);
         if self.is_http {
@@ -87,6 +92,43 @@ pub(crate) enum ConnectError {
 pub(crate) struct Pool {
     pub(crate) cluster: Arc<Cluster>,
     state: RefCell<PoolState>,
+    open: Rc<Open>,
+}
+
+/// The open connections of a cluster on one worker, by host.
+#[derive(Debug, Default)]
+struct Open {
+    counts: RefCell<Vec<(Arc<Host>, usize)>>,
+    /// Told of every connection that can be used again, or is closed.
+    changed: Notify,
+}
+
+impl Open {
+    fn opened(&self, host: &Arc<Host>) {
+        let mut counts = self.counts.borrow_mut();
+        match counts.iter_mut().find(|(known, _)| Arc::ptr_eq(known, host)) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((Arc::clone(host), 1)),
+        }
+    }
+
+    fn closed(&self, host: &Arc<Host>) {
+        let mut counts = self.counts.borrow_mut();
+        if let Some(place) = counts.iter().position(|(known, _)| Arc::ptr_eq(known, host))
+            && let Some((_, count)) = counts.get_mut(place)
+        {
+            *count -= 1;
+            if *count == 0 {
+                counts.swap_remove(place);
+            }
+        }
+        drop(counts);
+        self.changed.notify_waiters();
+    }
+
+    fn has(&self, host: &Arc<Host>) -> bool {
+        self.counts.borrow().iter().any(|(known, _)| Arc::ptr_eq(known, host))
+    }
 }
 
 #[derive(Debug)]
@@ -98,12 +140,12 @@ struct PoolState {
 impl Pool {
     pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
         let balancer = Balancer::new(Arc::clone(&cluster));
-        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }) }
+        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }), open: Rc::default() }
     }
 
-    /// The next host.
-    pub(crate) fn choose(&self) -> Option<Arc<Host>> {
-        self.state.borrow_mut().balancer.choose()
+    /// The next host for what is wanted.
+    pub(crate) fn choose_for(&self, wanted: Wanted) -> Option<Arc<Host>> {
+        self.state.borrow_mut().balancer.choose(wanted)
     }
 
     /// An idle connection to a host that is still open.
@@ -131,7 +173,27 @@ impl Pool {
         let mut state = self.state.borrow_mut();
         if state.idle.len() < MAX_IDLE {
             state.idle.push(upstream);
+            drop(state);
+            self.open.changed.notify_waiters();
         }
+    }
+
+    /// A connection for a request, of which none is idle: a new one, or, if there are too many, the first that another request has done
+    /// with. A worker may have one to each host in any case.
+    ///
+    /// Errors: as [`connect`](Self::connect).
+    pub(crate) async fn obtain(&self, host: &Arc<Host>) -> Result<Upstream, ConnectError> {
+        let mut is_counted = false;
+        while self.cluster.remaining(Kind::Connection) == 0 && self.open.has(host) {
+            if !std::mem::replace(&mut is_counted, true) {
+                self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
+            }
+            self.open.changed.notified().await;
+            if let Some(upstream) = self.take(host) {
+                return Ok(upstream);
+            }
+        }
+        self.connect(host, true).await
     }
 
     /// Closes idle connections that the host closed, that were idle for too long, or whose host is gone.
@@ -162,17 +224,20 @@ impl Pool {
             stats.block.increment(ClusterStat::UpstreamCxHttp1Total);
             stats.block.increment(ClusterStat::UpstreamCxHttp1Active);
         }
+        self.open.opened(host);
         host.connections.fetch_add(1, Ordering::Relaxed);
         host.active_connections.fetch_add(1, Ordering::Relaxed);
         let counted = Counted {
             cluster: Arc::clone(&self.cluster),
+            open: Rc::clone(&self.open),
+            _place: self.cluster.count(Kind::Connection),
             host: Arc::clone(host),
             opened: Instant::now(),
             is_http,
             closed_by_host: false,
             with_request: false,
         };
-        let connected = self.open(host, is_http.then_some(b"http/1.1")).await;
+        let connected = self.establish(host, is_http.then_some(b"http/1.1")).await;
         match connected {
             Ok(stream) => {
                 stats.connect_time.observe(counted.opened.elapsed());
@@ -191,7 +256,7 @@ impl Pool {
     }
 
     /// Connects, and negotiates TLS if the cluster says so, within the time limit of the cluster.
-    async fn open(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
+    async fn establish(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
         let limit = connect_timeout(&self.cluster);
         let begun = Instant::now();
         let stream = match tokio::time::timeout(limit, TcpStream::connect(host.address)).await {

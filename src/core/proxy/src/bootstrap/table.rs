@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::hash::HashPolicy;
 use super::matching::MatchConfig;
 
 /// A route table.
@@ -111,6 +112,8 @@ pub struct RouteAction {
     pub timeout: Option<Duration>,
     /// Retries.
     pub retry: Option<RetryConfig>,
+    /// What of a request chooses the host, with consistent hashing; each with whether it is the last if it finds something.
+    pub hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     pub upgrades: Vec<(String, bool)>,
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::bootstrap::{
-    Action, Edits, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig, RouteTableConfig,
-    TextTest,
+    Action, Edits, HashPolicy, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig,
+    RouteTableConfig, TextTest,
 };
 use crate::head::Head;
 
@@ -56,6 +56,7 @@ pub(crate) struct Forward {
     pub(crate) host_rewrite: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
+    pub(crate) hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     upgrades: Vec<(String, bool)>,
 }
@@ -154,6 +155,7 @@ fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
             host_rewrite: action.host_rewrite.clone(),
             timeout: action.timeout,
             retry: action.retry.clone(),
+            hash: action.hash.clone(),
             upgrades: action.upgrades.clone(),
         }),
     }
