@@ -88,7 +88,7 @@ pub(crate) struct ConnectionInfo {
     /// Where the client wanted to go.
     pub(crate) local: SocketAddr,
     /// Whether `local` is not the address of the socket.
-    pub(crate) is_local_restored: bool,
+    is_local_restored: bool,
     /// `tls` or `raw_buffer`.
     transport: &'static str,
     /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
@@ -240,6 +240,11 @@ impl ConnectionInfo {
             protocols: Vec::new(),
             tls: None,
         }
+    }
+
+    /// Where the client wanted to go, if that is not the address of the socket.
+    pub(crate) fn original_destination(&self) -> Option<SocketAddr> {
+        self.is_local_restored.then_some(self.local)
     }
 }
 
