@@ -115,10 +115,19 @@ impl TcpProxy {
             outcome.flags.set(Flag::UO);
             return;
         }
+        let Some(pending) = pool.cluster.admit(Kind::Pending) else {
+            stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+            stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
+            outcome.flags.set(Flag::Urx);
+            return;
+        };
         outcome.upstream = Some(host.address);
+        stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
         stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
-        let Ok(mut upstream) = pool.connect(&host, false).await else {
+        let connected = pool.connect(&host, false).await;
+        drop(pending);
+        let Ok(mut upstream) = connected else {
             stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
             stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
             outcome.flags.set(Flag::UF);

@@ -439,6 +439,12 @@ fn hosts_are_chosen_as_by_envoy() {
         assert_eq!(by_cookie[0], by_cookie[1], "cookie {user}");
         let by_query = get(&format!("/hash?user={user}"), "");
         assert_eq!(by_query[0], by_query[1], "query {user}");
+        let many = get("/hash", &format!("x-user: {user}\r\nx-user: b\r\nx-user: a\r\n"));
+        assert_eq!(many[0], many[1], "several values of a header {user}");
+        let quoted = get("/hash", &format!("Cookie: a=b\r\nCookie: user=\"{user}\"\r\nCookie: user=x\r\n"));
+        assert_eq!(quoted[0], quoted[1], "several cookies {user}");
+        let address = get("/source", &format!("x-forwarded-for: 10.0.0.1, 10.0.0.{user}\r\n"));
+        assert_eq!(address[0], address[1], "address {user}");
     }
     assert_eq!(seen.len(), 3, "all hosts: {seen:?}");
     let [echo] = proxy::free_ports::<1>();
@@ -465,7 +471,15 @@ fn hosts_are_chosen_as_by_envoy() {
         let shown = pair::ask(port, &["hello"]);
         assert!(matches!(shown.as_str(), "reset" | "end"), "no original destination: {shown}");
     }
+    for port in pair.ports("$TLS") {
+        let shown = pair::ask(port, &["hello"]);
+        assert!(matches!(shown.as_str(), "reset" | "end"), "no TCP connection may wait: {shown}");
+    }
     for name in [
+        "cluster.full.upstream_rq_pending_overflow",
+        "cluster.full.upstream_cx_connect_attempts_exceeded",
+        "cluster.full.upstream_cx_total",
+        "cluster.original.upstream_rq_pending_total",
         "cluster.original.original_dst_host_invalid",
         "cluster.original.upstream_cx_none_healthy",
         "cluster.no-requests.upstream_rq_active_overflow",

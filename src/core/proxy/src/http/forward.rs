@@ -194,7 +194,8 @@ impl Connection<'_> {
     fn wanted(&self, forward: &Forward, pool: &Pool) -> Wanted {
         match pool.cluster.config.policy {
             Policy::RingHash(_) => {
-                Wanted { hash: hash::of(&forward.hash, &self.request, &self.info), ..Wanted::default() }
+                let client = hash::client(&self.request, &self.info, self.manager.use_remote_address);
+                Wanted { hash: hash::of(&forward.hash, &self.request, client), ..Wanted::default() }
             }
             Policy::OriginalDestination(by_header) => {
                 let named = by_header.then(|| self.request.get("x-envoy-original-dst-host")).flatten();
