@@ -196,14 +196,16 @@ fn clusters(running: &Running, parameters: &Parameters) -> HttpResponse {
 
 fn write_cluster(cluster: &Cluster, out: &mut String) {
     let name = &cluster.config.name;
-    let (requests, retries) = Cluster::thresholds();
+    let thresholds = &cluster.config.thresholds;
     let mut line = |text: &str| {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{name}::{text}");
     };
     line(&format!("observability_name::{name}"));
-    line(&format!("default_priority::max_requests::{requests}"));
-    line(&format!("default_priority::max_retries::{retries}"));
+    line(&format!("default_priority::max_connections::{}", thresholds.connections));
+    line(&format!("default_priority::max_pending_requests::{}", thresholds.pending));
+    line(&format!("default_priority::max_requests::{}", thresholds.requests));
+    line(&format!("default_priority::max_retries::{}", thresholds.retries));
     line("added_via_api::false");
     for host in cluster.hosts().iter() {
         let counts = [
@@ -219,10 +221,11 @@ fn write_cluster(cluster: &Cluster, out: &mut String) {
         for (what, count) in counts {
             line(&format!("{}::{what}::{}", host.address, count.load(Ordering::Relaxed)));
         }
+        let weight = host.weight.to_string();
         let fixed = [
             ("hostname", host.hostname.as_str()),
             ("health_flags", "healthy"),
-            ("weight", "1"),
+            ("weight", weight.as_str()),
             ("region", ""),
             ("zone", ""),
             ("sub_zone", ""),

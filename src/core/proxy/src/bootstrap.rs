@@ -7,6 +7,7 @@ mod access_log;
 mod address;
 mod chain;
 mod cluster;
+mod hash;
 mod listener;
 mod listener_filter;
 mod manager;
@@ -29,7 +30,8 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Severity,
 pub use access_log::AccessLogConfig;
 pub use address::HostPort;
 pub use chain::{ChainMatch, FilterChainConfig, Range, SourceType};
-pub use cluster::{ClusterConfig, Discovery, Family, Policy};
+pub use cluster::{ClusterConfig, Discovery, Family, Policy, Thresholds};
+pub use hash::HashPolicy;
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
 pub use manager::ManagerConfig;

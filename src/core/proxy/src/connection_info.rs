@@ -38,4 +38,9 @@ impl ConnectionInfo {
             tls: None,
         }
     }
+
+    /// Where the client wanted to go, if that is not the address of the socket.
+    pub(crate) fn original_destination(&self) -> Option<SocketAddr> {
+        self.is_local_restored.then_some(self.local)
+    }
 }

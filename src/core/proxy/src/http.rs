@@ -10,6 +10,7 @@ mod exchange;
 mod failure;
 mod forward;
 pub(crate) mod framing;
+mod hash;
 mod mixer;
 mod redirect;
 mod reply;

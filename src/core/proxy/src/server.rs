@@ -15,7 +15,7 @@ use mixer_net::tls::context::follow;
 use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
-use crate::cluster::{Cluster, resolve_all};
+use crate::cluster::{Cluster, forget_destinations, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
 use crate::listener_manager::ListenerManager;
@@ -158,13 +158,18 @@ fn follow_certificates(running: &Running) -> DropGuard {
 fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
     let (done, mut tried) = tokio::sync::mpsc::channel::<()>(1);
     for cluster in &running.shared.clusters {
-        if matches!(cluster.config.discovery, Discovery::StrictDns { .. }) {
+        let task = |name| Task::restarted(name).of(cluster.config.name.clone());
+        if matches!(cluster.config.discovery, Discovery::Dns { .. }) {
             let (mut done, cluster) = (Some(done.clone()), Arc::clone(cluster));
-            let task = Task::restarted("proxy dns").of(cluster.config.name.clone());
-            task.spawn(running.quit.clone(), move || {
+            task("proxy dns").spawn(running.quit.clone(), move || {
                 let first = done.take();
                 resolve_all(Arc::clone(&cluster), move || drop(first))
             });
+        }
+        if matches!(cluster.config.discovery, Discovery::OriginalDestination(_)) {
+            let cluster = Arc::clone(cluster);
+            task("proxy destinations")
+                .spawn(running.quit.clone(), move || forget_destinations(Arc::clone(&cluster)));
         }
     }
     drop(done);

@@ -15,7 +15,7 @@ use mixer_net::stream::Stream;
 
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
-use crate::cluster::weighted;
+use crate::cluster::{Kind, Wanted, weighted};
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
@@ -62,7 +62,7 @@ impl TcpProxy {
         let mut outcome = Outcome::default();
         let mut call =
             self.mixer.as_ref().map(|filter| filter.begin(&Peer::of(info), info.local, &worker.mixer));
-        self.forward(&mut downstream, worker, &mut outcome, &mut call).await;
+        self.forward(&mut downstream, info, worker, &mut outcome, &mut call).await;
         if let Some(call) = call {
             call.close(Bytes { received: outcome.received, sent: outcome.sent }, outcome.upstream);
         }
@@ -91,6 +91,7 @@ impl TcpProxy {
     async fn forward(
         &self,
         downstream: &mut Stream,
+        info: &ConnectionInfo,
         worker: &Rc<WorkerContext>,
         outcome: &mut Outcome,
         call: &mut Option<TcpCall<'_>>,
@@ -103,20 +104,30 @@ impl TcpProxy {
         };
         outcome.cluster = Some(cluster);
         let stats = &pool.cluster.stats;
-        let Some(host) = pool.choose() else {
+        let wanted = Wanted { destination: info.original_destination(), ..Wanted::default() };
+        let Some(host) = pool.choose_for(wanted) else {
             stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
             outcome.flags.set(Flag::UH);
             return;
         };
-        let Some(_admitted) = pool.cluster.admit() else {
+        if pool.cluster.remaining(Kind::Connection) == 0 {
             stats.block.increment(ClusterStat::UpstreamCxOverflow);
             outcome.flags.set(Flag::UO);
             return;
+        }
+        let Some(pending) = pool.cluster.admit(Kind::Pending) else {
+            stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+            stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
+            outcome.flags.set(Flag::Urx);
+            return;
         };
         outcome.upstream = Some(host.address);
+        stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
         stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
-        let Ok(mut upstream) = pool.connect(&host, false).await else {
+        let connected = pool.connect(&host, false).await;
+        drop(pending);
+        let Ok(mut upstream) = connected else {
             stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
             stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
             outcome.flags.set(Flag::UF);

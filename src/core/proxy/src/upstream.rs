@@ -1,8 +1,10 @@
 //! Connections to hosts: opened within a time limit, counted, and kept for the next request.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -11,13 +13,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 use mixer_net::tls::context::HandshakeError;
 
 use crate::buffer;
-use crate::cluster::{Balancer, Cluster, Host, connect_timeout};
+use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Wanted, connect_timeout};
 use crate::stats::ClusterStat;
 
 /// Idle connections that a worker keeps of a cluster.
@@ -42,6 +45,8 @@ pub(crate) struct Upstream {
 #[derive(Debug)]
 pub(crate) struct Counted {
     cluster: Arc<Cluster>,
+    open: Rc<Open>,
+    _place: Admitted,
     pub(crate) host: Arc<Host>,
     opened: Instant,
     is_http: bool,
@@ -54,6 +59,7 @@ pub(crate) struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let stats = &self.cluster.stats;
+        self.open.closed(&self.host);
         self.host.active_connections.fetch_sub(1, Ordering::Relaxed);
         stats.block.decrement(ClusterStat::UpstreamCxActive);
         if self.is_http {
@@ -108,6 +114,43 @@ impl Pools {
 pub(crate) struct Pool {
     pub(crate) cluster: Arc<Cluster>,
     state: RefCell<PoolState>,
+    open: Rc<Open>,
+}
+
+/// The open connections of a cluster on one worker, by host.
+#[derive(Debug, Default)]
+struct Open {
+    counts: RefCell<Vec<(Arc<Host>, usize)>>,
+    /// Told of every connection that can be used again, or is closed.
+    changed: Notify,
+}
+
+impl Open {
+    fn opened(&self, host: &Arc<Host>) {
+        let mut counts = self.counts.borrow_mut();
+        match counts.iter_mut().find(|(known, _)| Arc::ptr_eq(known, host)) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((Arc::clone(host), 1)),
+        }
+    }
+
+    fn closed(&self, host: &Arc<Host>) {
+        let mut counts = self.counts.borrow_mut();
+        if let Some(place) = counts.iter().position(|(known, _)| Arc::ptr_eq(known, host))
+            && let Some((_, count)) = counts.get_mut(place)
+        {
+            *count -= 1;
+            if *count == 0 {
+                counts.swap_remove(place);
+            }
+        }
+        drop(counts);
+        self.changed.notify_waiters();
+    }
+
+    fn has(&self, host: &Arc<Host>) -> bool {
+        self.counts.borrow().iter().any(|(known, _)| Arc::ptr_eq(known, host))
+    }
 }
 
 #[derive(Debug)]
@@ -119,12 +162,12 @@ struct PoolState {
 impl Pool {
     pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
         let balancer = Balancer::new(Arc::clone(&cluster));
-        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }) }
+        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }), open: Rc::default() }
     }
 
-    /// The next host.
-    pub(crate) fn choose(&self) -> Option<Arc<Host>> {
-        self.state.borrow_mut().balancer.choose()
+    /// The next host for what is wanted.
+    pub(crate) fn choose_for(&self, wanted: Wanted) -> Option<Arc<Host>> {
+        self.state.borrow_mut().balancer.choose(wanted)
     }
 
     /// An idle connection to a host that is still open.
@@ -152,7 +195,27 @@ impl Pool {
         let mut state = self.state.borrow_mut();
         if state.idle.len() < MAX_IDLE {
             state.idle.push(upstream);
+            drop(state);
+            self.open.changed.notify_waiters();
         }
+    }
+
+    /// A connection for a request, of which none is idle: a new one, or, if there are too many, the first that another request has done
+    /// with. A worker may have one to each host in any case.
+    ///
+    /// Errors: as [`connect`](Self::connect).
+    pub(crate) async fn obtain(&self, host: &Arc<Host>) -> Result<Upstream, ConnectError> {
+        let mut is_counted = false;
+        while self.cluster.remaining(Kind::Connection) == 0 && self.open.has(host) {
+            if !std::mem::replace(&mut is_counted, true) {
+                self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
+            }
+            self.open.changed.notified().await;
+            if let Some(upstream) = self.take(host) {
+                return Ok(upstream);
+            }
+        }
+        self.connect(host, true).await
     }
 
     /// Closes idle connections that the host closed, that were idle for too long, or whose host is gone.
@@ -162,12 +225,13 @@ impl Pool {
             return;
         }
         let hosts = self.cluster.hosts();
+        let hosts: HashSet<*const Host> = hosts.iter().map(Arc::as_ptr).collect();
         idle.retain_mut(|upstream| {
             if upstream.since.elapsed() >= IDLE_TIMEOUT {
                 self.cluster.stats.block.increment(ClusterStat::UpstreamCxIdleTimeout);
                 return false;
             }
-            hosts.iter().any(|host| Arc::ptr_eq(host, &upstream.counted.host)) && is_open(upstream)
+            hosts.contains(&Arc::as_ptr(&upstream.counted.host)) && is_open(upstream)
         });
         self.state.borrow_mut().idle = idle;
     }
@@ -183,17 +247,20 @@ impl Pool {
             stats.block.increment(ClusterStat::UpstreamCxHttp1Total);
             stats.block.increment(ClusterStat::UpstreamCxHttp1Active);
         }
+        self.open.opened(host);
         host.connections.fetch_add(1, Ordering::Relaxed);
         host.active_connections.fetch_add(1, Ordering::Relaxed);
         let counted = Counted {
             cluster: Arc::clone(&self.cluster),
+            open: Rc::clone(&self.open),
+            _place: self.cluster.count(Kind::Connection),
             host: Arc::clone(host),
             opened: Instant::now(),
             is_http,
             closed_by_host: false,
             with_request: false,
         };
-        let connected = self.open(host, is_http.then_some(b"http/1.1")).await;
+        let connected = self.establish(host, is_http.then_some(b"http/1.1")).await;
         match connected {
             Ok(stream) => {
                 stats.connect_time.observe(counted.opened.elapsed());
@@ -212,7 +279,7 @@ impl Pool {
     }
 
     /// Connects, and negotiates TLS if the cluster says so, within the time limit of the cluster.
-    async fn open(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
+    async fn establish(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
         let limit = connect_timeout(&self.cluster);
         let begun = Instant::now();
         let stream = match tokio::time::timeout(limit, TcpStream::connect(host.address)).await {

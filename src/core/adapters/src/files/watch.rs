@@ -190,7 +190,8 @@ mod tests {
 
     /// The watchers of the system that the process has, and the threads that read their events.
     fn watchers() -> (usize, usize) {
-        let entries = |path: &str| fs::read_dir(path).unwrap().flatten().map(|entry| entry.path());
+        let entries =
+            |path: &str| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_watcher = |path: &PathBuf| {
             fs::read_link(path).is_ok_and(|target| target.as_os_str().to_string_lossy().contains("inotify"))
         };

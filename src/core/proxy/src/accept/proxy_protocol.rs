@@ -72,7 +72,7 @@ pub(super) async fn look(
                 });
                 if let Some((source, destination)) = addresses {
                     info.remote = source;
-                    info.is_local_restored |= info.local != destination;
+                    info.is_local_restored = true;
                     info.local = destination;
                 }
                 return Ok(());

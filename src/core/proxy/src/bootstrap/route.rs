@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mixer_expr::functions::Regex;
 
+use super::hash;
 use super::listener::timeout;
 use super::manager;
 use super::reader::{Fields, Message, Value};
@@ -82,7 +83,6 @@ static ACTION: Message = Message {
         "priority",
         "rate_limits",
         "include_vh_rate_limits",
-        "hash_policy",
         "cors",
         "max_grpc_timeout",
         "grpc_timeout_offset",
@@ -246,6 +246,7 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
         host_rewrite: text("host_rewrite_literal"),
         timeout: timeout(&action, "timeout", Duration::from_secs(15)),
         retry: action.get("retry_policy").and_then(|value| read_retry(&value)),
+        hash: hash::read(&action),
         upgrades: manager::read_upgrades(&action),
     };
     action.finish();

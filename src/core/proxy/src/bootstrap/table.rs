@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hash::HashPolicy;
 use super::matching::MatchConfig;
 use super::mixer::ServiceConfig;
 
@@ -117,6 +118,8 @@ pub struct RouteAction {
     pub timeout: Option<Duration>,
     /// Retries.
     pub retry: Option<RetryConfig>,
+    /// What of a request chooses the host, with consistent hashing; each with whether it is the last if it finds something.
+    pub hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     pub upgrades: Vec<(String, bool)>,
 }

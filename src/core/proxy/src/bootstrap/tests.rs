@@ -1,5 +1,7 @@
 //! Bootstraps that are valid, and what is wrong with others.
 
+mod connections;
+
 use super::*;
 
 const MANAGER: &str =
@@ -85,14 +87,14 @@ fn what_is_not_supported_is_refused_by_name_path_and_line() {
         "cluster type EDS is not supported by this version",
     );
     let route = with_routes(
-        "              - match: {prefix: /}\n                route: {cluster: c, hash_policy: []}",
+        "              - match: {prefix: /}\n                route: {cluster: c, regex_rewrite: {}}",
     );
     assert_problem(
         &route,
         unsupported,
         21,
-        "static_resources.listeners[0].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes[0].route.hash_policy",
-        "field `hash_policy` of RouteAction",
+        "static_resources.listeners[0].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes[0].route.regex_rewrite",
+        "field `regex_rewrite` of RouteAction",
     );
     let lua = "{name: lua, typed_config: {'@type': type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua}}, ";
     let filter =

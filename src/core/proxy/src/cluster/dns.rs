@@ -1,4 +1,4 @@
-//! Resolution of the names of STRICT_DNS clusters.
+//! Resolution of the names of STRICT_DNS and LOGICAL_DNS clusters.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -10,17 +10,20 @@ use crate::stats::ClusterStat;
 /// Resolves the names of a cluster over and over. Calls `first` after the first resolution, whether it succeeded or not.
 pub(crate) async fn resolve_all(cluster: Arc<Cluster>, first: impl FnOnce() + Send) {
     let mut first = Some(first);
-    let Discovery::StrictDns { names, refresh, family } = &cluster.config.discovery else {
+    let Discovery::Dns { names, first_only, refresh, family } = &cluster.config.discovery else {
         return first.into_iter().for_each(|first| first());
     };
     // The addresses that each name had when it was resolved last.
     let mut known: Vec<Vec<SocketAddr>> = names.iter().map(|_| Vec::new()).collect();
     loop {
         let mut any = false;
-        for (name, addresses) in names.iter().zip(&mut known) {
+        for ((name, _), addresses) in names.iter().zip(&mut known) {
             cluster.stats.block.increment(ClusterStat::UpdateAttempt);
             match lookup(name.clone(), *family).await {
-                Ok(found) => {
+                Ok(mut found) => {
+                    if *first_only {
+                        found.truncate(1);
+                    }
                     let outcome = match found.is_empty() {
                         true => ClusterStat::UpdateEmpty,
                         false => ClusterStat::UpdateSuccess,
@@ -37,12 +40,12 @@ pub(crate) async fn resolve_all(cluster: Arc<Cluster>, first: impl FnOnce() + Se
             }
         }
         if any {
-            let mut hosts: Vec<(SocketAddr, &str)> = Vec::new();
-            for (name, address) in
+            let mut hosts: Vec<(SocketAddr, &str, u32)> = Vec::new();
+            for ((name, weight), address) in
                 names.iter().zip(&known).flat_map(|(n, found)| found.iter().map(move |a| (n, *a)))
             {
-                if !hosts.iter().any(|(known, _)| *known == address) {
-                    hosts.push((address, &name.host));
+                if !hosts.iter().any(|(known, _, _)| *known == address) {
+                    hosts.push((address, &name.host, *weight));
                 }
             }
             let outcome = match cluster.replace_hosts(&hosts) {

@@ -12,10 +12,10 @@ use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
 use super::failure::Failure;
 use super::framing::{Framing, Remaining};
 use super::routes::Forward;
-use super::{edits, reply};
-use crate::bootstrap::{Edits, MatchConfig, RetryConfig};
+use super::{edits, hash, reply};
+use crate::bootstrap::{Edits, MatchConfig, Policy, RetryConfig};
 use crate::buffer;
-use crate::cluster::{Admitted, Host, weighted};
+use crate::cluster::{Admitted, Host, Kind, Wanted, weighted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::{Pool, Upstream};
@@ -63,10 +63,6 @@ impl Connection<'_> {
         transaction.cluster = Some(cluster);
         self.rewrite(forward, matching);
         edits::edit_request(&mut self.request, levels);
-        let Some(_admitted) = pool.cluster.admit() else {
-            pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
-            return self.fail(transaction, framing, pool, Failure::Overflow, false).await;
-        };
         match framing {
             Framing::Chunked => self.request.set("transfer-encoding", b"chunked"),
             Framing::Empty if !has_no_body(self.request.method()) => self.request.set("content-length", b"0"),
@@ -143,7 +139,7 @@ impl Connection<'_> {
                 return Some(failure);
             }
             // The status was found to be retriable, with retries left, before the response was dropped.
-            retry = request.pool.cluster.admit_retry();
+            retry = request.pool.cluster.admit(Kind::Retry);
             if retry.is_none() {
                 stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
                 return Some(failure.unwrap_or(Failure::Overflow));
@@ -194,11 +190,36 @@ impl Connection<'_> {
         true
     }
 
+    /// What the request says of the host that it goes to.
+    fn wanted(&self, forward: &Forward, pool: &Pool) -> Wanted {
+        match pool.cluster.config.policy {
+            Policy::RingHash(_) => {
+                let client = hash::client(&self.request, &self.info, self.manager.use_remote_address);
+                Wanted { hash: hash::of(&forward.hash, &self.request, client), ..Wanted::default() }
+            }
+            Policy::OriginalDestination(by_header) => {
+                let named = by_header.then(|| self.request.get("x-envoy-original-dst-host")).flatten();
+                let named = named.map(|text| std::str::from_utf8(text).ok()?.parse().ok());
+                let destination = match named {
+                    Some(None) => {
+                        pool.cluster.stats.block.increment(ClusterStat::OriginalDstHostInvalid);
+                        None
+                    }
+                    Some(named) => named,
+                    None => self.info.original_destination(),
+                };
+                Wanted { destination, ..Wanted::default() }
+            }
+            Policy::RoundRobin | Policy::LeastRequest | Policy::Random => Wanted::default(),
+        }
+    }
+
     /// One attempt.
     async fn attempt(&mut self, transaction: &mut Transaction<'_>, request: &mut Request<'_>) -> Attempt {
         let pool = request.pool;
         let stats = &pool.cluster.stats;
-        let Some(host) = pool.choose() else {
+        let wanted = self.wanted(request.forward, pool);
+        let Some(host) = pool.choose_for(wanted) else {
             stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
             return Attempt::Failed(Failure::NoHost);
         };
@@ -206,12 +227,16 @@ impl Connection<'_> {
         let mut upstream = match pool.take(&host) {
             Some(upstream) => upstream,
             None => {
+                let Some(_pending) = pool.cluster.admit(Kind::Pending) else {
+                    stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+                    host.failed.fetch_add(1, Ordering::Relaxed);
+                    return Attempt::Failed(Failure::Overflow);
+                };
                 stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
                 stats.block.increment(ClusterStat::UpstreamRqPendingActive);
                 let left =
                     request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let connecting =
-                    tokio::time::timeout(left.unwrap_or(Duration::MAX), pool.connect(&host, true));
+                let connecting = tokio::time::timeout(left.unwrap_or(Duration::MAX), pool.obtain(&host));
                 let connected = connecting.await;
                 stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
                 match connected {
@@ -228,6 +253,12 @@ impl Connection<'_> {
                     Err(_) => return Attempt::Failed(Failure::ResponseTimeout),
                 }
             }
+        };
+        let Some(_admitted) = pool.cluster.admit(Kind::Request) else {
+            stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
+            host.failed.fetch_add(1, Ordering::Relaxed);
+            pool.put(upstream);
+            return Attempt::Failed(Failure::Overflow);
         };
         stats.block.increment(ClusterStat::UpstreamRqTotal);
         stats.block.increment(ClusterStat::UpstreamRqActive);

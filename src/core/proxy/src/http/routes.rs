@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bootstrap::{
-    Action, Edits, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig, RouteTableConfig,
-    ServiceConfig, TextTest,
+    Action, Edits, HashPolicy, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig,
+    RouteTableConfig, ServiceConfig, TextTest,
 };
 use crate::head::Head;
 
@@ -59,6 +59,7 @@ pub(crate) struct Forward {
     pub(crate) host_rewrite: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
+    pub(crate) hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     upgrades: Vec<(String, bool)>,
 }
@@ -158,6 +159,7 @@ fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
             host_rewrite: action.host_rewrite.clone(),
             timeout: action.timeout,
             retry: action.retry.clone(),
+            hash: action.hash.clone(),
             upgrades: action.upgrades.clone(),
         }),
     }

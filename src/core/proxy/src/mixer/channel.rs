@@ -15,7 +15,7 @@ use mixer_base::task::Group;
 use tokio::sync::Mutex;
 use tonic::Status;
 
-use crate::cluster::Host;
+use crate::cluster::{Host, Kind, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Pool, Pools, Upstream};
 
@@ -74,11 +74,11 @@ impl Channel {
             return Err(not_sent("no such cluster"));
         };
         let stats = &pool.cluster.stats;
-        let Some(_admitted) = pool.cluster.admit() else {
-            stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+        let Some(_admitted) = pool.cluster.admit(Kind::Request) else {
+            stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
             return Err(not_sent("overflow"));
         };
-        let Some(host) = pool.choose() else {
+        let Some(host) = pool.choose_for(Wanted::default()) else {
             stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
             return Err(not_sent("no healthy upstream"));
         };

@@ -21,6 +21,52 @@ pub(crate) fn echo() -> u16 {
     })
 }
 
+/// Starts a host that answers with its name, after a while if the path says so; returns its port.
+pub(crate) fn named(name: &'static str) -> u16 {
+    serve(move |mut stream| {
+        let mut buffer = Vec::new();
+        // The client ends the connection.
+        while let Ok(head) = read_until(&mut stream, &mut buffer, b"\r\n\r\n") {
+            if find(&head, b"/slow").is_some() {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Starts a host that changes to a protocol of its own, in which it sends five bytes back and ends; returns its port.
+pub(crate) fn upgrading() -> u16 {
+    serve(|mut stream| {
+        let mut buffer = Vec::new();
+        let Ok(head) = read_until(&mut stream, &mut buffer, b"\r\n\r\n") else { return };
+        let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+        if head.contains("/refused") || !head.contains("\r\nupgrade:") {
+            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nX-Up: 1\r\nContent-Length: 2\r\n\r\nno");
+            let _ = stream.read(&mut [0; 64]);
+            return;
+        }
+        let protocol = if head.contains("upgrade: other") { "other" } else { "websocket" };
+        let answer = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\nX-Up: 1\r\n\r\n"
+        );
+        if stream.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+        while buffer.len() < 5 {
+            let mut piece = [0; 64];
+            match stream.read(&mut piece) {
+                Ok(count @ 1..) => buffer.extend_from_slice(&piece[..count]),
+                _ => return,
+            }
+        }
+        let _ = stream.write_all(&buffer);
+    })
+}
+
 fn serve(handle: impl Fn(TcpStream) + Send + Clone + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -257,6 +257,17 @@ pub(crate) fn shown(bytes: &[u8], mut to_head: bool) -> String {
     shown
 }
 
+/// Sends text after a pause; returns so many bytes of what comes back.
+pub(crate) fn echoed(port: u16, pause: Duration, text: &str, count: usize) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::thread::sleep(pause);
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut bytes = vec![0; count];
+    stream.read_exact(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
 /// Sends so many bytes, ends that direction, and returns how many come back.
 pub(crate) fn echo_with_half_close(port: u16, count: usize) -> usize {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

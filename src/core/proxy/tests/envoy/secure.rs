@@ -79,6 +79,8 @@ pub(crate) struct Client {
     pub(crate) server_name: &'static str,
     pub(crate) alpn: &'static [&'static str],
     pub(crate) only_1_2: bool,
+    /// Whether it reads late.
+    pub(crate) is_slow: bool,
 }
 
 impl Client {
@@ -114,7 +116,13 @@ impl Client {
     pub(crate) fn ask(&self, port: u16, request: &str) -> String {
         let mut stream = self.connect(port);
         let mut bytes = Vec::new();
-        let asked = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut bytes));
+        let asked = stream.write_all(request.as_bytes()).and_then(|()| {
+            if self.is_slow {
+                // What is not read fills every buffer on the way.
+                std::thread::sleep(std::time::Duration::from_millis(500));
+            }
+            stream.read_to_end(&mut bytes)
+        });
         if let (true, Err(_)) = (bytes.is_empty(), asked) {
             return "refused".to_owned();
         }
