@@ -139,6 +139,10 @@ impl Run {
                     true => self.stage.stop(),
                     false => self.stage.kill(),
                 }
+                // What serves may have been written since the last event: the disk is free again.
+                if self.good.is_some() && self.stage.cache.take_written() {
+                    self.cached.clone_from(&self.good);
+                }
                 if matches!(consequence, Consequence::RestartWithoutCache(_)) {
                     self.stage.cache.clear();
                     self.cached = None;
