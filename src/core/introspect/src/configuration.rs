@@ -99,7 +99,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 
 fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
     let of = |severity| published.problems(severity);
-    let effect = super::rules::Effect::of(published);
+    let effect = super::rule_state::Effect::of(published);
     html! {
         @if let Some(why) = &published.withheld {
             p.notice.bad role="alert" { strong { "No configuration serves: " } (why) ". Calls are answered with UNAVAILABLE." }
@@ -345,7 +345,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         json: "",
         body: html! {
             p.dim { (found.origin.place()) }
-            @if let Some(counts) = counts { p #counts { (super::rules::counted(counts)) } }
+            @if let Some(counts) = counts { p #counts { (super::rule_state::counted(counts)) } }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (kept.why) }
             }

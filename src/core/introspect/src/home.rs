@@ -35,7 +35,7 @@ pub(super) fn json(server: &Console) -> Home {
         heap_size: Memory::now().anonymous,
         num_gc: server.trend.collections(),
         current_time: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
-        hostname: process::host_name(),
+        hostname: super::host::host_name(),
         ip: process::address().to_string(),
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn page(server: &Server) -> Response {
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
-    let rules = super::rules::Effect::of(&published);
+    let rules = super::rule_state::Effect::of(&published);
     Page {
         path: "/",
         title: "Overview",

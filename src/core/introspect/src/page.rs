@@ -160,7 +160,7 @@ fn top_bar(server: &Introspection) -> Markup {
             a.brand href="/" { (logo()) span { "mixer" } }
             div.instance #instance data-live {
                 span.pill.(kind) #state title=(why) { (state) }
-                b.host title="The pod, or else the host" { (super::process::pod()) }
+                b.host title="The pod, or else the host" { (super::host::pod()) }
                 span.dim.wide { (server.instance()) }
                 @if let Some(badge) = (server.program.badge)() {
                     a.dim href=(badge.path) title=(badge.title) { (badge.text) }

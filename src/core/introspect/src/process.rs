@@ -56,17 +56,12 @@ pub(super) fn json() -> ProcessInfo {
         ppid: ids("PPid", 0),
         uid: ids("Uid", 0),
         wd: std::env::current_dir().unwrap_or_default().display().to_string(),
-        hostname: host_name(),
+        hostname: super::host::host_name(),
         tempdir: std::env::temp_dir().display().to_string(),
         threads,
         goroutines: threads,
         open_files: std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1)),
     }
-}
-
-/// The host name.
-pub(super) fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// The first non-loopback address of the host, else a loopback address.
@@ -147,14 +142,6 @@ pub(super) fn environment(server: &Console, parameters: &[(String, String)]) -> 
             Variable { value, name }
         })
         .collect()
-}
-
-/// The name of the pod, if the environment tells it, or else of the host.
-pub(super) fn pod() -> String {
-    ["POD_NAME", "MY_POD_NAME"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|pod| !pod.trim().is_empty()))
-        .unwrap_or_else(host_name)
 }
 
 /// The environment page.

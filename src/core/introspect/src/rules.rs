@@ -5,74 +5,16 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
+use super::rule_state::{Effect, State, state};
 use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::RuleCounts;
 use mixer_engine::runtime::Published;
-use mixer_engine::snapshot::{Condition, RuleConfig};
 
 /// Maximum number of rules on the page.
 const LISTED: usize = 300;
 
 /// Most rules of a page that refreshes itself.
 const LIVE: usize = 5000;
-
-/// How many rules are in effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Effect {
-    pub(super) in_effect: usize,
-    /// Their condition does not compile.
-    broken: usize,
-    dry_run: usize,
-}
-
-impl Effect {
-    pub(super) fn of(published: &Published) -> Self {
-        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0 };
-        for rule in &published.routes.snapshot().rules {
-            match state(rule) {
-                State::InEffect => effect.in_effect += 1,
-                State::Broken => effect.broken += 1,
-                State::DryRun => effect.dry_run += 1,
-            }
-        }
-        effect
-    }
-
-    /// What else there is.
-    pub(super) fn note(self) -> Markup {
-        html! {
-            "in effect"
-            @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
-            @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    InEffect,
-    DryRun,
-    Broken,
-}
-
-/// A default whose condition does not compile is in effect: it closes its namespace.
-fn state(rule: &RuleConfig) -> State {
-    match &rule.condition {
-        Condition::Broken(_) if !rule.denies_by_default => State::Broken,
-        _ if rule.dry_run => State::DryRun,
-        _ => State::InEffect,
-    }
-}
-
-impl State {
-    fn name(self) -> &'static str {
-        match self {
-            State::InEffect => "in effect",
-            State::DryRun => "dry run",
-            State::Broken => "not compiled",
-        }
-    }
-}
 
 /// JSON of a rule.
 #[derive(Debug, Serialize)]
@@ -121,14 +63,6 @@ pub(super) fn json(published: &Published, counts: &dyn Fn(&str) -> Option<RuleCo
             }
         })
         .collect()
-}
-
-/// The counts of a rule in a line.
-pub(super) fn counted(counts: RuleCounts) -> Markup {
-    html! {
-        (format::count(counts.hits)) " hits, " (format::count(counts.denials)) " denials, "
-        span.bad[counts.errors > 0] { (format::count(counts.errors)) " errors" }
-    }
 }
 
 /// The page.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mixer_base::task::{FaultPoint, Task};
 use parking_lot::Mutex;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -44,6 +45,8 @@ struct Watcher {
     inotify: OwnedFd,
     /// Those who follow a directory, by its number. Not locked while the file system is asked.
     followers: Mutex<HashMap<i32, Vec<Arc<Follower>>>>,
+    /// Whether the system has no more events.
+    has_ended: AtomicBool,
 }
 
 /// Somebody who follows files with these names.
@@ -126,19 +129,24 @@ impl Watcher {
             return Ok(Arc::clone(watcher));
         }
         let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-        let watcher = Arc::new(Self { inotify, followers: Mutex::default() });
-        let reads = Arc::clone(&watcher);
-        std::thread::Builder::new().name("file-events".to_owned()).spawn(move || reads.read())?;
+        let has_ended = AtomicBool::new(false);
+        let watcher = Arc::new(Self { inotify, followers: Mutex::default(), has_ended });
+        let (reads, ends) = (Arc::clone(&watcher), Arc::clone(&watcher));
+        let has_ended = move || ends.has_ended.load(Ordering::Relaxed);
+        Task::restarted("list events")
+            .spawn_thread("file-events", has_ended, move |fault| reads.read(fault))?;
         *known = Some(Arc::clone(&watcher));
         Ok(watcher)
     }
 
     /// Reads events as long as the system has them.
-    fn read(&self) {
-        let _ends = Ends(self);
+    fn read(&self, fault: &FaultPoint<'_>) {
+        // Of what happened while nobody read nothing is known.
+        self.lose_all();
         let mut buffer = [MaybeUninit::uninit(); READ];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         loop {
+            fault.check();
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => self.lose_all(),
                 Ok(event) => {
@@ -148,6 +156,10 @@ impl Watcher {
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     tracing::warn!(target: "adapters", "events of files cannot be read: {error}; they are looked at every second");
+                    // Another watcher takes its place.
+                    self.has_ended.store(true, Ordering::Relaxed);
+                    *WATCHER.lock() = None;
+                    self.lose_all();
                     return;
                 }
             }
@@ -168,16 +180,6 @@ impl Watcher {
 
     fn lose_all(&self) {
         self.followers.lock().values().flatten().for_each(|follower| follower.lose());
-    }
-}
-
-/// Ends a watcher with its thread, whatever ends that: another one takes its place.
-struct Ends<'w>(&'w Watcher);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        *WATCHER.lock() = None;
-        self.0.lose_all();
     }
 }
 

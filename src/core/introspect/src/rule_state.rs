@@ -1,0 +1,75 @@
+//! Whether rules are in effect, and what they have done, as several pages say it.
+
+use maud::{Markup, html};
+
+use super::format;
+use mixer_base::metrics::RuleCounts;
+use mixer_engine::runtime::Published;
+use mixer_engine::snapshot::{Condition, RuleConfig};
+
+/// How many rules are in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) in_effect: usize,
+    /// Their condition does not compile.
+    broken: usize,
+    dry_run: usize,
+}
+
+impl Effect {
+    pub(super) fn of(published: &Published) -> Self {
+        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0 };
+        for rule in &published.routes.snapshot().rules {
+            match state(rule) {
+                State::InEffect => effect.in_effect += 1,
+                State::Broken => effect.broken += 1,
+                State::DryRun => effect.dry_run += 1,
+            }
+        }
+        effect
+    }
+
+    /// What else there is.
+    pub(super) fn note(self) -> Markup {
+        html! {
+            "in effect"
+            @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
+            @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
+        }
+    }
+}
+
+/// Whether a rule is in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    InEffect,
+    DryRun,
+    Broken,
+}
+
+/// A default whose condition does not compile is in effect: it closes its namespace.
+pub(super) fn state(rule: &RuleConfig) -> State {
+    match &rule.condition {
+        Condition::Broken(_) if !rule.denies_by_default => State::Broken,
+        _ if rule.dry_run => State::DryRun,
+        _ => State::InEffect,
+    }
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::InEffect => "in effect",
+            State::DryRun => "dry run",
+            State::Broken => "not compiled",
+        }
+    }
+}
+
+/// The counts of a rule in a line.
+pub(super) fn counted(counts: RuleCounts) -> Markup {
+    html! {
+        (format::count(counts.hits)) " hits, " (format::count(counts.denials)) " denials, "
+        span.bad[counts.errors > 0] { (format::count(counts.errors)) " errors" }
+    }
+}
