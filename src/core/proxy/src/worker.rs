@@ -166,9 +166,10 @@ async fn accept(
                 backoff = Backoff::default();
                 let accepted = Held::new(&context.shared, listener);
                 let context = Rc::clone(&context);
-                connections.spawn_local(async move {
-                    serve(&accepted.listener, stream, remote, number, &context).await
-                });
+                // Boxed: the group would hold it twice, once as its argument and once as what it polls.
+                connections.spawn_local(Box::pin(async move {
+                    serve(&accepted.listener, stream, remote, number, &context).await;
+                }));
             }
             Err(error) => {
                 mixer_base::warn_limited!(1, %error, "accept failed");
