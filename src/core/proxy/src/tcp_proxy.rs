@@ -125,9 +125,14 @@ impl TcpProxy {
         stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
         stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
-        let connected = pool.connect(&host, false).await;
-        drop(pending);
-        let Ok(mut upstream) = connected else {
+        // Boxed: connections do not hold what it takes once they are open.
+        let host_of = &host;
+        let connecting = Box::pin(async move {
+            let connected = pool.connect(host_of, false).await;
+            drop(pending);
+            connected
+        });
+        let Ok(mut upstream) = connecting.await else {
             stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
             stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
             outcome.flags.set(Flag::UF);

@@ -236,7 +236,9 @@ impl Connection<'_> {
                 stats.block.increment(ClusterStat::UpstreamRqPendingActive);
                 let left =
                     request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let connecting = tokio::time::timeout(left.unwrap_or(Duration::MAX), pool.obtain(&host));
+                // Boxed: connections of clients do not hold what it takes.
+                let connecting =
+                    tokio::time::timeout(left.unwrap_or(Duration::MAX), Box::pin(pool.obtain(&host)));
                 let connected = connecting.await;
                 stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
                 match connected {
