@@ -41,6 +41,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand check" -s b -l bool_attributes
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s t -l timestamp_attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l duration_attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l bytes_attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l ip_attributes -d 'IP addresses: name1=192.0.2.1,name2=2001:db8::1,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l stringmap_attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'
@@ -68,7 +69,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_sampling_rate 
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s q -l quotas -d 'Quotas to allocate: name1=amount1,name2=amount2,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l tls -d 'Use TLS; implied by the other flags of this group'
-complete -c mixc -n "__fish_mixc_using_subcommand check" -l quiet -d 'Print neither progress bar nor summary'
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l exit-zero -d 'Exit with status 0 regardless of the results'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l native-exit-codes -d 'Use the exit statuses of `mixer` when called as mixc'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l require-quota -d 'Exit with status 1 unless every quota is granted in full'
@@ -85,6 +86,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand report" -s b -l bool_attribute
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s t -l timestamp_attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l duration_attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l bytes_attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l ip_attributes -d 'IP addresses: name1=192.0.2.1,name2=2001:db8::1,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l stringmap_attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'
@@ -111,7 +113,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_log_spans -d 
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_sampling_rate -d 'Fraction of new traces that are sampled, from 0 to 1' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l tls -d 'Use TLS; implied by the other flags of this group'
-complete -c mixc -n "__fish_mixc_using_subcommand report" -l quiet -d 'Print neither progress bar nor summary'
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l exit-zero -d 'Exit with status 0 regardless of the results'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l native-exit-codes -d 'Use the exit statuses of `mixer` when called as mixc'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -517,7 +517,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__check)
-            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --color --error-format --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -592,6 +592,10 @@ _mixer() {
                     return 0
                     ;;
                 --bytes-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ip-attributes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1013,7 +1017,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__eval)
-            opts="-a -s -i -d -b -t -o -h --lang --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --output --color --error-format --help"
+            opts="-a -s -i -d -b -t -o -h --lang --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --output --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1084,6 +1088,10 @@ _mixer() {
                     return 0
                     ;;
                 --bytes-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ip-attributes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2869,7 +2877,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__report)
-            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2944,6 +2952,10 @@ _mixer() {
                     return 0
                     ;;
                 --bytes-attributes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ip-attributes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -174,6 +174,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand check" -s b -l bool-attribut
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s t -l timestamp-attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l duration-attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l bytes-attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l ip-attributes -d 'IP addresses: name1=192.0.2.1,name2=2001:db8::1,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l stringmap-attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'
@@ -206,7 +207,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand check" -l error-format -d 'F
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l tls -d 'Use TLS; implied by the other flags of this group'
-complete -c mixer -n "__fish_mixer_using_subcommand check" -l quiet -d 'Print neither progress bar nor summary'
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l exit-zero -d 'Exit with status 0 regardless of the results'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l native-exit-codes -d 'Use the exit statuses of `mixer` when called as mixc'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l require-quota -d 'Exit with status 1 unless every quota is granted in full'
@@ -223,6 +224,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand report" -s b -l bool-attribu
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s t -l timestamp-attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l duration-attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l bytes-attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l ip-attributes -d 'IP addresses: name1=192.0.2.1,name2=2001:db8::1,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l stringmap-attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'
@@ -254,7 +256,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand report" -l error-format -d '
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l tls -d 'Use TLS; implied by the other flags of this group'
-complete -c mixer -n "__fish_mixer_using_subcommand report" -l quiet -d 'Print neither progress bar nor summary'
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l exit-zero -d 'Exit with status 0 regardless of the results'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l native-exit-codes -d 'Use the exit statuses of `mixer` when called as mixc'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -292,7 +294,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespa
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
-plain\t'One line per problem, with its hint'
+plain\t'One line per problem, without its hint'
 json\t'One JSON document'
 yaml\t'One YAML document'
 github\t'Commands of GitHub Actions, which annotate the lines of a change'
@@ -318,6 +320,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand eval" -s b -l bool-attribute
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -s t -l timestamp-attributes -d 'Timestamp attributes: name1=2017-07-04T00:01:10Z,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l duration-attributes -d 'Duration attributes: name1=250ms,name2=1h30m,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l bytes-attributes -d 'Bytes attributes, for example IP addresses: name1=c0:0:0:2,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand eval" -l ip-attributes -d 'IP addresses: name1=192.0.2.1,name2=2001:db8::1,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l stringmap-attributes -d 'String map attributes: name1=key1:value1;key2:value2,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l attributes-file -d 'YAML or JSON file with attributes; `@-` reads standard input. Flags override the file' -r
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l dictionary -d 'Whether to encode words with the global dictionary' -r -f -a "message\t'None: the message has its own word list, as Istio mixc sends it'

@@ -213,7 +213,7 @@ impl Chain {
     pub(crate) async fn serve(
         &self,
         stream: TcpStream,
-        mut info: ConnectionInfo,
+        mut info: Box<ConnectionInfo>,
         listener: &Block<ListenerStat>,
         worker: &Rc<WorkerContext>,
     ) {
@@ -221,7 +221,8 @@ impl Chain {
         let _ = stream.set_nodelay(true);
         let stream = match &self.tls {
             None => Stream::Tcp(stream),
-            Some(tls) => match tls.context.accept(stream, tls.limit).await {
+            // Boxed: a handshake is most of what a connection would hold for good.
+            Some(tls) => match Box::pin(tls.context.accept(stream, tls.limit)).await {
                 Ok((stream, session)) => {
                     tls.stats.succeeded(&session);
                     info.tls = Some(session);

@@ -192,7 +192,8 @@ async fn serve(
     context: &Rc<WorkerContext>,
 ) {
     let local = stream.local_addr().unwrap_or(remote);
-    let mut info = ConnectionInfo::new(remote, local);
+    // Boxed: it is handed from future to future, each of which would have room for it.
+    let mut info = Box::new(ConnectionInfo::new(remote, local));
     let Some(chain) = listener.entrance.admit(&mut stream, &mut info, &listener.stats).await else { return };
     let _opened = Opened::new(listener, number);
     chain.serve(stream, info, &listener.stats, context).await;

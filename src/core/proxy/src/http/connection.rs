@@ -44,7 +44,7 @@ pub(super) struct Connection<'m> {
     pub(super) request: Head,
     pub(super) response: Head,
     pub(super) scratch: Vec<u8>,
-    pub(super) info: ConnectionInfo,
+    pub(super) info: Box<ConnectionInfo>,
 }
 
 /// A request, as far as it went.
@@ -95,7 +95,7 @@ enum NoRequest {
 pub(crate) async fn serve(
     manager: &HttpManager,
     stream: Stream,
-    info: ConnectionInfo,
+    info: Box<ConnectionInfo>,
     worker: &Rc<WorkerContext>,
 ) {
     let opened = Instant::now();

@@ -1,7 +1,6 @@
 //! Requests in the Mixer filter: before a route acts, and at their end.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -61,7 +60,8 @@ impl<'m> Connection<'m> {
         let mut next = Some(Next::Forward);
         if call.wants_check() {
             let is_there = {
-                let mut check = pin!(call.check());
+                // Boxed: a check is most of what a connection would hold for good.
+                let mut check = Box::pin(call.check());
                 let (stream, input) = (&mut self.stream, &mut self.input);
                 poll_fn(|cx| {
                     if check.as_mut().poll(cx).is_ready() {
