@@ -441,7 +441,9 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::Complete => {
+                // A host that was asked to change the protocol, and did not, may still take what follows for that protocol.
                 if keeps
+                    && transaction.upgrade.is_none()
                     && request.body.remaining.is_done()
                     && !buffer::has_output(&upstream.stream, &upstream.output)
                 {
