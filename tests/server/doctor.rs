@@ -263,7 +263,7 @@ fn settings_that_the_server_refuses_fail() {
         ("--decision-log-sampling=2", "share of decisions to log must be from 0 to 1, got 2"),
         ("--trace-sampling-rate=7", "trace sampling rate must be from 0 to 1, got 7"),
         ("--liveness-probe-path=/nowhere/live", "the liveness probe file `/nowhere/live` is never written"),
-        ("--config-store-url=/tmp/conf", "unknown config URL `/tmp/conf`"),
+        ("--config-store-url=ftp:///tmp/conf", "unknown config URL `ftp:///tmp/conf`"),
         (
             "--max-requests-per-second=5",
             "--max-requests-per-second has no effect: it needs --load-shedding-mode",
@@ -342,7 +342,7 @@ fn backends_of_handlers_are_probed() {
         handler(name, "redisquota", "quota", &params, "dimensions: {}")
     };
     let lists = |name: &str, path: &Path| {
-        let params = format!("providerUrl: 'file://{}', entryType: STRINGS", path.display());
+        let params = format!("providerFile: '{}', entryType: STRINGS", path.display());
         handler(name, "listchecker", "listentry", &params, "value: '\"a\"'")
     };
     let spans = |name: &str, url: &str| {
@@ -385,7 +385,7 @@ fn backends_of_handlers_are_probed() {
         ("near", "ok", "(redisquota): server: 127.0.0.1:"),
         ("far", "fail", "Redis does not answer: 127.0.0.1:"),
         ("listed", "ok", "(listchecker): entries: 1"),
-        ("unlisted", "fail", "no such file"),
+        ("unlisted", "fail", "No such file"),
         ("traced", "ok", "can be reached"),
         ("untraced", "warn", "connection refused"),
         ("opened", "ok", "(statsd): localhost:8125 (datagrams) can be reached"),
