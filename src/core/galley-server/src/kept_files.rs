@@ -133,10 +133,11 @@ mod tests {
 
     fn rule(name: &str) -> Documents {
         let text = format!(
-            "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: ns}}\nspec: {{}}\n"
+            "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: ns}}\nspec: {{}}"
         );
         let origin = Origin { file: "rule.yaml".into(), text: text.into(), first_line: 1 };
-        read_document_as(Files::reading(HostOptions::default().processing.face), origin).into_iter().collect()
+        let read = read_document_as(Files::reading(HostOptions::default().processing.face), origin);
+        [read.expect("one document")].into_iter().collect()
     }
 
     #[tokio::test]
