@@ -91,6 +91,8 @@ fn dispatches_are_labelled_by_outcome() {
         assert!(lines.contains(&line), "{line}: {lines:#?}");
     }
     assert!(lines.contains(&format!("{name}_sum{{{labels}}} 0.000106574")), "{lines:#?}");
+    // 25 bounds, no bound, the sum and the count.
+    assert_eq!(lines.len(), 2 + 2 * 27);
 }
 
 #[test]

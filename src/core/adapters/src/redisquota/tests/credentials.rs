@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use super::server::{RedisServer, free_port, until};
 use super::*;
@@ -16,12 +16,15 @@ fn issue(directory: &Path) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // One that has the name of its issuer would be self-signed to OpenSSL.
+    params.distinguished_name.push(DnType::CommonName, "root");
     put("root.pem", &params.self_signed(&key).unwrap().pem());
     let issuer = Issuer::new(params, key);
     for name in ["server", "client"] {
         let key = KeyPair::generate().unwrap();
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let params = CertificateParams::new(names).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         put(&format!("{name}.pem"), &params.signed_by(&key, &issuer).unwrap().pem());
         put(&format!("{name}.key"), &key.serialize_pem());
     }
@@ -83,7 +86,7 @@ async fn a_server_knows_the_user_and_the_certificate() {
     let elsewhere = Some(Tls { server_name: "elsewhere".into(), ..tls.clone() });
     let untrusted = Some(Tls { ca_file: String::new(), ..tls });
     for (params, why) in [
-        (Params { tls: bare, ..with.clone() }, "certificate required"),
+        (Params { tls: bare, ..with.clone() }, "CertificateRequired"),
         (Params { tls: elsewhere, ..with.clone() }, "elsewhere"),
         (Params { tls: untrusted, ..with.clone() }, "UnknownIssuer"),
         (Params { tls: None, ..with.clone() }, "UnknownIssuer"),
@@ -95,7 +98,10 @@ async fn a_server_knows_the_user_and_the_certificate() {
             },
             "NO_SUCH_VARIABLE",
         ),
-        (Params { username_environment: VARIABLE.into(), username_file: String::new(), ..with }, "WRONGPASS"),
+        (
+            Params { username_environment: VARIABLE.into(), username_file: String::new(), ..with },
+            "authentication failed",
+        ),
     ] {
         let (handler, env) = super::handler(params).await;
         let text = allocate(&*handler, "none", "cq", 1, true).await.unwrap_err().message;
@@ -126,7 +132,8 @@ async fn a_cluster_knows_the_user_and_the_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let bus = free_port().to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", &bus];
-    let announced = ["--cluster-announce-ip", "127.0.0.1"];
+    // The port for TLS is the one that the server names to clients.
+    let announced = ["--cluster-announce-ip", "127.0.0.1", "--tls-cluster", "yes"];
     let (server, address) = start(directory.path(), &[&cluster[..], &announced].concat()).await;
     let _: String = server.ask("CLUSTER ADDSLOTSRANGE 0 16383").await;
     until("the cluster is complete", async || {
