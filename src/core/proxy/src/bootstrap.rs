@@ -30,6 +30,8 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Severity,
 pub use access_log::AccessLogConfig;
 pub use address::HostPort;
 pub use chain::{ChainMatch, FilterChainConfig, Range, SourceType};
+#[cfg(test)]
+pub(crate) use cluster::RING_SIZES;
 pub use cluster::{ClusterConfig, Discovery, Family, Policy, Thresholds};
 pub use hash::HashPolicy;
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};

@@ -16,7 +16,7 @@ use crate::stats::{Block, ClusterStat, Histogram, Scope, Stats, Statuses, Value}
 use crate::tls::TlsStats;
 
 pub(crate) use dns::resolve_all;
-pub(crate) use ring::{RING_SIZES, xx_hash, xx_hash_from};
+pub(crate) use ring::{xx_hash, xx_hash_from};
 
 use ring::Ring;
 

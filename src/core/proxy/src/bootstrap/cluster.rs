@@ -9,7 +9,9 @@ use mixer_net::tls::context::ClientContext;
 use super::address::{self, HostPort};
 use super::reader::{Fields, Message, Value};
 use super::tls;
-use crate::cluster::RING_SIZES;
+
+/// The least and the most places of a ring, unless the configuration says otherwise.
+pub(crate) const RING_SIZES: (u64, u64) = (1024, 8 << 20);
 
 static CLUSTER: Message = Message {
     name: "Cluster",

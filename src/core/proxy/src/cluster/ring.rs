@@ -2,9 +2,6 @@
 
 use super::Hosts;
 
-/// The least and the most places of a ring, unless the configuration says otherwise.
-pub(crate) const RING_SIZES: (u64, u64) = (1024, 8 << 20);
-
 const PRIMES: [u64; 5] = [
     0x9e37_79b1_85eb_ca87,
     0xc2b2_ae3d_27d4_eb4f,
@@ -111,6 +108,7 @@ mod tests {
 
     use super::super::Host;
     use super::*;
+    use crate::bootstrap::RING_SIZES;
 
     #[test]
     fn hashes_are_those_of_the_reference() {
