@@ -17,10 +17,6 @@ pub(crate) fn split(address: &str) -> Result<(&str, &str), &'static str> {
 }
 
 /// The address as a client needs it: an address without a host is one of this machine.
-#[cfg_attr(
-    not(any(feature = "adapter-dogstatsd", feature = "adapter-fluentd", feature = "adapter-statsd")),
-    expect(dead_code, reason = "without adapters that send")
-)]
 pub(crate) fn dialed(address: &str) -> String {
     if address.starts_with(':') { format!("localhost{address}") } else { address.to_owned() }
 }
