@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mixer_base::task::{FaultPoint, Task};
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::sync::Notify;
@@ -147,6 +148,9 @@ impl Watcher {
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         loop {
             fault.check();
+            if reader.is_buffer_empty() && !self.has_events() {
+                continue;
+            }
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => self.lose_all(),
                 Ok(event) => {
@@ -164,6 +168,14 @@ impl Watcher {
                 }
             }
         }
+    }
+
+    /// Whether there are events within a moment.
+    fn has_events(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.inotify, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+        // An error is told by the read.
+        !matches!(poll(&mut descriptors, Some(&limit)), Ok(0) | Err(Errno::INTR))
     }
 
     fn tell(&self, directory: i32, events: ReadFlags, name: Option<&OsStr>) {
