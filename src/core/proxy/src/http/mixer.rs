@@ -59,17 +59,17 @@ impl<'m> Connection<'m> {
         };
         let mut next = Some(Next::Forward);
         if call.wants_check() {
-            let is_there = {
+            let outcome = {
                 // Boxed: a check is most of what a connection would hold for good.
                 let mut check = Box::pin(call.check());
                 let (stream, input) = (&mut self.stream, &mut self.input);
                 poll_fn(|cx| {
-                    if check.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(true);
+                    if let Poll::Ready(outcome) = check.as_mut().poll(cx) {
+                        return Poll::Ready(Some(outcome));
                     }
                     while input.len() < buffer::HIGH_WATERMARK {
                         match buffer::poll_read(stream, input, cx) {
-                            Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(false),
+                            Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(None),
                             Poll::Ready(Ok(_)) => {}
                             Poll::Pending => break,
                         }
@@ -78,7 +78,7 @@ impl<'m> Connection<'m> {
                 })
                 .await
             };
-            next = is_there.then(|| call.apply(&mut self.request));
+            next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
         if next.is_none() {
             transaction.flags.set(Flag::DC);

@@ -56,7 +56,7 @@ pub(crate) struct ClientConfig {
 
 /// What a check says.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The code of gRPC; 0 for a request that may pass.
     pub(super) code: i32,
     pub(super) message: String,

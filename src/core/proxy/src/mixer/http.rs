@@ -115,14 +115,14 @@ impl HttpCall {
     }
 
     /// Checks the request. Dropping the future cancels the call.
-    pub(crate) async fn check(&mut self) {
+    pub(crate) async fn check(&self) -> Outcome {
         let quotas = quotas::required(&self.service.quotas, &self.attributes);
-        self.outcome = Some(self.client.check(&self.attributes, &quotas).await);
+        self.client.check(&self.attributes, &quotas).await
     }
 
-    /// Applies the outcome of the check to the head of the request.
-    pub(crate) fn apply(&mut self, head: &mut Head) -> Next {
-        let Some(outcome) = &self.outcome else { return Next::Forward };
+    /// Applies the outcome of the check to the head of the request, and keeps it for the response and the report.
+    pub(crate) fn apply(&mut self, outcome: Outcome, head: &mut Head) -> Next {
+        let outcome = self.outcome.insert(outcome);
         let directive = outcome.verdict.as_ref().and_then(|verdict| verdict.directive.as_ref());
         if let Some((status, body)) = directive.and_then(|directive| directive.direct.as_ref()) {
             self.edits_response = true;
