@@ -1,10 +1,11 @@
 use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::sink::{AsyncSink, Tally};
+use crate::spool::tests::{open_with, start};
 use crate::{Batching, Bounds, Delivery, Retry, Settings};
 
 /// Longest time that a test waits for a thread.
@@ -190,7 +191,7 @@ async fn what_a_directory_has_that_becomes_free_late_is_delivered_without_new_it
     let mut held = None;
     let path = directory.path().join("spill");
     until("it is free", || {
-        held = Spool::open(&path, 256 << 20).ok();
+        held = open_with(&path, 256 << 20).ok();
         held.is_some()
     })
     .await;
@@ -247,8 +248,8 @@ async fn what_a_sink_that_hangs_has_at_the_deadline_is_kept() {
     let _ = delivery.close(Duration::from_millis(1)).await;
     assert_eq!((delivery.status().spilled, delivery.status().dropped()), (10, 0));
     drop(delivery);
-    until("the keeper has ended", || Spool::open(&spill.directory, spill.bytes).is_ok()).await;
-    assert_eq!(Spool::open(&spill.directory, spill.bytes).unwrap().items(), 10);
+    until("the keeper has ended", || open_with(&spill.directory, spill.bytes).is_ok()).await;
+    assert_eq!(open_with(&spill.directory, spill.bytes).unwrap().items(), 10);
 }
 
 #[tokio::test]
@@ -316,10 +317,10 @@ async fn a_killed_process_loses_no_more_than_what_was_in_memory() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "spill::tests::spills_until_it_is_killed"]);
-    command.env("SPILL_DIRECTORY", directory.path()).stdout(Stdio::piped());
-    let mut child = crate::spool::tests::start(&mut command);
+    command.env("SPILL_DIRECTORY", directory.path());
+    let (mut child, output) = start(&mut command);
     let mut kept = 0;
-    for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
+    for line in output.lines() {
         let line = line.unwrap();
         kept = line.strip_prefix("kept ").map_or(kept, |number| number.parse().unwrap());
         if kept > 5000 {

@@ -1,5 +1,5 @@
-use std::io::BufRead as _;
-use std::process::{Command, Stdio};
+use std::io::BufRead;
+use std::process::{Child, Command, Stdio};
 
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -11,15 +11,25 @@ const LIMIT: u64 = 64 << 20;
 /// Held while a process is started: until it executes its program it has copies of the descriptors of this one, and so holds its locks.
 static FORKS: Mutex<()> = Mutex::new(());
 
-/// Starts a process.
-pub(crate) fn start(command: &mut Command) -> std::process::Child {
+/// Starts a process and gives its output, without the first line.
+pub(crate) fn start(command: &mut Command) -> (Child, impl BufRead) {
     let _held = FORKS.lock();
-    // Returns when the program is executed.
-    command.spawn().unwrap()
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = io::BufReader::new(child.stdout.take().unwrap());
+    // What prints a line has executed its program. That `spawn` returned does not say so: the kernel lets the caller go on before it closes
+    // the descriptors.
+    output.read_line(&mut String::new()).unwrap();
+    (child, output)
+}
+
+/// Opens a spool, while no process is being started.
+pub(crate) fn open_with(directory: &Path, limit: u64) -> io::Result<Spool> {
+    let _no_fork = FORKS.lock();
+    Spool::open(directory, limit)
 }
 
 fn open(directory: &Path) -> Spool {
-    Spool::open(directory, LIMIT).unwrap()
+    open_with(directory, LIMIT).unwrap()
 }
 
 /// Takes all records.
@@ -61,7 +71,7 @@ fn two_processes_do_not_share_a_spool() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(directory.path());
     assert_eq!(
-        Spool::open(directory.path(), LIMIT).unwrap_err().to_string(),
+        open_with(directory.path(), LIMIT).unwrap_err().to_string(),
         "it is in use by another process"
     );
     drop(first);
@@ -72,7 +82,7 @@ fn two_processes_do_not_share_a_spool() {
 fn a_spool_at_its_limit_takes_no_more_until_a_segment_is_delivered() {
     let directory = tempfile::tempdir().unwrap();
     let limit = 3 * SEGMENT;
-    let mut spool = Spool::open(directory.path(), limit).unwrap();
+    let mut spool = open_with(directory.path(), limit).unwrap();
     let record = vec![7; 1 << 20];
     let mut taken = 0;
     while spool.push(1, &record).unwrap() {
@@ -141,7 +151,7 @@ fn no_damaged_record_is_delivered() {
         let _ = std::fs::remove_file(directory.path().join("cursor"));
         std::fs::write(&path, &damaged).unwrap();
         if at == NAME.len() {
-            let error = Spool::open(directory.path(), LIMIT).unwrap_err();
+            let error = open_with(directory.path(), LIMIT).unwrap_err();
             assert_eq!(error.to_string(), "it was written by another version");
             continue;
         }
@@ -188,10 +198,10 @@ fn what_a_killed_process_acknowledged_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "spool::tests::appends_until_it_is_killed"]);
-    command.env("SPOOL_DIRECTORY", directory.path()).stdout(Stdio::piped());
-    let mut child = start(&mut command);
+    command.env("SPOOL_DIRECTORY", directory.path());
+    let (mut child, output) = start(&mut command);
     let mut acknowledged = Vec::new();
-    for line in io::BufReader::new(child.stdout.take().unwrap()).lines() {
+    for line in output.lines() {
         let line = line.unwrap();
         acknowledged.extend(line.strip_prefix("acknowledged ").map(|n| n.parse::<u32>().unwrap()));
         if acknowledged.len() == 50 {
@@ -215,7 +225,7 @@ proptest! {
     fn a_spool_is_a_queue(steps in prop::collection::vec((0..4_u8, 1..9_u32, 0..300_usize), 1..60)) {
         let directory = tempfile::tempdir().unwrap();
         let limit = 4000;
-        let mut spool = Spool::open(directory.path(), limit).unwrap();
+        let mut spool = open_with(directory.path(), limit).unwrap();
         let mut model = VecDeque::new();
         for (step, items, size) in steps {
             match step {
@@ -235,8 +245,7 @@ proptest! {
                 }
                 _ => {
                     drop(spool);
-                    let _no_fork = FORKS.lock();
-                    spool = Spool::open(directory.path(), limit).unwrap();
+                    spool = open_with(directory.path(), limit).unwrap();
                 }
             }
             prop_assert_eq!(spool.items(), model.iter().map(|record| u64::from(record.items)).sum::<u64>());
