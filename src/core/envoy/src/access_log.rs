@@ -19,7 +19,7 @@ use super::wire::{FieldBudget, FieldValue, numbered};
 use crate::config::{EnvoyConfig, ReporterKind};
 use mixer_attribute::DecodeError;
 
-pub use message::{LogEntries, LogKind, LogMessage};
+pub use message::{LogEntries, LogKind, LogMessage, LogScan};
 pub use tcp::ConnectionCounters;
 
 /// The outcome of setting the attributes of an entry.

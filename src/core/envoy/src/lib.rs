@@ -26,7 +26,7 @@ mod rate_limit;
 mod service;
 mod wire;
 
-pub use access_log::{ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, set_entry};
+pub use access_log::{ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, LogScan, set_entry};
 pub use attributes::{AttributePlan, Attributes};
 pub use check_request::{CheckFacts, Metadata, set_check_request};
 pub use config::{EnvoyConfig, EnvoyKinds, Unit, config_of};

@@ -32,7 +32,7 @@ pub struct ListenError(pub String);
 #[derive(Debug)]
 pub enum Listener {
     /// TCP.
-    Tcp(TcpListener),
+    Tcp(TcpAcceptor),
     /// A unix socket; its file is removed when the listener is dropped.
     Unix {
         /// The socket.
@@ -40,6 +40,39 @@ pub enum Listener {
         /// Its file; `None` for an inherited socket.
         path: Option<PathBuf>,
     },
+}
+
+/// Accepts TCP connections. Those that wait already are not registered with this event loop, which takes most of the time of accepting: that of
+/// a worker is to serve them.
+#[derive(Debug)]
+pub struct TcpAcceptor {
+    socket: std::net::TcpListener,
+    /// The same socket.
+    events: TcpListener,
+}
+
+impl TcpAcceptor {
+    /// Must run on an event loop. Errors: registration with it failed, or there is no descriptor left.
+    fn new(listener: TcpListener) -> std::io::Result<Self> {
+        // Connections have the option of the socket that they come from.
+        socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
+        let socket = listener.into_std()?;
+        Ok(Self { socket: socket.try_clone()?, events: TcpListener::from_std(socket)? })
+    }
+
+    async fn accept(&self) -> std::io::Result<(std::net::TcpStream, SocketAddr)> {
+        match self.socket.accept() {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let (stream, peer) = self.events.accept().await?;
+                Ok((stream.into_std()?, peer))
+            }
+            accepted => {
+                let (stream, peer) = accepted?;
+                stream.set_nonblocking(true)?;
+                Ok((stream, peer))
+            }
+        }
+    }
 }
 
 /// A listening socket that another process opened.
@@ -75,7 +108,11 @@ impl Listener {
     /// Errors: `listen tcp 127.0.0.1:9091: bind: address already in use` and the like.
     pub fn bind(address: &ListenAddress, socket_mode: Option<u32>) -> Result<Self, ListenError> {
         match address {
-            ListenAddress::Tcp { network, address } => Ok(Listener::Tcp(bind_tcp(network, address)?)),
+            ListenAddress::Tcp { network, address } => {
+                let listener = bind_tcp(network, address)?;
+                Self::tcp(listener)
+                    .map_err(|e| ListenError(format!("listen {network} {address}: {}", os_text(&e))))
+            }
             ListenAddress::Unix(path) => {
                 let refuse = |step: &str, error: &std::io::Error| {
                     ListenError(format!("listen unix {}: {step}: {}", path.display(), os_text(error)))
@@ -98,12 +135,17 @@ impl Listener {
         }
     }
 
+    /// Accepts from a TCP socket. Must run on an event loop. Errors: registration with it failed.
+    pub fn tcp(listener: TcpListener) -> std::io::Result<Self> {
+        TcpAcceptor::new(listener).map(Listener::Tcp)
+    }
+
     /// Takes over an inherited socket; its file is not removed. Must run on an event loop.
     ///
     /// Errors: registration with the event loop failed.
     pub fn inherit(socket: InheritedSocket) -> std::io::Result<Self> {
         match socket {
-            InheritedSocket::Tcp(socket) => inherit_tcp(socket).map(Listener::Tcp),
+            InheritedSocket::Tcp(socket) => Self::tcp(inherit_tcp(socket)?),
             InheritedSocket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
                 Ok(Listener::Unix { listener: UnixListener::from_std(socket)?, path: None })
@@ -164,13 +206,7 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                Ok(Accepted {
-                    socket: Socket::Tcp(stream.into_std()?),
-                    peer: Peer::Tcp(peer),
-                    tls: None,
-                    place: None,
-                })
+                Ok(Accepted { socket: Socket::Tcp(stream), peer: Peer::Tcp(peer), tls: None, place: None })
             }
             Listener::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
@@ -195,7 +231,7 @@ impl Listener {
     /// The bound TCP address; `None` for unix sockets.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Tcp(listener) => listener.socket.local_addr().ok(),
             Listener::Unix { .. } => None,
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::access_log::{
-    ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, set_entry,
+    ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, LogScan, set_entry,
 };
 use super::super::attributes::{AttributePlan, Attributes};
 use super::super::node::LogIdentity;
@@ -31,6 +31,10 @@ use mixer_engine::runtime::Published;
 
 /// The work of a message besides its entries, in evaluations.
 const MESSAGE_WORK: usize = 256;
+/// The fields of a message that are found at once.
+const SCANNED: usize = 256;
+/// The work of finding an entry of a message.
+const SCAN_WORK: usize = 8;
 
 impl EnvoyService {
     /// Begins a stream of access logs.
@@ -56,7 +60,8 @@ impl EnvoyService {
         observation: Option<&Observation<'_>>,
     ) -> Result<(), GrpcError> {
         let limit = self.worker.engine.limits.records;
-        let message = LogMessage::read(body, limit).map_err(GrpcError::undecodable)?;
+        let mut pace = self.worker.pace();
+        let message = scan(body, limit, &mut pace).await.map_err(GrpcError::undecodable)?;
         if let Some(identifier) = message.identifier {
             *identity = Some(Box::new(LogIdentity::read(identifier).map_err(GrpcError::undecodable)?));
         }
@@ -93,7 +98,6 @@ impl EnvoyService {
             errors: ReportErrors::default(),
             records: recorder.map(|_| Vec::new()),
         };
-        let mut pace = self.worker.pace();
         let whole = self.worker.whole();
         if message.entry_count <= whole.records && body.len() <= whole.bytes {
             batch.report(&mut progress, &scope.arena, &mut pace).await;
@@ -105,6 +109,17 @@ impl EnvoyService {
         batch.finish(progress, recorder);
         Ok(())
     }
+}
+
+/// Finds and counts the entries of a message. Other calls are served meanwhile, if there are many.
+///
+/// Errors: the bytes are no message.
+async fn scan<'b>(body: &'b [u8], limit: usize, pace: &mut Pace<'_>) -> Result<LogMessage<'b>, DecodeError> {
+    let mut scan = LogScan::new(body, limit);
+    while !scan.advance(SCANNED)? {
+        pace.before(SCANNED * SCAN_WORK).await;
+    }
+    Ok(scan.message())
 }
 
 /// A stream of access logs.

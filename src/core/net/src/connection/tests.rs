@@ -67,7 +67,7 @@ fn account(limits: &ConnectionLimits) -> ConnectionAccount {
 
 #[tokio::test]
 async fn a_panic_in_one_call_leaves_the_others_of_its_connection_alone() {
-    let listener = Listener::Tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap());
+    let listener = Listener::tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap()).unwrap();
     let address = listener.local_address().unwrap();
     let limits = ConnectionLimits {
         max_concurrent_streams: 10,
@@ -333,7 +333,7 @@ async fn a_client_that_has_left_is_not_served() {
 
 #[tokio::test]
 async fn a_port_serves_a_bounded_number_of_connections() {
-    let listener = Listener::Tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap());
+    let listener = Listener::tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap()).unwrap();
     let address = listener.local_address().unwrap();
     let stop = CancellationToken::new();
     let (sender, mut accepted) = tokio::sync::mpsc::unbounded_channel();
