@@ -57,6 +57,9 @@ impl Mark {
 
     /// A template that was not filled in: `{{ .Values.user }}`, `${USER}`, `$(USER)`, `<user>`.
     pub fn template(text: &[u8]) -> Option<Self> {
+        if !text.iter().any(|byte| matches!(byte, b'{' | b'$' | b'<')) {
+            return None;
+        }
         let has_tag = text.windows(2).any(|tag| matches!(tag, b"{{" | b"${"));
         let mut variables = text.windows(2).enumerate().filter(|(_, tag)| *tag == b"$(");
         let has_variable =
@@ -122,6 +125,10 @@ fn is_placeholder(text: &[u8], end: u8, others: &[u8]) -> bool {
 /// Whether a text is probably meant as a regular expression, as `^eve$`, `eve.+`, `(eve|mallory)` or `[a-z]*`. `v1.*` and
 /// `*.example.com` are not.
 pub fn is_regex(text: &str) -> bool {
+    let is_special = |byte: u8| matches!(byte, b'^' | b'$' | b'\\' | b'?' | b'+' | b'*' | b'[' | b'(');
+    if !text.bytes().any(is_special) {
+        return false;
+    }
     let is_there = |part: &str| text.contains(part);
     let repeats = |(at, _): (usize, &str)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());

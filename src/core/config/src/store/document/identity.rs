@@ -278,6 +278,10 @@ fn envelope(root: &Node, metadata: Option<&Node>, kind: &str) -> Envelope {
         const ANNOTATIONS: &str = "annotations";
         let is_misspelt =
             || !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && resembles(&entry.key, ANNOTATIONS);
+        // Nearly all of them.
+        if matches!(&*entry.key, "name" | "namespace" | "labels" | ANNOTATIONS) {
+            return false;
+        }
         entry.key.contains('/')
             || likeness::has_our_prefix(&entry.key)
             || is_of_spec(entry, kind)
