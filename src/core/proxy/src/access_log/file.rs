@@ -193,6 +193,19 @@ impl AccessLogFiles {
         Ok(file)
     }
 
+    /// Closes files that no filter writes to any more. What waits is written first.
+    pub(crate) fn close_unused(&self) {
+        let mut unused = Vec::new();
+        self.files.lock().retain(|_, file| {
+            let is_used = Arc::strong_count(file) > 1;
+            if !is_used {
+                unused.push(Arc::clone(file));
+            }
+            is_used
+        });
+        unused.iter().for_each(|file| file.flush());
+    }
+
     /// Starts the thread. Errors: it cannot be created.
     pub(crate) fn start(&self) -> std::io::Result<()> {
         let (files, wake, stopping) =
