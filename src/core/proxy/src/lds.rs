@@ -91,7 +91,6 @@ impl Lds {
             "" => 0,
             version => xx_hash(version.as_bytes()),
         };
-        // A function without captures.
         let version: fn(&Accepted) -> Value = |accepted| Value::Text(accepted.version.clone());
         stats.computed(&scope, "lds.version_text", of(version));
         stats.computed(&scope, "lds.update_time", of(|accepted| Value::Gauge(accepted.updated)));

@@ -54,6 +54,9 @@ struct Listener {
     _certificates: DropGuard,
 }
 
+/// Filter chains with what they are made of.
+type Chains = Vec<(serde_json::Value, Arc<Chain>)>;
+
 /// A listener as the admin interface shows it.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
@@ -119,7 +122,7 @@ impl ListenerManager {
         &self,
         config: ListenerConfig,
         origin: Origin,
-        before: Option<(Arc<SocketFactory>, Vec<(serde_json::Value, Arc<Chain>)>)>,
+        before: Option<(Arc<SocketFactory>, Chains)>,
         logs: &AccessLogFiles,
     ) -> Result<Listener, StartError> {
         let (factory, kept) = match before {
@@ -422,7 +425,7 @@ impl ListenerManager {
 }
 
 /// The filter chains of a listener with what they are made of, the default one last.
-fn chains_of(listener: &Listener) -> Vec<(serde_json::Value, Arc<Chain>)> {
+fn chains_of(listener: &Listener) -> Chains {
     let entrance = &listener.active.entrance;
     let documents = chain_documents(&listener.config.document);
     let chains = entrance.chains.iter().chain(&entrance.default);

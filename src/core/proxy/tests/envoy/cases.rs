@@ -54,7 +54,6 @@ pub(crate) const CASES: &[Case] = cases! {
     "hop by hop": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nTE: gzip\r\nKeep-Alive: 3\r\nProxy-Connection: x\r\n\r\n"],
     "forwarded": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Request-Id: abc\r\nX-Envoy-Max-Retries: 3\r\nTE: trailers\r\n\r\n")],
     "forwarded for several": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1, 192.0.2.2\r\n\r\n")],
-    "forwarded for two fields": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 192.0.2.3\r\n\r\n")],
     "forwarded for nobody": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1, nobody\r\n\r\n")],
     "forwarded for nothing": [last!("GET /ok", "X-Forwarded-For: \r\n\r\n")],
     "forwarded for IPv6": [last!("GET /ok", "X-Forwarded-For: 2001:DB8::0:7\r\n\r\n")],

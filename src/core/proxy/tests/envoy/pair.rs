@@ -143,7 +143,8 @@ impl Pair {
             let ports: Vec<(&str, u16)> = PORTS.into_iter().zip(ports.iter().copied()).collect();
             let log = directory.0.join(format!("{name}.log"));
             // Envoy follows a file of listeners only if there is one.
-            std::fs::write(format!("{}.lds", log.display()), "version_info: '0'\nresources: []\n").unwrap();
+            std::fs::write(format!("{}.lds.yaml", log.display()), "version_info: '0'\nresources: []\n")
+                .unwrap();
             let mut text = bootstrap.replace("$LOG", &log.display().to_string());
             for (name, value) in others {
                 text = text.replace(name, value);
@@ -190,7 +191,7 @@ impl Pair {
                 .ports
                 .iter()
                 .fold(text.to_owned(), |text, (name, port)| text.replace(name, &port.to_string()));
-            let path = format!("{}.lds", side.log.display());
+            let path = format!("{}.lds.yaml", side.log.display());
             std::fs::write(format!("{path}.next"), text).unwrap();
             std::fs::rename(format!("{path}.next"), path).unwrap();
         }
