@@ -193,7 +193,7 @@ impl AccessLogFiles {
         Ok(file)
     }
 
-    /// Closes files that no filter writes to any more. What waits is written first.
+    /// Closes files that no filter writes to any more. What waits is written first, on a thread of its own: a pipe may block.
     pub(crate) fn close_unused(&self) {
         let mut unused = Vec::new();
         self.files.lock().retain(|_, file| {
@@ -203,7 +203,9 @@ impl AccessLogFiles {
             }
             is_used
         });
-        unused.iter().for_each(|file| file.flush());
+        if !unused.is_empty() {
+            drop(tokio::task::spawn_blocking(move || unused.iter().for_each(|file| file.flush())));
+        }
     }
 
     /// Starts the thread. Errors: it cannot be created.
