@@ -2803,7 +2803,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__proxy)
-            opts="-c -l -h --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --terminate-drain --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --help"
+            opts="-c -l -h --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --terminate-drain --drain-time-s --drain-strategy --mixer-exact-tcp-deltas --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2847,6 +2847,14 @@ _mixer() {
                     ;;
                 --terminate-drain)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drain-time-s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drain-strategy)
+                    COMPREPLY=($(compgen -W "gradual immediate" -- "${cur}"))
                     return 0
                     ;;
                 --service-node)

@@ -461,6 +461,9 @@ off\t'Nothing'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l log-path -d 'Log file; default: standard error' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-address-path -d 'Where to write host:port of the admin interface once it listens' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l terminate-drain -d 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-time-s -d 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed' -r
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-strategy -d 'How often responses end their connections during that time' -r -f -a "gradual\t'The more often the later it is'
+immediate\t'Always'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-node -d 'Overrides `node.id`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-cluster -d 'Overrides `node.cluster`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l base-id -d 'Has no effect: there is no hot restart, which needs it' -r
@@ -469,6 +472,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l mixer-exact-tcp-deltas -d 'Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind'
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l disable-hot-restart -d 'Has no effect: there is no hot restart'
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand adapter; and not __fish_seen_subcommand_from new resources help" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'

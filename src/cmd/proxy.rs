@@ -11,7 +11,7 @@ use mixer_base::log::{Log, LogOptions};
 use mixer_base::{regular_file, task};
 use mixer_config::{Diagnostic, Diagnostics};
 use mixer_proxy::bootstrap::{self, Bootstrap};
-use mixer_proxy::server::{self, Options};
+use mixer_proxy::server::{self, DrainOptions, Options};
 
 /// Maximum size of a bootstrap, in bytes.
 const MAX_BOOTSTRAP: u64 = 16 << 20;
@@ -46,6 +46,17 @@ pub(crate) struct ProxyArgs {
     /// connection is left.
     #[arg(long, default_value = "0", value_name = "SECONDS")]
     terminate_drain: u32,
+    /// Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed.
+    #[arg(long, default_value = "600", value_name = "SECONDS")]
+    drain_time_s: u32,
+    /// How often responses end their connections during that time.
+    #[arg(long, value_enum, default_value = "gradual", value_name = "STRATEGY")]
+    drain_strategy: DrainStrategy,
+    /// Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind.
+    ///
+    /// Without it they are those since the last periodic report, so that the first of these repeats the opening, as with Istio.
+    #[arg(long)]
+    mixer_exact_tcp_deltas: bool,
     /// Overrides `node.id`.
     #[arg(long, value_name = "ID")]
     service_node: Option<String>,
@@ -67,6 +78,15 @@ enum Mode {
     Serve,
     /// Print whether the bootstrap is valid.
     Validate,
+}
+
+/// How connections are drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DrainStrategy {
+    /// The more often the later it is.
+    Gradual,
+    /// Always.
+    Immediate,
 }
 
 /// Log levels with Envoy's names.
@@ -138,6 +158,11 @@ fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
         config_path: name,
         admin_address_path: args.admin_address_path.clone(),
         terminate_drain: Duration::from_secs(args.terminate_drain.into()),
+        drain: DrainOptions {
+            time: Duration::from_secs(args.drain_time_s.into()),
+            is_gradual: args.drain_strategy == DrainStrategy::Gradual,
+        },
+        exact_tcp_deltas: args.mixer_exact_tcp_deltas,
     };
     let outcome = server::serve(bootstrap, options, log.clone());
     log.flush(Duration::from_millis(200));

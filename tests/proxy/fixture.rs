@@ -25,6 +25,8 @@ pub(crate) struct Setup<'s> {
     pub(crate) route: &'s str,
     /// Whether the node has an identity.
     pub(crate) has_identity: bool,
+    /// Further flags of the command line.
+    pub(crate) flags: &'s [&'s str],
 }
 
 impl Setup<'_> {
@@ -36,6 +38,7 @@ impl Setup<'_> {
             filter: "{default_destination_service: all, service_configs: {all: {}}}",
             route: "",
             has_identity: true,
+            flags: &[],
         }
     }
 
@@ -123,7 +126,7 @@ static_resources:
 "#
         );
         let mut command = Command::new(programs().path("mixer"));
-        command.args(["proxy", "--concurrency", "1", "--config-yaml", &text]);
+        command.args(["proxy", "--concurrency", "1", "--config-yaml", &text]).args(self.flags);
         command.args([
             "--log-path".as_ref(),
             log.as_os_str(),

@@ -80,6 +80,25 @@ fn a_connection_is_checked_at_its_first_bytes_and_reported_until_its_end() {
 }
 
 #[test]
+fn bytes_of_reports_can_be_those_since_the_report_before() {
+    let mixer = Scripted::start(|_, _, _| Ok(answer(0, "", 60, -1)));
+    let flags = ["--mixer-exact-tcp-deltas"];
+    let proxy = Setup { filter: "report_interval: 1s", flags: &flags, ..Setup::to(mixer.address) }.tcp();
+    let mut client = connect(proxy.port);
+    client.write_all(b"12345678").unwrap();
+    client.read_exact(&mut [0; 8]).unwrap();
+    let reports = mixer.reports(2);
+    assert_eq!(events(&reports), [("open", "8", "8", "5", "5"), ("continue", "0", "8", "8", "13")]);
+    client.write_all(b"9").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    let close = mixer.report_of("close");
+    let of = |name: &str| close[&format!("connection.{name}.bytes")].clone();
+    assert_eq!((of("received"), of("sent")), ("1".to_owned(), "1".to_owned()));
+}
+
+#[test]
 fn a_refused_connection_is_closed_before_the_host_sees_a_byte() {
     let mixer = Scripted::start(|number, _, _| Ok(answer([0, 16][number], "no", 60, 0)));
     let proxy = Setup { filter: "disable_report_calls: false", ..Setup::to(mixer.address) }.tcp();

@@ -20,6 +20,7 @@ use mixer_net::tls::context::{HandshakeError, ServerContext};
 use crate::bootstrap::{ChainMatch, ListenerConfig, ListenerFilter};
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
+use crate::drain::{Drain, Drained};
 use crate::http::HttpManager;
 use crate::stats::{
     Block, HttpInspectorStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat, Scope, Stats,
@@ -44,6 +45,8 @@ pub(crate) struct Chain {
     pub(crate) matching: ChainMatch,
     pub(crate) tls: Option<ChainTls>,
     pub(crate) filter: Filter,
+    /// Of its connections, when it is replaced or removed.
+    pub(crate) drain: Arc<Drain>,
 }
 
 /// TLS of a filter chain.
@@ -58,6 +61,11 @@ impl ChainTls {
     pub(crate) fn new(context: Arc<ServerContext>, limit: Option<Duration>, stats: TlsStats) -> Self {
         Self { context, limit: limit.unwrap_or(HANDSHAKE_TIMEOUT), stats }
     }
+
+    /// The certificates, which may be loaded again.
+    pub(crate) fn context(&self) -> Arc<ServerContext> {
+        Arc::clone(&self.context)
+    }
 }
 
 /// The filter chains of a listener, and what looks at connections before.
@@ -66,8 +74,8 @@ pub(crate) struct Entrance {
     filters: Vec<ActiveFilter>,
     limit: Option<Duration>,
     continues_on_timeout: bool,
-    pub(crate) chains: Vec<Chain>,
-    pub(crate) default: Option<Chain>,
+    pub(crate) chains: Vec<Arc<Chain>>,
+    pub(crate) default: Option<Arc<Chain>>,
 }
 
 /// A listener filter with its statistics.
@@ -97,8 +105,8 @@ impl Entrance {
     pub(crate) fn new(
         config: &ListenerConfig,
         stats: &Stats,
-        chains: Vec<Chain>,
-        default: Option<Chain>,
+        chains: Vec<Arc<Chain>>,
+        default: Option<Arc<Chain>>,
     ) -> Self {
         let filters = config.listener_filters.iter().map(|filter| match filter {
             ListenerFilter::TlsInspector => ActiveFilter::Tls(stats.block(&Scope::TlsInspector)),
@@ -151,7 +159,7 @@ impl Entrance {
                 }
             }
         }
-        let found = chains::find(&self.chains, info).or(self.default.as_ref());
+        let found = chains::find(&self.chains, info).or(self.default.as_deref());
         if found.is_none() {
             stats.increment(ListenerStat::NoFilterChainMatch);
         }
@@ -217,6 +225,7 @@ impl Chain {
         listener: &Block<ListenerStat>,
         worker: &Rc<WorkerContext>,
     ) {
+        info.drained = Some(Rc::new(Drained::new(&self.drain, &worker.drains)));
         // The peer may have reset the connection; reading tells.
         let _ = stream.set_nodelay(true);
         let stream = match &self.tls {

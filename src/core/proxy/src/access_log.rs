@@ -2,7 +2,7 @@
 
 mod file;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 pub(crate) use file::{AccessLogFile, AccessLogFiles};
@@ -110,6 +110,15 @@ pub(crate) struct Entry<'e> {
     pub(crate) cluster: &'e str,
     pub(crate) route: &'e str,
     pub(crate) connection: &'e ConnectionInfo,
+    /// The client, if a proxy before says that it is another one than that of the connection.
+    pub(crate) client: Option<IpAddr>,
+}
+
+impl Entry<'_> {
+    /// The client: without a port if only a proxy before knows it.
+    fn remote(&self) -> SocketAddr {
+        self.client.map_or(self.connection.remote, |client| SocketAddr::new(client, 0))
+    }
 }
 
 impl Format {
@@ -234,8 +243,8 @@ impl Operator {
             },
             Operator::UpstreamCluster => or_dash(entry.cluster, out),
             Operator::RouteName => or_dash(entry.route, out),
-            Operator::RemoteAddress => write!(out, "{}", entry.connection.remote),
-            Operator::RemoteHost => write!(out, "{}", entry.connection.remote.ip()),
+            Operator::RemoteAddress => write!(out, "{}", entry.remote()),
+            Operator::RemoteHost => write!(out, "{}", entry.remote().ip()),
             Operator::DirectRemoteAddress => write!(out, "{}", entry.connection.direct_remote),
             Operator::LocalAddress => write!(out, "{}", entry.connection.local),
             Operator::PeerSubject => or_dash(peer.map_or("", |peer| peer.subject.as_str()), out),
@@ -268,6 +277,7 @@ mod tests {
             cluster: "c",
             route: "",
             connection: &ConnectionInfo::new(([127, 0, 0, 1], 5).into(), ([127, 0, 0, 1], 6).into()),
+            client: None,
         };
         let mut out = Vec::new();
         Format::default_http().write(&entry, &mut out);
@@ -279,6 +289,12 @@ mod tests {
         let mut out = Vec::new();
         format.write(&entry, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "100% 127.0.0.1:5 c -");
+        let entry = Entry { client: Some([192, 0, 2, 1].into()), ..entry };
+        let format =
+            Format::compile("%DOWNSTREAM_REMOTE_ADDRESS% %DOWNSTREAM_DIRECT_REMOTE_ADDRESS%").unwrap();
+        let mut out = Vec::new();
+        format.write(&entry, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "192.0.2.1:0 127.0.0.1:5");
     }
 
     #[test]

@@ -15,8 +15,10 @@ use mixer_base::log::{LogLevel, ScopeState};
 use mixer_expr::functions::Regex;
 use mixer_net::http::{HttpResponse, answer};
 
+use crate::bootstrap::Thresholds;
 use crate::cluster::Cluster;
-use crate::running::{Running, State, listener_lines};
+use crate::listener_manager::Shown;
+use crate::running::{Running, State, shown_listeners};
 use crate::stats::{Format, Selection, render};
 
 const TEXT: &str = "text/plain; charset=UTF-8";
@@ -160,19 +162,23 @@ fn ready(running: &Running, _: &Parameters) -> HttpResponse {
 }
 
 fn listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
-    let lines = listener_lines(running);
+    let shown = shown_listeners(running);
     if parameters.get("format").is_some_and(|format| format == "json") {
-        let status = |(name, address): &(String, std::net::SocketAddr)| {
-            let (ip, port) = (address.ip().to_string(), address.port());
+        let status = |listener: &Shown| {
+            let (ip, port) = (listener.address.ip().to_string(), listener.address.port());
             serde_json::json!({
-                "name": name,
+                "name": listener.name,
                 "local_address": {"socket_address": {"address": ip, "port_value": port}},
             })
         };
-        let statuses: Vec<_> = lines.iter().map(status).collect();
+        let statuses: Vec<_> = shown.iter().map(status).collect();
         return json(&serde_json::json!({ "listener_statuses": statuses }));
     }
-    text(lines.iter().fold(String::new(), |out, (name, address)| format!("{out}{name}::{address}\n")))
+    text(
+        shown
+            .iter()
+            .fold(String::new(), |out, listener| format!("{out}{}::{}\n", listener.name, listener.address)),
+    )
 }
 
 fn clusters(running: &Running, parameters: &Parameters) -> HttpResponse {
@@ -202,10 +208,19 @@ fn write_cluster(cluster: &Cluster, out: &mut String) {
         let _ = writeln!(out, "{name}::{text}");
     };
     line(&format!("observability_name::{name}"));
-    line(&format!("default_priority::max_connections::{}", thresholds.connections));
-    line(&format!("default_priority::max_pending_requests::{}", thresholds.pending));
-    line(&format!("default_priority::max_requests::{}", thresholds.requests));
-    line(&format!("default_priority::max_retries::{}", thresholds.retries));
+    if let Some([[average, threshold], [local_average, local_threshold]]) = cluster.success_rates() {
+        line(&format!("outlier::success_rate_average::{}", rate(average)));
+        line(&format!("outlier::success_rate_ejection_threshold::{}", rate(threshold)));
+        line(&format!("outlier::local_origin_success_rate_average::{}", rate(local_average)));
+        line(&format!("outlier::local_origin_success_rate_ejection_threshold::{}", rate(local_threshold)));
+    }
+    // There is no priority HIGH: what Envoy gives it without a configuration.
+    for (priority, of) in [("default", thresholds), ("high", &Thresholds::default())] {
+        line(&format!("{priority}_priority::max_connections::{}", of.connections));
+        line(&format!("{priority}_priority::max_pending_requests::{}", of.pending));
+        line(&format!("{priority}_priority::max_requests::{}", of.requests));
+        line(&format!("{priority}_priority::max_retries::{}", of.retries));
+    }
     line("added_via_api::false");
     for host in cluster.hosts().iter() {
         let counts = [
@@ -214,6 +229,7 @@ fn write_cluster(cluster: &Cluster, out: &mut String) {
             ("cx_total", &host.connections),
             ("rq_active", &host.active_requests),
             ("rq_error", &host.failed),
+            ("rq_pending_active", &host.pending_requests),
             ("rq_success", &host.succeeded),
             ("rq_timeout", &host.timed_out),
             ("rq_total", &host.requests),
@@ -222,22 +238,31 @@ fn write_cluster(cluster: &Cluster, out: &mut String) {
             line(&format!("{}::{what}::{}", host.address, count.load(Ordering::Relaxed)));
         }
         let weight = host.weight.to_string();
+        let health = host.health_text();
+        let [success, local_success] = host.success_rates().map(rate);
         let fixed = [
             ("hostname", host.hostname.as_str()),
-            ("health_flags", "healthy"),
+            ("health_flags", health.as_str()),
             ("weight", weight.as_str()),
             ("region", ""),
             ("zone", ""),
             ("sub_zone", ""),
             ("canary", "false"),
             ("priority", "0"),
-            ("success_rate", "-1"),
-            ("local_origin_success_rate", "-1"),
+            ("success_rate", success.as_str()),
+            ("local_origin_success_rate", local_success.as_str()),
         ];
         for (what, value) in fixed {
             line(&format!("{}::{what}::{value}", host.address));
         }
     }
+}
+
+/// A rate as Envoy writes it: six digits that count, without zeros at the end.
+fn rate(value: f64) -> String {
+    let digits = if value >= 100.0 { 3 } else { 4 };
+    let text = format!("{value:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn stats(running: &Running, parameters: &Parameters) -> HttpResponse {
@@ -268,11 +293,15 @@ fn statistics(running: &Running, parameters: &Parameters, format: Format) -> Htt
 }
 
 fn drain_listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
-    if parameters.contains_key("graceful") || parameters.contains_key("skip_exit") {
-        return invalid("`graceful` and `skip_exit` are not supported by this version\n");
+    let [graceful, skip_exit, inbound_only] =
+        ["graceful", "skip_exit", "inboundonly"].map(|name| parameters.contains_key(name));
+    if skip_exit && !graceful {
+        return invalid("skip_exit requires graceful\n");
     }
-    if let Some(listeners) = running.listeners.get() {
-        listeners.stop_listeners(parameters.contains_key("inboundonly"));
+    match running.listeners.get() {
+        Some(listeners) if graceful => listeners.drain_listeners(inbound_only, skip_exit),
+        Some(listeners) => listeners.stop_listeners(inbound_only),
+        None => {}
     }
     text("OK\n")
 }

@@ -7,12 +7,15 @@ mod access_log;
 mod address;
 mod chain;
 mod cluster;
+mod discovery;
 mod hash;
+mod health;
 mod listener;
 mod listener_filter;
 mod manager;
 mod matching;
 mod mixer;
+mod outlier;
 mod reader;
 mod route;
 mod table;
@@ -33,7 +36,9 @@ pub use chain::{ChainMatch, FilterChainConfig, Range, SourceType};
 #[cfg(test)]
 pub(crate) use cluster::RING_SIZES;
 pub use cluster::{ClusterConfig, Discovery, Family, Policy, Thresholds};
+pub use discovery::{ListenerResource, ListenerUpdate, read_listeners};
 pub use hash::HashPolicy;
+pub use health::{CheckKind, GrpcCheck, HealthCheckConfig, HttpCheck, TcpCheck};
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
 pub use manager::ManagerConfig;
@@ -42,6 +47,7 @@ pub use mixer::{
     ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,
     TransportConfig, UriPattern, UriTemplate,
 };
+pub use outlier::OutlierConfig;
 pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
     RouteConfig, RouteTableConfig,
@@ -53,7 +59,6 @@ static BOOTSTRAP: Message = Message {
     name: "Bootstrap",
     unsupported: &[
         "node_context_params",
-        "dynamic_resources",
         "cluster_manager",
         "hds_config",
         "flags_path",
@@ -114,6 +119,8 @@ pub struct Bootstrap {
     pub admin: Option<SocketAddr>,
     /// Listeners, in order.
     pub listeners: Vec<ListenerConfig>,
+    /// The file of further listeners, which is followed.
+    pub listener_file: Option<std::path::PathBuf>,
     /// Clusters, in order.
     pub clusters: Vec<ClusterConfig>,
     /// The document, for configuration dumps.
@@ -196,6 +203,7 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
         read_resources(&resources, &mut bootstrap);
         resources.finish();
     }
+    bootstrap.listener_file = discovery::read(&root);
     root.finish();
     Some(bootstrap)
 }
@@ -221,12 +229,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             refuse_incomplete(&value, before);
             continue;
         };
-        for chain in listener.all_chains() {
-            if let NetworkFilter::Http(manager) = &chain.filter {
-                check_clusters(&value, &manager.routes, &names);
-            }
-            check_mixer_clusters(&value, &chain.filter, &names);
-        }
+        check_listener(&value, &listener, &names);
         let is_taken =
             |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
         if bootstrap.listeners.iter().any(|other| other.name == listener.name) {
@@ -243,6 +246,16 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             ));
         }
         bootstrap.listeners.push(listener);
+    }
+}
+
+/// Checks that the clusters exist that a listener needs.
+fn check_listener(value: &Value<'_>, listener: &ListenerConfig, clusters: &HashSet<String>) {
+    for chain in listener.all_chains() {
+        if let NetworkFilter::Http(manager) = &chain.filter {
+            check_clusters(value, &manager.routes, clusters);
+        }
+        check_mixer_clusters(value, &chain.filter, clusters);
     }
 }
 

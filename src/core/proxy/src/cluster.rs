@@ -1,67 +1,37 @@
 //! Clusters: their hosts, how one is chosen, and their statistics.
 
+mod balancer;
 mod dns;
+mod host;
+mod outlier;
 mod ring;
+mod usable;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
-use crate::bootstrap::{ClusterConfig, Discovery, Policy};
-use crate::stats::{Block, ClusterStat, Histogram, Scope, Stats, Statuses, Value};
+use crate::bootstrap::{ClusterConfig, Discovery};
+use crate::stats::{Block, ClusterStat, HealthStat, Histogram, Scope, Stats, Statuses, Value};
 use crate::tls::TlsStats;
 
+pub(crate) use balancer::{Balancer, Wanted};
 pub(crate) use dns::resolve_all;
+pub(crate) use host::{Health, Host};
+pub(crate) use outlier::{Outcome, detect_outliers};
 pub(crate) use ring::{xx_hash, xx_hash_from};
 
+use outlier::Detector;
 use ring::Ring;
+use usable::Usable;
 
 /// Hosts of a cluster of original destinations.
 const MAX_DESTINATIONS: usize = 16 << 10;
-
-/// A host of a cluster.
-#[derive(Debug)]
-pub(crate) struct Host {
-    pub(crate) address: SocketAddr,
-    /// The name that it was resolved from.
-    pub(crate) hostname: String,
-    /// How often it is chosen, compared with others.
-    pub(crate) weight: u32,
-    /// Whether it was chosen since the last look; of original destinations only.
-    is_used: AtomicBool,
-    pub(crate) active_connections: AtomicU64,
-    pub(crate) active_requests: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    pub(crate) connect_failures: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) succeeded: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) timed_out: AtomicU64,
-}
-
-impl Host {
-    fn new(address: SocketAddr, hostname: &str, weight: u32) -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            address,
-            hostname: hostname.to_owned(),
-            weight,
-            is_used: AtomicBool::new(true),
-            active_connections: zero(),
-            active_requests: zero(),
-            connections: zero(),
-            connect_failures: zero(),
-            requests: zero(),
-            succeeded: zero(),
-            failed: zero(),
-            timed_out: zero(),
-        }
-    }
-}
 
 /// The statistics of a cluster.
 #[derive(Debug)]
@@ -74,6 +44,8 @@ pub(crate) struct ClusterStats {
     pub(crate) request_time: Arc<Histogram>,
     /// `None` for clusters of plain text.
     pub(crate) tls: Option<TlsStats>,
+    /// `None` without health checks.
+    pub(crate) health: Option<Arc<Block<HealthStat>>>,
 }
 
 impl ClusterStats {
@@ -95,16 +67,27 @@ impl ClusterStats {
 /// The hosts of a cluster at a time.
 pub(crate) type Hosts = Arc<[Arc<Host>]>;
 
+/// All hosts, and those of them that get requests.
+#[derive(Debug)]
+struct Members {
+    all: Hosts,
+    usable: Usable,
+}
+
 /// A cluster, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) config: ClusterConfig,
     pub(crate) stats: ClusterStats,
-    hosts: Mutex<Hosts>,
+    hosts: Mutex<Members>,
+    /// Grows whenever hosts come or go, and tells whether names were resolved once.
+    members: watch::Sender<(u64, bool)>,
     /// The hosts of a cluster of original destinations.
     destinations: Mutex<HashMap<SocketAddr, Arc<Host>>>,
-    /// Grows whenever the hosts change.
+    /// Grows whenever the hosts that get requests change.
     generation: AtomicU64,
+    /// Outlier detection.
+    detector: Option<Detector>,
     /// The ring of consistent hashing, and the generation of hosts that it is made of; all workers share it.
     ring: Mutex<(u64, Arc<Ring>)>,
     in_flight: InFlight,
@@ -148,12 +131,22 @@ const BREAKERS: [(Kind, &str, &str); 4] = [
     (Kind::Retry, "circuit_breakers.default.rq_retry_open", "circuit_breakers.default.remaining_retries"),
 ];
 
+/// A host of a cluster. One that is checked gets requests once a check has succeeded.
+fn new_host(config: &ClusterConfig, address: SocketAddr, name: &str, weight: u32) -> Arc<Host> {
+    let mut host = Host::new(address, name, weight);
+    host.monitor = config.outlier.as_ref().map(|_| Box::default());
+    if config.health_check.is_some() {
+        host.set(Health::FailedActive, true);
+    }
+    Arc::new(host)
+}
+
 impl Cluster {
     pub(crate) fn new(config: ClusterConfig, stats: &Stats) -> Arc<Self> {
         let scope = Scope::Cluster(config.name.clone());
         let hosts: Hosts = match &config.discovery {
             Discovery::Static(addresses) => {
-                addresses.iter().map(|(address, weight)| Arc::new(Host::new(*address, "", *weight))).collect()
+                addresses.iter().map(|(address, weight)| new_host(&config, *address, "", *weight)).collect()
             }
             Discovery::Dns { .. } | Discovery::OriginalDestination(_) => Arc::new([]),
         };
@@ -165,13 +158,19 @@ impl Cluster {
             connection_length: stats.histogram(&scope, "upstream_cx_length_ms"),
             request_time: stats.histogram(&scope, "upstream_rq_time"),
             tls: config.tls.is_some().then(|| TlsStats::new(stats, &scope)),
+            health: config.health_check.is_some().then(|| stats.block(&scope)),
         };
+        let usable = Usable::of(&hosts, config.panic_threshold);
+        let detector = config.outlier.clone().map(|outlier| Detector::new(outlier, stats.block(&scope)));
+        let is_resolved = !matches!(config.discovery, Discovery::Dns { .. });
         let cluster = Arc::new(Self {
             config,
             stats: stats_of,
-            hosts: Mutex::new(hosts),
+            hosts: Mutex::new(Members { all: hosts, usable }),
+            members: watch::Sender::new((0, is_resolved)),
             destinations: Mutex::default(),
             generation: AtomicU64::new(1),
+            detector,
             ring: Mutex::default(),
             in_flight: InFlight::default(),
         });
@@ -183,11 +182,20 @@ impl Cluster {
                 stats.computed(&scope, remaining, move || Value::Gauge(counted.remaining(kind)));
             }
         }
-        for name in ["membership_total", "membership_healthy"] {
+        let gauge = |name, counts: fn(&Host) -> bool| {
             let counted = Arc::clone(&cluster);
             stats.computed(&scope, name, move || {
-                Value::Gauge(u64::try_from(counted.hosts().len()).unwrap_or(u64::MAX))
+                let count = counted.hosts().iter().filter(|host| counts(host)).count();
+                Value::Gauge(u64::try_from(count).unwrap_or(u64::MAX))
             });
+        };
+        gauge("membership_total", |_| true);
+        gauge("membership_healthy", Host::is_healthy);
+        if cluster.config.health_check.is_some() {
+            gauge("health_check.healthy", |host| !host.has(Health::FailedActive));
+        }
+        if cluster.config.outlier.is_some() {
+            gauge("outlier_detection.ejections_active", |host| host.has(Health::FailedOutlier));
         }
         if let Discovery::Static(addresses) = &cluster.config.discovery
             && !addresses.is_empty()
@@ -202,10 +210,47 @@ impl Cluster {
         if let Discovery::OriginalDestination(_) = self.config.discovery {
             return self.destinations.lock().values().map(Arc::clone).collect();
         }
-        Arc::clone(&self.hosts.lock())
+        Arc::clone(&self.hosts.lock().all)
     }
 
-    /// Grows whenever the hosts change. Cost: an atomic read.
+    /// The hosts that get requests. Cost: a lock.
+    fn usable(&self) -> Usable {
+        self.hosts.lock().usable.clone()
+    }
+
+    /// Tells when hosts come or go, and whether names were resolved once.
+    pub(crate) fn members(&self) -> watch::Receiver<(u64, bool)> {
+        self.members.subscribe()
+    }
+
+    /// Sets or clears what active health checks know of a host. Returns whether that is a change.
+    pub(crate) fn set_health(&self, host: &Host, health: Health, is_set: bool) -> bool {
+        let has_changed = host.set(health, is_set);
+        if has_changed && health == Health::FailedActive {
+            self.health_changed();
+        }
+        has_changed
+    }
+
+    /// The health of a host has changed.
+    fn health_changed(&self) {
+        let mut members = self.hosts.lock();
+        let is_gone = |host: &Host| host.has(Health::PendingRemoval) && host.has(Health::FailedActive);
+        if members.all.iter().any(|host| is_gone(host)) {
+            members.all = members.all.iter().filter(|host| !is_gone(host)).map(Arc::clone).collect();
+            self.members.send_modify(|(count, _)| *count += 1);
+            self.stats.block.increment(ClusterStat::MembershipChange);
+        }
+        self.refresh(&mut members);
+    }
+
+    /// Chooses the hosts that get requests again.
+    fn refresh(&self, members: &mut Members) {
+        members.usable = Usable::of(&members.all, self.config.panic_threshold);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Grows whenever the hosts that get requests change. Cost: an atomic read.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -219,22 +264,36 @@ impl Cluster {
         Arc::clone(&ring.1)
     }
 
-    /// Replaces the hosts by these addresses; those that stay keep their statistics. Returns whether anything changed.
+    /// Replaces the hosts by these addresses; those that stay keep their statistics, and those whose health checks succeed stay. Returns
+    /// whether anything changed.
     fn replace_hosts(&self, addresses: &[(SocketAddr, &str, u32)]) -> bool {
-        let mut hosts = self.hosts.lock();
-        let same = hosts.len() == addresses.len()
-            && addresses.iter().all(|(address, _, _)| hosts.iter().any(|host| host.address == *address));
-        if same {
+        let mut members = self.hosts.lock();
+        let is_named = |host: &Host| addresses.iter().any(|(address, _, _)| host.address == *address);
+        let keeps_healthy = self.config.health_check.as_ref().is_some_and(|check| !check.removes_healthy);
+        let stays = |host: &Host| is_named(host) || (keeps_healthy && !host.has(Health::FailedActive));
+        for host in members.all.iter() {
+            host.set(Health::PendingRemoval, !is_named(host));
+        }
+        let known = |address: SocketAddr| members.all.iter().find(|host| host.address == address);
+        if addresses.iter().all(|(address, _, _)| known(*address).is_some())
+            && members.all.iter().all(|host| stays(host))
+        {
             return false;
         }
-        let next = addresses.iter().map(|(address, name, weight)| {
-            let kept = hosts.iter().find(|host| host.address == *address);
-            kept.map_or_else(|| Arc::new(Host::new(*address, name, *weight)), Arc::clone)
+        let named = addresses.iter().map(|(address, name, weight)| {
+            known(*address).map_or_else(|| new_host(&self.config, *address, name, *weight), Arc::clone)
         });
-        let next: Hosts = next.collect();
-        *hosts = next;
-        self.generation.fetch_add(1, Ordering::Release);
+        let kept = members.all.iter().filter(|host| !is_named(host) && stays(host)).map(Arc::clone);
+        let next: Hosts = named.chain(kept).collect();
+        members.all = next;
+        self.refresh(&mut members);
+        self.members.send_modify(|(count, _)| *count += 1);
         true
+    }
+
+    /// Says that names were resolved, or could not be.
+    fn set_resolved(&self) {
+        self.members.send_modify(|(_, is_resolved)| *is_resolved = true);
     }
 
     /// The host of an original destination; a new one if there is none yet. `None` if there are too many.
@@ -318,99 +377,6 @@ pub(crate) async fn forget_destinations(cluster: Arc<Cluster>) {
     }
 }
 
-/// What is wanted of a host.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
-    /// The hash of the request, for consistent hashing; `None` for a host at random.
-    pub(crate) hash: Option<u64>,
-    /// The original destination.
-    pub(crate) destination: Option<SocketAddr>,
-}
-
-/// Chooses hosts of a cluster for one worker.
-#[derive(Debug)]
-pub(crate) struct Balancer {
-    cluster: Arc<Cluster>,
-    generation: u64,
-    hosts: Hosts,
-    next: usize,
-    /// When each host is due, if their weights differ; empty if they do not.
-    due: Vec<f64>,
-    /// With consistent hashing.
-    ring: Arc<Ring>,
-}
-
-impl Balancer {
-    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
-        Self {
-            cluster,
-            generation: 0,
-            hosts: Arc::new([]),
-            next: usize::MAX,
-            due: Vec::new(),
-            ring: Arc::default(),
-        }
-    }
-
-    /// A host; `None` if the cluster has none.
-    pub(crate) fn choose(&mut self, wanted: Wanted) -> Option<Arc<Host>> {
-        if let Policy::OriginalDestination(_) = self.cluster.config.policy {
-            return self.cluster.destination(wanted.destination?);
-        }
-        let generation = self.cluster.generation();
-        if generation != self.generation {
-            self.hosts = self.cluster.hosts();
-            self.generation = generation;
-            let is_weighted =
-                self.hosts.windows(2).any(|pair| matches!(pair, [a, b] if a.weight != b.weight));
-            // At random first, so that workers do not all begin with the same host.
-            let due = self.hosts.iter().map(|host| fastrand::f64() / f64::from(host.weight));
-            self.due = if is_weighted { due.collect() } else { Vec::new() };
-            if let (Policy::RingHash(sizes), false) = (self.cluster.config.policy, self.hosts.is_empty()) {
-                self.ring = self.cluster.ring(generation, &self.hosts, sizes);
-            }
-        }
-        let count = self.hosts.len();
-        if count == 0 {
-            return None;
-        }
-        let index = match self.cluster.config.policy {
-            Policy::RoundRobin | Policy::LeastRequest if !self.due.is_empty() => self.next_due(),
-            Policy::RoundRobin => {
-                // Workers begin at different hosts.
-                self.next =
-                    if self.next == usize::MAX { fastrand::usize(..count) } else { (self.next + 1) % count };
-                self.next % count
-            }
-            Policy::Random | Policy::OriginalDestination(_) => fastrand::usize(..count),
-            Policy::RingHash(_) => self.ring.find(wanted.hash.unwrap_or_else(|| fastrand::u64(..))),
-            Policy::LeastRequest => {
-                let (a, b) = (fastrand::usize(..count), fastrand::usize(..count));
-                let load = |index: usize| {
-                    self.hosts.get(index).map_or(0, |h| h.active_requests.load(Ordering::Relaxed))
-                };
-                if load(b) < load(a) { b } else { a }
-            }
-        };
-        self.hosts.get(index).cloned()
-    }
-
-    /// The host that is due first; it is due again after a time that is the shorter the higher its weight is, and, with
-    /// `LEAST_REQUEST`, the longer the more requests it has. Cost: O(hosts).
-    fn next_due(&mut self) -> usize {
-        let first = self.due.iter().enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
-        let index = first.map_or(0, |(index, _)| index);
-        if let (Some(due), Some(host)) = (self.due.get_mut(index), self.hosts.get(index)) {
-            let load = match self.cluster.config.policy {
-                Policy::LeastRequest => host.active_requests.load(Ordering::Relaxed) as f64 + 1.0,
-                _ => 1.0,
-            };
-            *due += load / f64::from(host.weight);
-        }
-        index
-    }
-}
-
 /// Chooses one of several clusters by weight.
 pub(crate) fn weighted<T: Copy>(choices: &[(T, u32)]) -> Option<T> {
     if let [(only, _)] = choices {
@@ -433,121 +399,4 @@ pub(crate) fn connect_timeout(cluster: &Cluster) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bootstrap::Thresholds;
-
-    fn cluster(policy: Policy, hosts: u16) -> Arc<Cluster> {
-        weighted_cluster(policy, &vec![1; usize::from(hosts)])
-    }
-
-    /// A cluster with a host of each weight, at ports from 1000.
-    fn weighted_cluster(policy: Policy, weights: &[u32]) -> Arc<Cluster> {
-        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], 1000 + port));
-        let addresses = (0..).zip(weights).map(|(port, weight)| (address(port), *weight)).collect();
-        let config = ClusterConfig {
-            name: "c".to_owned(),
-            discovery: Discovery::Static(addresses),
-            connect_timeout: Duration::from_secs(1),
-            policy,
-            thresholds: Thresholds { requests: 20, retries: 2, ..Thresholds::default() },
-            tls: None,
-        };
-        Cluster::new(config, &Stats::default())
-    }
-
-    #[test]
-    fn round_robin_takes_hosts_in_turn() {
-        let mut balancer = Balancer::new(cluster(Policy::RoundRobin, 3));
-        let mut counts = [0; 3];
-        for _ in 0..300 {
-            counts[usize::from(balancer.choose(Wanted::default()).unwrap().address.port() - 1000)] += 1;
-        }
-        assert_eq!(counts, [100; 3]);
-        assert!(Balancer::new(cluster(Policy::RoundRobin, 0)).choose(Wanted::default()).is_none());
-    }
-
-    #[test]
-    fn least_request_avoids_the_busy_host() {
-        let mut balancer = Balancer::new(cluster(Policy::LeastRequest, 2));
-        let busy = balancer.cluster.hosts()[0].clone();
-        busy.active_requests.store(10, Ordering::Relaxed);
-        let chosen =
-            (0..400).filter(|_| balancer.choose(Wanted::default()).unwrap().address == busy.address).count();
-        assert!((50..150).contains(&chosen), "only if it was drawn twice: {chosen}");
-    }
-
-    #[test]
-    fn hosts_that_stay_keep_their_statistics() {
-        let cluster = cluster(Policy::Random, 2);
-        let kept = cluster.hosts()[1].clone();
-        kept.requests.store(7, Ordering::Relaxed);
-        assert!(!cluster.replace_hosts(&[(kept.address, "", 1), (cluster.hosts()[0].address, "", 1)]));
-        assert!(cluster.replace_hosts(&[(kept.address, "name", 1)]));
-        assert_eq!(cluster.hosts()[0].requests.load(Ordering::Relaxed), 7);
-        let mut balancer = Balancer::new(cluster);
-        assert_eq!(balancer.choose(Wanted::default()).unwrap().address, kept.address);
-    }
-
-    #[test]
-    fn requests_in_flight_are_bounded() {
-        let cluster = cluster(Policy::Random, 1);
-        for (kind, limit) in [(Kind::Request, 20), (Kind::Retry, 2), (Kind::Connection, 1024)] {
-            let admitted: Vec<_> = (0..limit).map(|_| cluster.admit(kind).unwrap()).collect();
-            assert_eq!((cluster.admit(kind).is_some(), cluster.remaining(kind)), (false, 0), "{kind:?}");
-            drop(admitted);
-            assert!(cluster.admit(kind).is_some());
-            assert_eq!(cluster.remaining(kind), limit);
-        }
-    }
-
-    #[test]
-    fn hosts_are_chosen_by_weight() {
-        for policy in [Policy::RoundRobin, Policy::LeastRequest] {
-            let mut balancer = Balancer::new(weighted_cluster(policy, &[1, 3, 4]));
-            let mut counts = [0; 3];
-            for _ in 0..800 {
-                counts[usize::from(balancer.choose(Wanted::default()).unwrap().address.port() - 1000)] += 1;
-            }
-            let is_near = |count: i32, expected: i32| (count - expected).abs() <= 1;
-            assert!(
-                is_near(counts[0], 100) && is_near(counts[1], 300) && is_near(counts[2], 400),
-                "{counts:?}"
-            );
-        }
-        let mut balancer = Balancer::new(weighted_cluster(Policy::LeastRequest, &[1, 2]));
-        balancer.cluster.hosts()[1].active_requests.store(9, Ordering::Relaxed);
-        let busy =
-            (0..600).filter(|_| balancer.choose(Wanted::default()).unwrap().address.port() == 1001).count();
-        assert!((95..=105).contains(&busy), "2 / 10 of 1 + 2 / 10: {busy}");
-    }
-
-    #[test]
-    fn destinations_are_made_and_forgotten() {
-        let mut config = cluster(Policy::Random, 0).config.clone();
-        config.policy = Policy::OriginalDestination(false);
-        config.discovery = Discovery::OriginalDestination(Duration::from_secs(1));
-        let cluster = Cluster::new(config, &Stats::default());
-        let mut balancer = Balancer::new(Arc::clone(&cluster));
-        assert!(balancer.choose(Wanted::default()).is_none());
-        let wanted = |port| Wanted { destination: Some(([127, 0, 0, 1], port).into()), ..Wanted::default() };
-        let first = balancer.choose(wanted(1)).unwrap();
-        assert!(Arc::ptr_eq(&first, &balancer.choose(wanted(1)).unwrap()));
-        balancer.choose(wanted(2)).unwrap();
-        cluster.forget_unused();
-        assert_eq!(cluster.hosts().len(), 2, "they were used");
-        balancer.choose(wanted(2)).unwrap();
-        cluster.forget_unused();
-        assert_eq!(cluster.hosts().iter().map(|host| host.address.port()).collect::<Vec<_>>(), [2]);
-    }
-
-    #[test]
-    fn weights_decide() {
-        let mut counts = [0; 3];
-        for _ in 0..10_000 {
-            counts[weighted(&[(0, 1), (1, 0), (2, 3)]).unwrap()] += 1;
-        }
-        assert!((2200..2800).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
-        assert_eq!(weighted::<usize>(&[]), None);
-    }
-}
+mod tests;

@@ -1,8 +1,12 @@
 //! What is known of a connection: addresses, what listener filters found, TLS.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use mixer_net::tls::context::TlsSession;
+
+use crate::drain::Drained;
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) protocols: Vec<String>,
     /// TLS with the client.
     pub(crate) tls: Option<TlsSession>,
+    /// Of its filter chain; `None` before one is chosen.
+    pub(crate) drained: Option<Rc<Drained>>,
 }
 
 impl ConnectionInfo {
@@ -36,7 +42,18 @@ impl ConnectionInfo {
             server_name: String::new(),
             protocols: Vec::new(),
             tls: None,
+            drained: None,
         }
+    }
+
+    /// Whether the response that is about to be sent ends the connection, because its filter chain is drained.
+    pub(crate) fn closes(&self) -> bool {
+        self.drained.as_ref().is_some_and(|drained| drained.closes())
+    }
+
+    /// Ready once the drain time of its filter chain is over.
+    pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
+        self.drained.as_ref().map_or(Poll::Pending, |drained| drained.poll_over(cx))
     }
 
     /// Where the client wanted to go, if that is not the address of the socket.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::cluster::Cluster;
+use crate::drain::Waiting;
 use crate::mixer::Clients;
 use crate::upstream::{Pool, Pools};
 
@@ -25,12 +26,14 @@ pub(crate) struct WorkerContext {
     pub(crate) shared: Arc<Shared>,
     /// Of the Mixer filters.
     pub(crate) mixer: Clients,
+    /// Connections that wait for the end of a drain.
+    pub(crate) drains: Rc<Waiting>,
 }
 
 impl WorkerContext {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let pools = Rc::new(Pools::new(&shared.clusters));
-        Self { mixer: Clients::new(Rc::clone(&pools)), pools, shared }
+        Self { mixer: Clients::new(Rc::clone(&pools)), pools, shared, drains: Rc::default() }
     }
 
     /// A cluster by its index.

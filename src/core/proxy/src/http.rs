@@ -5,6 +5,7 @@
 
 mod connection;
 mod date;
+mod drained;
 mod edits;
 mod exchange;
 mod failure;
@@ -27,6 +28,7 @@ use crate::mixer::HttpFilter;
 use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
 
 pub(crate) use connection::serve;
+pub(crate) use edits::edit_request;
 
 /// A connection manager as it serves.
 #[derive(Debug)]

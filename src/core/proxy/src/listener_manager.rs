@@ -1,75 +1,86 @@
-//! The listener manager: owns listeners and workers, and gives every worker every listener.
+//! The listener manager: owns listeners and workers, and gives every worker every listener, also of those that come later.
+
+mod build;
+mod counters;
+mod difference;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::accept::{Chain, ChainTls, Entrance, Filter};
+use mixer_base::task::Group;
+use mixer_net::tls::context::follow;
+
+use crate::accept::{Chain, Entrance};
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{
-    AccessLogConfig, FilterChainConfig, ListenerConfig, ManagerConfig, NetworkFilter, TcpProxyConfig,
-};
+use crate::bootstrap::ListenerConfig;
 use crate::context::Shared;
+use crate::drain::{Drain, DrainOptions};
 use crate::error::StartError;
-use crate::http::HttpManager;
-use crate::http::routes::RouteTable;
 use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
-use crate::stats::{Scope, Stats, Value};
-use crate::tcp_proxy::TcpProxy;
-use crate::tls::TlsStats;
+use crate::stats::{Scope, Stats};
 use crate::worker::{ActiveListener, Worker};
 
-/// A listener of the configuration.
+use counters::{Count, Counters};
+use difference::{Difference, chain_documents, compare};
+
+/// Time between two looks at the files of certificates.
+const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time between the end of a drain and a look at which statistics nobody counts any more.
+const FORGET_AFTER: Duration = Duration::from_secs(1);
+
+/// Where a listener comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The bootstrap: it stays.
+    Static,
+    /// A file: the version of it that brought this configuration, and when.
+    Dynamic(String, SystemTime),
+}
+
+/// A listener.
 #[derive(Debug)]
 struct Listener {
     config: ListenerConfig,
-    factory: SocketFactory,
+    origin: Origin,
+    factory: Arc<SocketFactory>,
     active: Arc<ActiveListener>,
+    /// Follows the files of its certificates.
+    _certificates: DropGuard,
+}
+
+/// Filter chains with what they are made of.
+type Chains = Vec<(serde_json::Value, Arc<Chain>)>;
+
+/// A listener as the admin interface shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) origin: Origin,
+    pub(crate) document: serde_json::Value,
 }
 
 /// Listeners and workers.
 #[derive(Debug)]
 pub(crate) struct ListenerManager {
-    listeners: Vec<Listener>,
-    workers: Mutex<Vec<Worker>>,
+    listeners: Mutex<Vec<Listener>>,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// One change at a time.
+    changing: tokio::sync::Mutex<()>,
     concurrency: usize,
     shared: Arc<Shared>,
     stats: Arc<Stats>,
     stop: CancellationToken,
     counters: Counters,
     mixer: FilterBuilder,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Counters(Arc<[std::sync::atomic::AtomicU64; 5]>);
-
-/// What the manager counts, in the order of `Counters`.
-const NAMES: [&str; 5] = [
-    "listener_added",
-    "listener_create_success",
-    "listener_create_failure",
-    "listener_stopped",
-    "workers_started",
-];
-const ADDED: usize = 0;
-const CREATED: usize = 1;
-const NOT_CREATED: usize = 2;
-const STOPPED: usize = 3;
-const STARTED: usize = 4;
-
-impl Counters {
-    fn add(&self, index: usize, amount: u64) {
-        if let Some(counter) = self.0.get(index) {
-            counter.fetch_add(amount, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-
-    fn get(&self, index: usize) -> u64 {
-        self.0.get(index).map_or(0, |counter| counter.load(std::sync::atomic::Ordering::Relaxed))
-    }
+    drain: DrainOptions,
+    drains: Group,
 }
 
 impl ListenerManager {
@@ -78,37 +89,62 @@ impl ListenerManager {
         shared: Arc<Shared>,
         stats: Arc<Stats>,
         mixer: FilterBuilder,
-    ) -> Self {
-        let counters = Counters::default();
-        for (index, name) in NAMES.into_iter().enumerate() {
-            let counted = counters.clone();
-            let value = move || match index {
-                STARTED => Value::Gauge(counted.get(index)),
-                _ => Value::Counter(counted.get(index)),
-            };
-            stats.computed(&Scope::ListenerManager, name, value);
-        }
-        let counted = counters.clone();
-        let active = move || Value::Gauge(counted.get(ADDED).saturating_sub(counted.get(STOPPED)));
-        stats.computed(&Scope::ListenerManager, "total_listeners_active", active);
-        let stop = CancellationToken::new();
-        let (listeners, workers) = (Vec::new(), Mutex::default());
-        Self { listeners, workers, concurrency, shared, stats, stop, counters, mixer }
+        drain: DrainOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            listeners: Mutex::default(),
+            workers: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+            concurrency,
+            shared,
+            counters: Counters::new(&stats),
+            stats,
+            stop: CancellationToken::new(),
+            mixer,
+            drain,
+            drains: Group::new("proxy drain"),
+        })
     }
 
     /// Adds a listener: binds its sockets, opens its access logs. Workers that start later serve it.
     ///
     /// Errors: the address cannot be bound, or an access log cannot be opened.
-    pub(crate) fn add(&mut self, config: ListenerConfig, logs: &AccessLogFiles) -> Result<(), StartError> {
-        let bound = SocketFactory::bind(config.address, config.reuse_port, config.backlog, self.concurrency);
-        let factory = bound.map_err(StartError::Listen)?;
+    pub(crate) fn add(&self, config: ListenerConfig, logs: &AccessLogFiles) -> Result<(), StartError> {
+        let listener = self.build(config, Origin::Static, None, logs)?;
+        self.listeners.lock().push(listener);
+        self.counters.add(Count::Added, 1);
+        self.count_active();
+        Ok(())
+    }
+
+    /// A listener, on the sockets and with the filter chains of the one before it that stay the same.
+    fn build(
+        &self,
+        config: ListenerConfig,
+        origin: Origin,
+        before: Option<(Arc<SocketFactory>, Chains)>,
+        logs: &AccessLogFiles,
+    ) -> Result<Listener, StartError> {
+        let (factory, kept) = match before {
+            Some((factory, kept)) => (factory, kept),
+            None => {
+                let bound = SocketFactory::bind(config.address, config.reuse_port, self.concurrency);
+                (Arc::new(bound.map_err(StartError::Listen)?), Vec::new())
+            }
+        };
         let place =
             config.stat_prefix.clone().unwrap_or_else(|| factory.address.to_string().replace(':', "_"));
         let scope = Scope::Listener(place.clone());
+        let documents = chain_documents(&config.document);
+        let chain = |index: usize, chain| {
+            let document = documents.get(index).copied();
+            let same = kept.iter().find(|(known, _)| Some(known) == document);
+            same.map_or_else(|| self.chain(chain, &place, logs), |(_, chain)| Ok(Arc::clone(chain)))
+        };
+        let count = config.chains.len();
         let chains: Result<Vec<_>, _> =
-            config.chains.iter().map(|chain| self.chain(chain, &place, logs)).collect();
-        let default =
-            config.default_chain.as_ref().map(|chain| self.chain(chain, &place, logs)).transpose()?;
+            config.chains.iter().enumerate().map(|(index, config)| chain(index, config)).collect();
+        let default = config.default_chain.as_ref().map(|config| chain(count, config)).transpose()?;
         let worker_stats = (0..self.concurrency)
             .map(|worker| self.stats.block(&Scope::ListenerWorker(place.clone(), worker)));
         let active = ActiveListener {
@@ -118,140 +154,280 @@ impl ListenerManager {
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
             stopped: CancellationToken::new(),
         };
-        self.counters.add(ADDED, 1);
-        self.listeners.push(Listener { config, factory, active: Arc::new(active) });
+        let stop = CancellationToken::new();
+        let certificates = Group::new("proxy certificates");
+        let entrance = &active.entrance;
+        for context in entrance.chains.iter().chain(&entrance.default).filter_map(|chain| chain.tls.as_ref())
+        {
+            certificates.spawn(follow(context.context(), CERTIFICATES_INTERVAL, stop.clone()));
+        }
+        Ok(Listener { config, origin, factory, active: Arc::new(active), _certificates: stop.drop_guard() })
+    }
+
+    /// Adds or updates a listener of a file, on all workers. A listener that stays the same is left alone.
+    ///
+    /// Errors: why it is refused; the listener of this name that is there stays.
+    pub(crate) async fn apply(
+        self: &Arc<Self>,
+        config: ListenerConfig,
+        version: &str,
+        logs: &AccessLogFiles,
+    ) -> Result<(), String> {
+        let _alone = self.changing.lock().await;
+        let origin = Origin::Dynamic(version.to_owned(), SystemTime::now());
+        let name = config.name.clone();
+        let (difference, before) = {
+            let listeners = self.listeners.lock();
+            let is_taken = |other: &Listener| {
+                other.config.name != name
+                    && other.config.address == config.address
+                    && config.address.port() != 0
+                    && !other.active.stopped.is_cancelled()
+            };
+            if listeners.iter().any(is_taken) {
+                return Err(format!(
+                    "error adding listener: '{name}' has duplicate address '{}' as existing listener, to check if the listener has duplicated addresses with other listeners or 'enable_reuse_port' is set to 'false' for the listener",
+                    config.address
+                ));
+            }
+            match listeners.iter().find(|listener| listener.config.name == name) {
+                None => (Difference::New, None),
+                Some(known) if known.origin == Origin::Static => {
+                    return Err(format!("a listener named '{name}' is part of the bootstrap, and stays"));
+                }
+                Some(known) => {
+                    let difference = compare(&known.config, &config);
+                    if difference == Difference::None {
+                        return Ok(());
+                    }
+                    if known.config.reuse_port != config.reuse_port {
+                        return Err(format!(
+                            "Listener {name}: reuse port cannot be changed during an update"
+                        ));
+                    }
+                    (difference, Some((Arc::clone(&known.factory), chains_of(known))))
+                }
+            }
+        };
+        let reused = match (difference, before) {
+            (Difference::Chains, Some(before)) => Some(before),
+            (Difference::Fields, Some((factory, _))) => Some((factory, Vec::new())),
+            // Of another address.
+            _ => None,
+        };
+        let listener = self.build(config, origin, reused, logs).map_err(|error| {
+            self.counters.add(Count::NotCreated, 1);
+            error.to_string()
+        })?;
+        self.serve(&listener).await?;
+        self.replace(listener, difference);
         Ok(())
     }
 
-    fn cluster(&self, name: &str) -> Option<usize> {
-        self.shared.clusters.iter().position(|cluster| cluster.config.name == name)
+    /// Makes all workers serve a listener. Errors: a socket cannot listen.
+    async fn serve(&self, listener: &Listener) -> Result<(), String> {
+        let workers = self.workers.lock().clone();
+        for (number, worker) in workers.iter().enumerate() {
+            let socket = listener.factory.socket(number, listener.config.backlog).map_err(|error| {
+                self.counters.add(Count::NotCreated, 1);
+                listener.active.stopped.cancel();
+                format!("cannot listen on '{}': {}", listener.factory.address, reason(&error))
+            })?;
+            if worker.add(Arc::clone(&listener.active), socket).await {
+                self.counters.add(Count::Created, 1);
+            }
+        }
+        Ok(())
     }
 
-    fn chain(
-        &self,
-        config: &FilterChainConfig,
-        place: &str,
-        logs: &AccessLogFiles,
-    ) -> Result<Chain, StartError> {
-        let filter = match &config.filter {
-            NetworkFilter::Tcp(tcp) => Filter::Tcp(self.tcp_proxy(tcp, logs)?),
-            NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, place, logs)?)),
+    /// Puts a listener in the place of the one of its name, whose connections are drained.
+    fn replace(self: &Arc<Self>, listener: Listener, difference: Difference) {
+        let name = listener.config.name.clone();
+        let mut listeners = self.listeners.lock();
+        let Some(place) = listeners.iter().position(|known| known.config.name == name) else {
+            listeners.push(listener);
+            drop(listeners);
+            self.counters.add(Count::Added, 1);
+            self.count_active();
+            return tracing::info!("lds: add/update listener '{name}'");
         };
-        let tls = config.tls.as_ref().map(|context| {
-            let stats = TlsStats::new(&self.stats, &Scope::Listener(place.to_owned()));
-            ChainTls::new(Arc::clone(context), config.handshake_timeout, stats)
+        let Some(known) = listeners.get_mut(place) else { return };
+        let shares_sockets = Arc::ptr_eq(&known.factory, &listener.factory);
+        let old = std::mem::replace(known, listener);
+        let kept = chains_of(known);
+        drop(listeners);
+        self.counters.add(Count::Modified, 1);
+        let removed = chains_of(&old)
+            .into_iter()
+            .filter(|(_, chain)| !kept.iter().any(|(_, kept)| Arc::ptr_eq(chain, kept)))
+            .map(|(_, chain)| Arc::clone(&chain.drain));
+        let removed: Vec<Arc<Drain>> = removed.collect();
+        old.active.stopped.cancel();
+        if !shares_sockets {
+            old.factory.close();
+        }
+        let gauge = match difference {
+            Difference::Chains => {
+                self.counters.add(Count::UpdatedInPlace, 1);
+                (Count::DrainingChains, u64::try_from(removed.len()).unwrap_or(0))
+            }
+            _ => (Count::Draining, 1),
+        };
+        self.drain_chains(removed, gauge);
+        self.count_active();
+        tracing::info!("lds: add/update listener '{name}'");
+    }
+
+    /// Removes a listener of a file. Its connections are drained.
+    pub(crate) async fn remove(self: &Arc<Self>, name: &str) {
+        let _alone = self.changing.lock().await;
+        let removed = {
+            let mut listeners = self.listeners.lock();
+            let place = listeners
+                .iter()
+                .position(|known| known.config.name == name && known.origin != Origin::Static);
+            place.map(|place| listeners.remove(place))
+        };
+        let Some(old) = removed else { return };
+        old.active.stopped.cancel();
+        old.factory.close();
+        self.counters.add(Count::Removed, 1);
+        let drains = chains_of(&old).into_iter().map(|(_, chain)| Arc::clone(&chain.drain)).collect();
+        self.drain_chains(drains, (Count::Draining, 1));
+        self.count_active();
+        tracing::info!("lds: remove listener '{name}'");
+    }
+
+    /// Drains filter chains: at the end of the drain time, their connections are closed.
+    fn drain_chains(self: &Arc<Self>, drains: Vec<Arc<Drain>>, (gauge, amount): (Count, u64)) {
+        drains.iter().for_each(|drain| drain.begin());
+        self.counters.add(gauge, amount);
+        let manager = Arc::clone(self);
+        self.drains.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(manager.drain.time) => {}
+                () = manager.stop.cancelled() => return,
+            }
+            let workers = manager.workers.lock().clone();
+            for drain in drains {
+                drain.end();
+                for worker in &workers {
+                    worker.wake(drain.id).await;
+                }
+            }
+            manager.counters.subtract(gauge, amount);
+            // By then the connections that were woken are gone.
+            tokio::time::sleep(FORGET_AFTER).await;
+            manager.stats.forget_unused();
         });
-        Ok(Chain { matching: config.matching.clone(), tls, filter })
     }
 
-    fn tcp_proxy(&self, config: &TcpProxyConfig, logs: &AccessLogFiles) -> Result<TcpProxy, StartError> {
-        let clusters = config.clusters.iter().map(|(name, weight)| (self.cluster(name), *weight));
-        Ok(TcpProxy {
-            clusters: clusters.collect(),
-            idle_timeout: config.idle_timeout,
-            logs: open(&config.access_logs, logs)?,
-            stats: self.stats.block(&Scope::Tcp(config.stat_prefix.clone())),
-            mixer: config
-                .mixer
-                .as_ref()
-                .map(|mixer| Box::new(self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name)))),
-        })
+    /// Names of the listeners of files.
+    pub(crate) fn dynamic(&self) -> Vec<String> {
+        let listeners = self.listeners.lock();
+        let dynamic = listeners.iter().filter(|listener| listener.origin != Origin::Static);
+        dynamic.map(|listener| listener.config.name.clone()).collect()
     }
 
-    fn http_manager(
-        &self,
-        config: &ManagerConfig,
-        place: &str,
-        logs: &AccessLogFiles,
-    ) -> Result<HttpManager, StartError> {
-        let scope = Scope::Http(config.stat_prefix.clone());
-        Ok(HttpManager {
-            server_name: config.server_name.clone(),
-            routes: RouteTable::new(&config.routes, |name| self.cluster(name)),
-            mixer: config
-                .mixer
-                .as_ref()
-                .map(|mixer| self.mixer.http(mixer, &self.stats, |name| self.cluster(name))),
-            logs: open(&config.access_logs, logs)?,
-            use_remote_address: config.use_remote_address,
-            generate_request_id: config.generate_request_id,
-            preserve_external_request_id: config.preserve_external_request_id,
-            request_id_in_response: config.request_id_in_response,
-            idle_timeout: config.idle_timeout,
-            stream_idle_timeout: config.stream_idle_timeout,
-            request_timeout: config.request_timeout,
-            headers_timeout: config.headers_timeout,
-            max_head: config.max_head,
-            max_fields: config.max_fields,
-            max_requests: config.max_requests,
-            upgrades: config.upgrades.clone(),
-            stats: self.stats.block(&scope),
-            listener_stats: self
-                .stats
-                .block(&Scope::ListenerHttp(place.to_owned(), config.stat_prefix.clone())),
-            request_time: self.stats.histogram(&scope, "downstream_rq_time"),
-            connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
-        })
+    fn count_active(&self) {
+        let listeners = self.listeners.lock();
+        let active = listeners.iter().filter(|listener| !listener.active.stopped.is_cancelled()).count();
+        self.counters.set(Count::Active, u64::try_from(active).unwrap_or(0));
     }
 
     /// Starts the workers, which serve every listener.
     ///
     /// Errors: a thread cannot be created, or a socket cannot listen.
     pub(crate) async fn start_workers(&self) -> Result<(), StartError> {
+        let _alone = self.changing.lock().await;
         for number in 0..self.concurrency {
             let worker = Worker::start(number, Arc::clone(&self.shared), self.stop.clone())
                 .map_err(|error| StartError::Thread(error.to_string()))?;
-            for listener in &self.listeners {
-                let socket = listener.factory.socket(number).map_err(|error| {
-                    self.counters.add(NOT_CREATED, 1);
+            let serving: Vec<_> = {
+                let listeners = self.listeners.lock();
+                let socket = |listener: &Listener| {
+                    let socket = listener.factory.socket(number, listener.config.backlog);
+                    (Arc::clone(&listener.active), socket, listener.factory.address)
+                };
+                listeners.iter().map(socket).collect()
+            };
+            for (active, socket, address) in serving {
+                let socket = socket.map_err(|error| {
+                    self.counters.add(Count::NotCreated, 1);
                     let text = reason(&error);
-                    StartError::Listen(format!("cannot listen on '{}': {text}", listener.factory.address))
+                    StartError::Listen(format!("cannot listen on '{address}': {text}"))
                 })?;
-                if worker.add(Arc::clone(&listener.active), socket).await {
-                    self.counters.add(CREATED, 1);
+                if worker.add(active, socket).await {
+                    self.counters.add(Count::Created, 1);
                 }
             }
-            self.workers.lock().push(worker);
+            self.workers.lock().push(Arc::new(worker));
         }
-        self.counters.add(STARTED, 1);
+        self.counters.add(Count::Started, 1);
         Ok(())
     }
 
-    /// Names and addresses, in order.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
-        self.listeners.iter().map(|listener| (listener.config.name.as_str(), listener.factory.address))
+    /// All listeners, in order.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let shown = |listener: &Listener| Shown {
+            name: listener.config.name.clone(),
+            address: listener.factory.address,
+            origin: listener.origin.clone(),
+            document: listener.config.document.clone(),
+        };
+        self.listeners.lock().iter().map(shown).collect()
     }
 
     /// Stops accepting on all listeners, or on inbound ones. Sockets are closed; connections go on.
     pub(crate) fn stop_listeners(&self, inbound_only: bool) {
-        for listener in self.listeners.iter().filter(|listener| listener.config.inbound || !inbound_only) {
+        for listener in self.chosen(self.listeners.lock().iter(), inbound_only) {
             if !listener.active.stopped.is_cancelled() {
-                self.counters.add(STOPPED, 1);
+                self.counters.add(Count::Stopped, 1);
                 listener.active.stopped.cancel();
                 listener.factory.close();
             }
         }
+        self.count_active();
+    }
+
+    fn chosen<'l>(
+        &self,
+        listeners: impl Iterator<Item = &'l Listener>,
+        inbound_only: bool,
+    ) -> impl Iterator<Item = &'l Listener> {
+        listeners.filter(move |listener| listener.config.inbound || !inbound_only)
+    }
+
+    /// Drains the connections of all listeners, or of inbound ones, for the drain time; then these listeners stop, unless they are to go on.
+    pub(crate) fn drain_listeners(self: &Arc<Self>, inbound_only: bool, goes_on: bool) {
+        for listener in self.chosen(self.listeners.lock().iter(), inbound_only) {
+            chains_of(listener).iter().for_each(|(_, chain)| chain.drain.begin());
+        }
+        if goes_on {
+            return;
+        }
+        let manager = Arc::clone(self);
+        self.drains.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(manager.drain.time) => manager.stop_listeners(inbound_only),
+                () = manager.stop.cancelled() => {}
+            }
+        });
     }
 
     /// Ends all workers with their connections.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
-        for mut worker in self.workers.lock().drain(..) {
+        for worker in self.workers.lock().drain(..) {
             worker.join();
         }
     }
 }
 
-fn open(
-    configs: &[AccessLogConfig],
-    logs: &AccessLogFiles,
-) -> Result<Vec<(Arc<crate::access_log::AccessLogFile>, crate::access_log::Format)>, StartError> {
-    let open = |config: &AccessLogConfig| match logs.open(&config.path) {
-        Ok(file) => Ok((file, config.format.clone())),
-        Err(error) => {
-            let text = reason(&error);
-            Err(StartError::AccessLog(format!("unable to open file '{}': {text}", config.path)))
-        }
-    };
-    configs.iter().map(open).collect()
+/// The filter chains of a listener with what they are made of, the default one last.
+fn chains_of(listener: &Listener) -> Chains {
+    let entrance = &listener.active.entrance;
+    let documents = chain_documents(&listener.config.document);
+    let chains = entrance.chains.iter().chain(&entrance.default);
+    documents.into_iter().cloned().zip(chains.map(Arc::clone)).collect()
 }

@@ -1,6 +1,5 @@
 //! A running proxy: its settings, its state, and everything that the admin interface shows.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -13,7 +12,9 @@ use mixer_base::log::Log;
 use crate::access_log::AccessLogFiles;
 use crate::bootstrap::Bootstrap;
 use crate::context::Shared;
-use crate::listener_manager::ListenerManager;
+pub use crate::drain::DrainOptions;
+use crate::lds::Lds;
+use crate::listener_manager::{ListenerManager, Shown};
 use crate::stats::Stats;
 
 /// Settings of the command line.
@@ -27,6 +28,11 @@ pub struct Options {
     pub admin_address_path: Option<PathBuf>,
     /// The time that connections have to end when the process is told to.
     pub terminate_drain: Duration,
+    /// How connections of listeners that are replaced or removed end.
+    pub drain: DrainOptions,
+    /// Whether the bytes of a Mixer report of a TCP connection are those since the report before it; otherwise, as with Istio, since the last
+    /// periodic one.
+    pub exact_tcp_deltas: bool,
 }
 
 /// The state of the server.
@@ -64,7 +70,9 @@ pub(crate) struct Running {
     /// Cancelled to end the process.
     pub(crate) quit: CancellationToken,
     /// Set once the listeners are bound.
-    pub(crate) listeners: std::sync::OnceLock<ListenerManager>,
+    pub(crate) listeners: std::sync::OnceLock<Arc<ListenerManager>>,
+    /// Listeners of a file.
+    pub(crate) lds: Option<Lds>,
     /// Whether all clusters have hosts and workers serve.
     pub(crate) state: AtomicU8,
     pub(crate) failing: AtomicBool,
@@ -92,8 +100,7 @@ impl Running {
     }
 }
 
-/// A listener's name and address, as the admin interface prints them.
-pub(crate) fn listener_lines(running: &Running) -> Vec<(String, SocketAddr)> {
-    let Some(manager) = running.listeners.get() else { return Vec::new() };
-    manager.addresses().map(|(name, address)| (name.to_owned(), address)).collect()
+/// The listeners, as the admin interface shows them.
+pub(crate) fn shown_listeners(running: &Running) -> Vec<Shown> {
+    running.listeners.get().map(|manager| manager.shown()).unwrap_or_default()
 }

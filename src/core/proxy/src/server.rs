@@ -14,13 +14,15 @@ use mixer_net::tls::context::follow;
 
 use crate::access_log::AccessLogFiles;
 use crate::admin;
-use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
-use crate::cluster::{Cluster, forget_destinations, resolve_all};
+use crate::bootstrap::{Bootstrap, Discovery};
+use crate::cluster::{Cluster, detect_outliers, forget_destinations, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
+use crate::health::check_hosts;
+use crate::lds::Lds;
 use crate::listener_manager::ListenerManager;
 use crate::mixer::FilterBuilder;
-pub use crate::running::Options;
+pub use crate::running::{DrainOptions, Options};
 use crate::running::{Running, State};
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats, Value};
@@ -51,7 +53,12 @@ async fn run(bootstrap: Bootstrap, mut options: Options, log: Log) -> Result<(),
         bootstrap.clusters.iter().map(|config| Cluster::new(config.clone(), &stats)).collect();
     let shared =
         Arc::new(Shared { clusters, draining: AtomicBool::new(false), connections: AtomicU64::new(0) });
+    let lds = bootstrap.listener_file.clone().map(|path| {
+        let clusters = bootstrap.clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        Lds::new(path, clusters, &stats)
+    });
     let running = Arc::new(Running {
+        lds,
         bootstrap,
         options,
         stats,
@@ -88,8 +95,9 @@ fn start_admin(running: &Arc<Running>, stop: &CancellationToken) -> Result<(), S
     let failed = |error: std::io::Error| {
         StartError::Listen(format!("cannot listen on '{address}': {}", reason(&error)))
     };
-    let factory = SocketFactory::bind(address, false, ADMIN_BACKLOG, 1).map_err(StartError::Listen)?;
-    let listener = factory.socket(0).and_then(tokio::net::TcpListener::from_std).map_err(failed)?;
+    let factory = SocketFactory::bind(address, false, 1).map_err(StartError::Listen)?;
+    let listener =
+        factory.socket(0, ADMIN_BACKLOG).and_then(tokio::net::TcpListener::from_std).map_err(failed)?;
     let bound = factory.address;
     if let Some(path) = &running.options.admin_address_path {
         let written = std::fs::write(path, bound.to_string());
@@ -119,12 +127,15 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     tracing::info!("loading {} listener(s)", bootstrap.listeners.len());
     let options = &running.options;
     let (shared, stats) = (Arc::clone(&running.shared), Arc::clone(&running.stats));
-    let mixer = FilterBuilder::new(bootstrap);
-    let mut manager = ListenerManager::new(options.concurrency, shared, stats, mixer);
+    let mixer = FilterBuilder::new(bootstrap, options.exact_tcp_deltas);
+    let manager = ListenerManager::new(options.concurrency, shared, stats, mixer, options.drain);
     for listener in &bootstrap.listeners {
         manager.add(listener.clone(), &running.logs)?;
     }
     let _certificates = follow_certificates(running);
+    if let Some(lds) = &running.lds {
+        lds.begin(&manager, &running.logs).await;
+    }
     running.logs.start().map_err(|error| StartError::Thread(error.to_string()))?;
     let manager = running.listeners.get_or_init(|| manager);
     tokio::select! {
@@ -133,6 +144,11 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     }
     tracing::info!("all dependencies initialized. starting workers");
     manager.start_workers().await?;
+    if running.lds.is_some() {
+        let running = Arc::clone(running);
+        Task::restarted("proxy listener file")
+            .spawn(running.quit.clone(), move || follow_listeners(Arc::clone(&running)));
+    }
     tracing::info!("starting main dispatch loop");
     running.set_state(State::Live);
     end(running, signals).await;
@@ -140,21 +156,24 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     Ok(())
 }
 
-/// Follows the files of certificates until what is returned is dropped.
+/// Follows the file of listeners.
+async fn follow_listeners(running: Arc<Running>) {
+    if let (Some(lds), Some(manager)) = (&running.lds, running.listeners.get()) {
+        lds.follow(manager, &running.logs).await;
+    }
+}
+
+/// Follows the files of the certificates of clusters until what is returned is dropped.
 fn follow_certificates(running: &Running) -> DropGuard {
     let group = Group::new("proxy certificates");
     let stop = CancellationToken::new();
-    let servers = running.bootstrap.listeners.iter().flat_map(ListenerConfig::all_chains);
-    for context in servers.filter_map(|chain| chain.tls.as_ref()) {
-        group.spawn(follow(Arc::clone(context), CERTIFICATES_INTERVAL, stop.clone()));
-    }
     for context in running.bootstrap.clusters.iter().filter_map(|cluster| cluster.tls.as_ref()) {
         group.spawn(follow(Arc::clone(context), CERTIFICATES_INTERVAL, stop.clone()));
     }
     stop.drop_guard()
 }
 
-/// Starts the resolution of names. Completes when each was tried once.
+/// Starts the resolution of names, health checks and outlier detection. Completes when each name was tried, and each host checked, once.
 fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
     let (done, mut tried) = tokio::sync::mpsc::channel::<()>(1);
     for cluster in &running.shared.clusters {
@@ -170,6 +189,16 @@ fn start_resolving(running: &Running) -> impl Future<Output = ()> + use<> {
             let cluster = Arc::clone(cluster);
             task("proxy destinations")
                 .spawn(running.quit.clone(), move || forget_destinations(Arc::clone(&cluster)));
+        }
+        if cluster.config.health_check.is_some() {
+            let (mut done, cluster) = (Some(done.clone()), Arc::clone(cluster));
+            task("proxy health checks")
+                .spawn(running.quit.clone(), move || check_hosts(Arc::clone(&cluster), done.take()));
+        }
+        if cluster.config.outlier.is_some() {
+            let cluster = Arc::clone(cluster);
+            task("proxy outlier detection")
+                .spawn(running.quit.clone(), move || detect_outliers(Arc::clone(&cluster)));
         }
     }
     drop(done);

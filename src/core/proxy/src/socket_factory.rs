@@ -10,7 +10,6 @@ use socket2::{Domain, SockRef, Socket, Type};
 pub(crate) struct SocketFactory {
     /// One for each worker, or a single one.
     sockets: Mutex<Vec<Socket>>,
-    backlog: i32,
     /// The address, with the port that was chosen.
     pub(crate) address: SocketAddr,
 }
@@ -19,12 +18,7 @@ impl SocketFactory {
     /// Binds the sockets of a listener for `workers` workers.
     ///
     /// Errors: `cannot bind '127.0.0.1:80': Permission denied`.
-    pub(crate) fn bind(
-        address: SocketAddr,
-        reuse_port: bool,
-        backlog: u32,
-        workers: usize,
-    ) -> Result<Self, String> {
+    pub(crate) fn bind(address: SocketAddr, reuse_port: bool, workers: usize) -> Result<Self, String> {
         let refused = |address: SocketAddr, error: &std::io::Error| {
             format!("cannot bind '{address}': {}", reason(error))
         };
@@ -38,16 +32,15 @@ impl SocketFactory {
             bound = local.as_socket().unwrap_or(bound);
             sockets.push(socket);
         }
-        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
-        Ok(Self { sockets: Mutex::new(sockets), backlog, address: bound })
+        Ok(Self { sockets: Mutex::new(sockets), address: bound })
     }
 
-    /// The socket of a worker, which listens from now on. Errors: listen(2) failed, or no descriptor is left.
-    pub(crate) fn socket(&self, worker: usize) -> std::io::Result<TcpListener> {
+    /// The socket of a worker, which listens from now on, with this backlog. Errors: listen(2) failed, or no descriptor is left.
+    pub(crate) fn socket(&self, worker: usize, backlog: u32) -> std::io::Result<TcpListener> {
         let sockets = self.sockets.lock();
         let socket = sockets.get(worker % sockets.len().max(1));
         let socket = socket.ok_or(std::io::ErrorKind::NotConnected)?.try_clone()?;
-        socket.listen(self.backlog)?;
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(socket.into())
     }
 
@@ -85,14 +78,14 @@ mod tests {
     #[test]
     fn workers_share_a_port() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let many = SocketFactory::bind(any, true, 16, 3).unwrap();
+        let many = SocketFactory::bind(any, true, 3).unwrap();
         assert_eq!(many.sockets.lock().len(), 3);
-        let ports = (0..3).map(|worker| many.socket(worker).unwrap().local_addr().unwrap().port());
+        let ports = (0..3).map(|worker| many.socket(worker, 16).unwrap().local_addr().unwrap().port());
         assert!(ports.into_iter().all(|port| port == many.address.port()));
-        let one = SocketFactory::bind(any, false, 16, 3).unwrap();
+        let one = SocketFactory::bind(any, false, 3).unwrap();
         assert_eq!(one.sockets.lock().len(), 1);
-        assert_eq!(one.socket(2).unwrap().local_addr().unwrap(), one.address);
-        let error = SocketFactory::bind(one.address, false, 16, 1).unwrap_err();
+        assert_eq!(one.socket(2, 16).unwrap().local_addr().unwrap(), one.address);
+        let error = SocketFactory::bind(one.address, false, 1).unwrap_err();
         assert_eq!(error, format!("cannot bind '{}': Address already in use", one.address));
     }
 }

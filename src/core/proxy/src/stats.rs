@@ -15,8 +15,8 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    ClusterStat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat,
-    SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+    ClusterStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat, ListenerStat, ManagerStat, OutlierStat,
+    ProxyProtocolStat, RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 
@@ -137,6 +137,11 @@ impl<S: Stat> Block<S> {
         self.cells.add(stat.index(), amount);
     }
 
+    /// The value, over all workers. Cost: as many reads as there are shards.
+    pub(crate) fn get(&self, stat: S) -> u64 {
+        self.cells.total(stat.index())
+    }
+
     /// Subtracts one from a gauge.
     #[inline]
     pub(crate) fn decrement(&self, stat: S) {
@@ -223,6 +228,11 @@ impl Statuses {
 /// Everything that can be shown of a scope.
 trait Source: Any + Send + Sync {
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>);
+
+    /// How many count in what is shown, beside those that have the source itself.
+    fn owners(&self) -> usize {
+        0
+    }
 }
 
 /// A statistic as it is shown.
@@ -239,6 +249,7 @@ pub(crate) enum Value {
     Counter(u64),
     Gauge(u64),
     Histogram(Vec<u64>, f64),
+    Text(String),
 }
 
 impl<S: Stat> Source for Block<S> {
@@ -290,6 +301,10 @@ impl Source for NamedCounters {
 struct NamedHistogram(&'static str, Arc<Histogram>);
 
 impl Source for NamedHistogram {
+    fn owners(&self) -> usize {
+        Arc::strong_count(&self.1) - 1
+    }
+
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
         let (counts, sum) = self.1.get();
         out.push(Sample {
@@ -399,6 +414,22 @@ impl Stats {
         let statuses = Arc::new(Statuses::default());
         self.push(scope, NamedStatuses(prefixes, Arc::clone(&statuses)));
         statuses
+    }
+
+    /// Forgets the statistics of listeners and filters that are gone. Those that have the same names later begin at 0.
+    pub(crate) fn forget_unused(&self) {
+        self.sources.lock().retain(|entry| {
+            let may_go = matches!(
+                entry.scope,
+                Scope::Http(_)
+                    | Scope::Tcp(_)
+                    | Scope::Listener(_)
+                    | Scope::ListenerHttp(..)
+                    | Scope::ListenerWorker(..)
+            );
+            // The entry itself has the source twice.
+            !may_go || Arc::strong_count(&entry.source) > 2 || entry.source.owners() > 0
+        });
     }
 
     /// A value that is computed when it is asked for.

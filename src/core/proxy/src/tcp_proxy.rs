@@ -15,7 +15,7 @@ use mixer_net::stream::Stream;
 
 use crate::access_log::{AccessLogFile, Entry, Format};
 use crate::buffer::{self, HIGH_WATERMARK};
-use crate::cluster::{Kind, Wanted, weighted};
+use crate::cluster::{self, Kind, Wanted, weighted};
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
@@ -82,6 +82,7 @@ impl TcpProxy {
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: "",
             connection: info,
+            client: None,
         };
         for (file, format) in &self.logs {
             file.append(|out| format.write(&entry, out));
@@ -97,12 +98,12 @@ impl TcpProxy {
         call: &mut Option<TcpCall<'_>>,
     ) {
         let chosen = weighted(&self.clusters).flatten();
-        let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
+        let Some((chosen, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
             self.stats.increment(TcpStat::DownstreamCxNoRoute);
             outcome.flags.set(Flag::NC);
             return;
         };
-        outcome.cluster = Some(cluster);
+        outcome.cluster = Some(chosen);
         let stats = &pool.cluster.stats;
         let wanted = Wanted { destination: info.original_destination(), ..Wanted::default() };
         let Some(host) = pool.choose_for(wanted) else {
@@ -135,15 +136,21 @@ impl TcpProxy {
         let Ok(mut upstream) = connecting.await else {
             stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
             stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
+            pool.cluster.record(&host, cluster::Outcome::Failed);
             outcome.flags.set(Flag::UF);
             outcome.flags.set(Flag::Urx);
             return;
         };
         stats.block.increment(ClusterStat::UpstreamRqActive);
+        pool.cluster.record(&host, cluster::Outcome::Served);
         let (none, nothing) = (BytesMut::new(), BytesMut::new());
         let mut relay = Relay::new(Some(&self.stats), &stats.block, self.idle_timeout, none, nothing);
         (relay.mixer, relay.host) = (call.as_mut(), Some(host.address));
-        let end = poll_fn(|cx| relay.poll(downstream, &mut upstream, cx)).await;
+        let end = poll_fn(|cx| match relay.poll(downstream, &mut upstream, cx) {
+            Poll::Pending => info.poll_drained(cx).map(|()| End::Drained),
+            ready => ready,
+        })
+        .await;
         stats.block.decrement(ClusterStat::UpstreamRqActive);
         (outcome.received, outcome.sent) = (relay.to_upstream.read, relay.to_downstream.read);
         match end {
@@ -153,7 +160,7 @@ impl TcpProxy {
                 outcome.flags.set(Flag::UC);
             }
             End::Complete => upstream.counted.closed_by_host = relay.to_downstream.ended_first,
-            End::DownstreamFailed => {}
+            End::DownstreamFailed | End::Drained => {}
             End::Refused => outcome.flags.set(Flag::Uaex),
         }
     }
@@ -182,6 +189,8 @@ pub(crate) enum End {
     DownstreamFailed,
     /// By the Mixer filter.
     Refused,
+    /// The filter chain was replaced or removed, and its drain time is over.
+    Drained,
 }
 
 /// Both directions of a connection.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use mixer_net::stream::Stream;
 use mixer_net::tls::context::HandshakeError;
 
 use crate::buffer;
-use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Wanted, connect_timeout};
+use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Outcome, Wanted, connect_timeout};
 use crate::stats::ClusterStat;
 
 /// Idle connections that a worker keeps of a cluster.
@@ -170,6 +171,13 @@ impl Pool {
         self.state.borrow_mut().balancer.choose(wanted)
     }
 
+    /// Counts a request that waits for a connection.
+    pub(crate) fn begin_waiting<'p>(&'p self, host: &'p Host) -> Waiting<'p> {
+        self.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingActive);
+        host.pending_requests.fetch_add(1, Ordering::Relaxed);
+        Waiting(self, host)
+    }
+
     /// An idle connection to a host that is still open.
     pub(crate) fn take(&self, host: &Arc<Host>) -> Option<Upstream> {
         loop {
@@ -260,9 +268,11 @@ impl Pool {
             closed_by_host: false,
             with_request: false,
         };
-        let connected = self.establish(host, is_http.then_some(b"http/1.1")).await;
+        let protocol = is_http.then_some(b"http/1.1".as_slice());
+        let connected = establish(&self.cluster, host.address, protocol).await;
         match connected {
             Ok(stream) => {
+                self.cluster.record(host, Outcome::Connected);
                 stats.connect_time.observe(counted.opened.elapsed());
                 let (input, output) = (BytesMut::new(), BytesMut::new());
                 Ok(Upstream { stream, input, output, since: counted.opened, counted })
@@ -277,33 +287,49 @@ impl Pool {
             }
         }
     }
+}
 
-    /// Connects, and negotiates TLS if the cluster says so, within the time limit of the cluster.
-    async fn establish(&self, host: &Host, protocol: Option<&[u8; 8]>) -> Result<Stream, ConnectError> {
-        let limit = connect_timeout(&self.cluster);
-        let begun = Instant::now();
-        let stream = match tokio::time::timeout(limit, TcpStream::connect(host.address)).await {
-            Ok(stream) => stream.map_err(|_| ConnectError::Failed)?,
-            Err(_) => return Err(ConnectError::TimedOut),
-        };
-        stream.set_nodelay(true).map_err(|_| ConnectError::Failed)?;
-        let (Some(context), Some(stats)) = (&self.cluster.config.tls, &self.cluster.stats.tls) else {
-            return Ok(Stream::Tcp(stream));
-        };
-        let protocol = protocol.map(<[u8; 8]>::as_slice);
-        match context.connect(stream, limit.saturating_sub(begun.elapsed()), protocol).await {
-            Ok((stream, session)) => {
-                stats.succeeded(&session);
-                Ok(stream)
-            }
-            Err(error) => {
-                tracing::debug!(host = %host.address, cluster = self.cluster.config.name, %error, "TLS handshake failed");
-                stats.failed(&error);
-                Err(match error {
-                    HandshakeError::Timeout(_) => ConnectError::TimedOut,
-                    _ => ConnectError::Failed,
-                })
-            }
+/// A request that waits for a connection to a host.
+#[derive(Debug)]
+pub(crate) struct Waiting<'p>(&'p Pool, &'p Host);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.cluster.stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
+        self.1.pending_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connects to an address, and negotiates TLS if the cluster says so, within the time limit of the cluster.
+///
+/// Errors: refused, or the time limit has passed.
+pub(crate) async fn establish(
+    cluster: &Cluster,
+    address: SocketAddr,
+    protocol: Option<&[u8]>,
+) -> Result<Stream, ConnectError> {
+    let limit = connect_timeout(cluster);
+    let begun = Instant::now();
+    let stream = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+        Ok(stream) => stream.map_err(|_| ConnectError::Failed)?,
+        Err(_) => return Err(ConnectError::TimedOut),
+    };
+    stream.set_nodelay(true).map_err(|_| ConnectError::Failed)?;
+    let (Some(context), Some(stats)) = (&cluster.config.tls, &cluster.stats.tls) else {
+        return Ok(Stream::Tcp(stream));
+    };
+    match context.connect(stream, limit.saturating_sub(begun.elapsed()), protocol).await {
+        Ok((stream, session)) => {
+            stats.succeeded(&session);
+            Ok(stream)
+        }
+        Err(error) => {
+            tracing::debug!(host = %address, cluster = cluster.config.name, %error, "TLS handshake failed");
+            stats.failed(&error);
+            Err(match error {
+                HandshakeError::Timeout(_) => ConnectError::TimedOut,
+                _ => ConnectError::Failed,
+            })
         }
     }
 }

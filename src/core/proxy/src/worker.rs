@@ -49,11 +49,20 @@ pub(crate) type Serving = (Arc<ActiveListener>, std::net::TcpListener);
 /// What a worker serves, for its next start.
 type Kept = Arc<Mutex<Vec<Serving>>>;
 
+/// What a worker is told.
+#[derive(Debug)]
+enum Command {
+    /// Serve a listener.
+    Serve(Serving),
+    /// The time of a drain is over.
+    Wake(u64),
+}
+
 /// A worker thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    commands: mpsc::Sender<Serving>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    commands: mpsc::Sender<Command>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl Worker {
@@ -82,17 +91,23 @@ impl Worker {
         let task = Task::essential("proxy worker").of(number.to_string());
         let is_stopping = move || stop.is_cancelled();
         let thread = event_loop::spawn(task, format!("{THREAD}{number}"), number, is_stopping, main)?;
-        Ok(Self { commands, thread: Some(thread) })
+        Ok(Self { commands, thread: Mutex::new(Some(thread)) })
     }
 
     /// Makes the worker serve a listener. Returns whether it will.
     pub(crate) async fn add(&self, listener: Arc<ActiveListener>, socket: std::net::TcpListener) -> bool {
-        self.commands.send((listener, socket)).await.is_ok()
+        self.commands.send(Command::Serve((listener, socket))).await.is_ok()
+    }
+
+    /// Wakes the connections of a drain, whose time is over.
+    pub(crate) async fn wake(&self, drain: u64) {
+        // A worker that is gone has no connections.
+        let _ = self.commands.send(Command::Wake(drain)).await;
     }
 
     /// Waits for the end of the thread.
-    pub(crate) fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
+    pub(crate) fn join(&self) {
+        if let Some(thread) = self.thread.lock().take() {
             // A panic of it is logged by its supervision.
             let _ = thread.join();
         }
@@ -103,7 +118,7 @@ impl Worker {
 async fn run(
     number: usize,
     context: &Rc<WorkerContext>,
-    incoming: &RefCell<mpsc::Receiver<Serving>>,
+    incoming: &RefCell<mpsc::Receiver<Command>>,
     serving: &Kept,
 ) {
     let listeners = Group::new("proxy listener cleanup");
@@ -129,7 +144,14 @@ async fn run(
     }
     loop {
         let next = std::future::poll_fn(|cx| incoming.borrow_mut().poll_recv(cx)).await;
-        let Some((listener, socket)) = next else { return std::future::pending().await };
+        let (listener, socket) = match next {
+            Some(Command::Serve(serving)) => serving,
+            Some(Command::Wake(drain)) => {
+                context.drains.wake(drain);
+                continue;
+            }
+            None => return std::future::pending().await,
+        };
         if let Ok(copy) = socket.try_clone() {
             serving.lock().push((Arc::clone(&listener), copy));
         }
@@ -141,6 +163,7 @@ async fn sweep(context: &WorkerContext) {
     loop {
         tokio::time::sleep(SWEEP).await;
         context.pools.iter().for_each(Pool::sweep);
+        context.mixer.sweep();
     }
 }
 

@@ -9,6 +9,10 @@
 mod backend;
 #[path = "envoy/cases.rs"]
 mod cases;
+#[path = "envoy/health.rs"]
+mod health;
+#[path = "envoy/lds.rs"]
+mod lds;
 #[path = "envoy/pair.rs"]
 mod pair;
 #[path = "support/proxy.rs"]

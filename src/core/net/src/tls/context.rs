@@ -179,6 +179,8 @@ pub struct TlsSession {
     pub is_resumed: bool,
     /// The certificate of the peer.
     pub peer: Option<PeerCertificate>,
+    /// The first URI of the certificate that this side presents as a server.
+    pub own_uri: Option<String>,
 }
 
 impl TlsSession {
@@ -195,6 +197,7 @@ impl TlsSession {
             protocol: state.alpn_protocol().map(<[u8]>::to_vec),
             is_resumed: state.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
             peer: peer.map(|leaf| PeerCertificate::read(leaf)),
+            own_uri: None,
         }
     }
 }

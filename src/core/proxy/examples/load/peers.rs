@@ -55,6 +55,8 @@ pub(crate) fn serve(path: &str) -> Outcome<()> {
         config_path: path.to_owned(),
         admin_address_path: None,
         terminate_drain: Duration::ZERO,
+        drain: server::DrainOptions::default(),
+        exact_tcp_deltas: false,
     };
     server::serve(bootstrap, options, Log::new(&LogOptions::default())?)?;
     Ok(())

@@ -1,6 +1,7 @@
 //! Which filter chain takes a connection.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::Chain;
 use crate::bootstrap::{ChainMatch, Range, SourceType};
@@ -8,9 +9,9 @@ use crate::connection_info::ConnectionInfo;
 
 /// The filter chain of a connection. The criteria are looked at one after the other, as Envoy does: the most specific value of each that
 /// takes the connection decides, and what is found below it is not given up for a less specific one.
-pub(super) fn find<'c>(chains: &'c [Chain], info: &ConnectionInfo) -> Option<&'c Chain> {
+pub(super) fn find<'c>(chains: &'c [Arc<Chain>], info: &ConnectionInfo) -> Option<&'c Chain> {
     let found = choose(chains.iter().map(|chain| &chain.matching), info)?;
-    chains.get(found)
+    chains.get(found).map(|chain| &**chain)
 }
 
 /// How specifically a criterion takes a connection; `None` if it does not.

@@ -193,6 +193,21 @@ impl AccessLogFiles {
         Ok(file)
     }
 
+    /// Closes files that no filter writes to any more. What waits is written first, on a thread of its own: a pipe may block.
+    pub(crate) fn close_unused(&self) {
+        let mut unused = Vec::new();
+        self.files.lock().retain(|_, file| {
+            let is_used = Arc::strong_count(file) > 1;
+            if !is_used {
+                unused.push(Arc::clone(file));
+            }
+            is_used
+        });
+        if !unused.is_empty() {
+            drop(tokio::task::spawn_blocking(move || unused.iter().for_each(|file| file.flush())));
+        }
+    }
+
     /// Starts the thread. Errors: it cannot be created.
     pub(crate) fn start(&self) -> std::io::Result<()> {
         let (files, wake, stopping) =

@@ -7,6 +7,8 @@ use std::time::Duration;
 use mixer_net::tls::context::ClientContext;
 
 use super::address::{self, HostPort};
+use super::health::{self, HealthCheckConfig};
+use super::outlier::{self, OutlierConfig};
 use super::reader::{Fields, Message, Value};
 use super::tls;
 
@@ -19,7 +21,6 @@ static CLUSTER: Message = Message {
         "transport_socket_matches",
         "cluster_type",
         "eds_cluster_config",
-        "health_checks",
         "max_requests_per_connection",
         "upstream_http_protocol_options",
         "common_http_protocol_options",
@@ -34,18 +35,15 @@ static CLUSTER: Message = Message {
         "dns_resolvers",
         "use_tcp_for_dns_lookups",
         "wait_for_warm_on_init",
-        "outlier_detection",
         "upstream_bind_config",
         "lb_subset_config",
         "maglev_lb_config",
         "least_request_lb_config",
         "round_robin_lb_config",
-        "common_lb_config",
         "metadata",
         "protocol_selection",
         "upstream_connection_options",
         "close_connections_on_host_health_failure",
-        "ignore_health_on_host_removal",
         "filters",
         "load_balancing_policy",
         "lrs_server",
@@ -170,6 +168,12 @@ pub struct ClusterConfig {
     pub policy: Policy,
     /// Bounds of what is in flight.
     pub thresholds: Thresholds,
+    /// Active health checks.
+    pub health_check: Option<HealthCheckConfig>,
+    /// Outlier detection.
+    pub outlier: Option<OutlierConfig>,
+    /// Healthy hosts of 100 below which all get requests; 0 for never.
+    pub panic_threshold: f64,
     /// TLS with hosts; `None` for plain text.
     pub tls: Option<Arc<ClientContext>>,
 }
@@ -252,6 +256,17 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         None => Thresholds::default(),
     };
     let tls = tls::read_client(&cluster);
+    for name in ["health_checks", "outlier_detection"] {
+        // Whoever a client wants to reach is reached.
+        if number == Some(4)
+            && let Some(value) = cluster.get(name)
+        {
+            value.unsupported(&format!("{name} of a cluster of type ORIGINAL_DST"));
+        }
+    }
+    let health_check = health::read(&cluster);
+    let outlier = outlier::read(&cluster);
+    let panic_threshold = outlier::read_panic_threshold(&cluster);
     let endpoints = cluster.message("load_assignment", &ASSIGNMENT).map(read_endpoints).unwrap_or_default();
     if number == Some(2) && endpoints.len() != 1 {
         cluster.required(
@@ -292,6 +307,9 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         connect_timeout: connect_timeout?,
         policy: policy?,
         thresholds,
+        health_check,
+        outlier,
+        panic_threshold,
         tls: tls?,
     })
 }

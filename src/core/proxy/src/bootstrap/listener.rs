@@ -95,6 +95,8 @@ pub struct ListenerConfig {
     pub chains: Vec<FilterChainConfig>,
     /// Serves connections that no other filter chain takes.
     pub default_chain: Option<FilterChainConfig>,
+    /// As it was written.
+    pub document: serde_json::Value,
 }
 
 impl ListenerConfig {
@@ -191,6 +193,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
             Some(chain) => Some(chain?),
             None => None,
         },
+        document: super::json(value.node),
     })
 }
 

@@ -30,6 +30,11 @@ impl<'d> Document<'d> {
         self.problems.into_inner()
     }
 
+    /// The problems found since the last call.
+    pub(super) fn take_problems(&self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.problems.borrow_mut())
+    }
+
     /// The number of problems so far.
     pub(super) fn count(&self) -> usize {
         self.problems.borrow().len()

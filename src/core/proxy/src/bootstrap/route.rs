@@ -409,7 +409,7 @@ fn read_edits(holder: &Fields<'_>) -> Edits {
     }
 }
 
-fn read_additions(holder: &Fields<'_>, field: &str) -> Vec<Addition> {
+pub(super) fn read_additions(holder: &Fields<'_>, field: &str) -> Vec<Addition> {
     holder.items(field).iter().filter_map(read_addition).collect()
 }
 

@@ -1,6 +1,8 @@
 //! Bootstraps that are valid, and what is wrong with others.
 
 mod connections;
+mod discovery;
+mod health;
 
 use super::*;
 
@@ -66,18 +68,18 @@ fn a_listener_with_routes_is_read() {
 fn what_is_not_supported_is_refused_by_name_path_and_line() {
     let unsupported = "proxy-unsupported";
     assert_problem(
-        "node: {id: a}\ndynamic_resources: {}\n",
+        "node: {id: a}\nlayered_runtime: {}\n",
         unsupported,
         2,
-        "dynamic_resources",
-        "field `dynamic_resources` of Bootstrap is not supported by this version",
+        "layered_runtime",
+        "field `layered_runtime` of Bootstrap is not supported by this version",
     );
     assert_problem(
-        "static_resources:\n  clusters:\n  - name: c\n    healthChecks: []\n",
+        "static_resources:\n  clusters:\n  - name: c\n    lbSubsetConfig: {}\n",
         unsupported,
         4,
-        "static_resources.clusters[0].health_checks",
-        "field `health_checks` of Cluster",
+        "static_resources.clusters[0].lb_subset_config",
+        "field `lb_subset_config` of Cluster",
     );
     assert_problem(
         "static_resources:\n  clusters:\n  - name: c\n    type: EDS\n",

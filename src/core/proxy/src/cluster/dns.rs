@@ -55,6 +55,7 @@ pub(crate) async fn resolve_all(cluster: Arc<Cluster>, first: impl FnOnce() + Se
             cluster.stats.block.increment(outcome);
         }
         if let Some(first) = first.take() {
+            cluster.set_resolved();
             first();
         }
         tokio::time::sleep(*refresh).await;

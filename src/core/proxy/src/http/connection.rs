@@ -1,7 +1,7 @@
 //! A connection of a client: requests one after the other, each answered before the next is read.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use mixer_net::stream::Stream;
 use super::framing::{self, Framing, Remaining};
 use super::mixer::Passed;
 use super::routes::{Route, Target, VirtualHost, find_upgrade};
-use super::{HttpManager, date, edits, redirect, reply};
+use super::{HttpManager, date, edits, hash, redirect, reply};
 use crate::access_log::Entry;
 use crate::buffer;
 use crate::cluster::weighted;
@@ -70,6 +70,8 @@ pub(super) struct Transaction<'m> {
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
     /// The request in the Mixer filter.
     pub(super) mixer: Option<Box<HttpCall>>,
+    /// The client, if a proxy before says that it is another one than that of the connection; for access logs.
+    client: Option<IpAddr>,
 }
 
 /// A route, and its virtual host.
@@ -88,6 +90,8 @@ enum NoRequest {
     Closed,
     Idle,
     HeadersTimeout,
+    /// The filter chain was replaced or removed, and its drain time is over.
+    Drained,
     Refused(HeadError),
 }
 
@@ -182,6 +186,7 @@ impl<'m> Connection<'m> {
             match self.read_head().await {
                 Ok(()) => {}
                 Err(NoRequest::Closed) => return false,
+                Err(NoRequest::Drained) => return true,
                 Err(NoRequest::Idle) => {
                     self.manager.stats.increment(ManagerStat::DownstreamCxIdleTimeout);
                     return true;
@@ -203,7 +208,7 @@ impl<'m> Connection<'m> {
                 self.manager.stats.increment(ManagerStat::DownstreamCxMaxRequestsReached);
                 transaction.closes = true;
             }
-            self.answer(&mut transaction).await;
+            self.answer_until_drained(&mut transaction).await;
             self.end(&mut transaction);
             if transaction.is_aborted {
                 return false;
@@ -222,6 +227,9 @@ impl<'m> Connection<'m> {
         let waiting_since = Instant::now();
         let mut begun: Option<Instant> = None;
         poll_fn(|cx| {
+            if self.info.poll_drained(cx).is_ready() {
+                return Poll::Ready(Err(NoRequest::Drained));
+            }
             loop {
                 // Empty lines before a request line have no meaning.
                 while scanned == 0 && self.input.starts_with(b"\r\n") {
@@ -299,6 +307,7 @@ impl<'m> Connection<'m> {
             route: "",
             upgrade: None,
             mixer: None,
+            client: None,
         }
     }
 
@@ -332,6 +341,7 @@ impl<'m> Connection<'m> {
             cluster: cluster.map_or("", |pool| pool.cluster.config.name.as_str()),
             route: transaction.route,
             connection: &self.info,
+            client: transaction.client,
         };
         for (file, format) in &self.manager.logs {
             file.append(|out| format.write(&entry, out));
@@ -354,9 +364,10 @@ impl<'m> Connection<'m> {
     }
 
     /// Answers the request in `request`.
-    async fn answer(&mut self, transaction: &mut Transaction<'m>) {
-        transaction.closes |= self.request.has_element("connection", b"close") || self.worker.is_draining();
-        if self.worker.is_draining() {
+    pub(super) async fn answer(&mut self, transaction: &mut Transaction<'m>) {
+        let is_draining = self.is_draining();
+        transaction.closes |= self.request.has_element("connection", b"close") || is_draining;
+        if is_draining {
             self.manager.stats.increment(ManagerStat::DownstreamCxDrainClose);
         }
         // The host first: without it, nothing says whose request this is.
@@ -408,6 +419,9 @@ impl<'m> Connection<'m> {
         if continues && framing != Framing::Empty && self.input.is_empty() {
             self.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.count_status(100);
+        }
+        if !self.manager.logs.is_empty() {
+            transaction.client = hash::told_client(&self.request, self.manager.use_remote_address);
         }
         edits::prepare_request(&mut self.request, self.manager, &self.info);
         self.route(transaction, framing).await;

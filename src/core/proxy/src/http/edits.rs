@@ -98,7 +98,7 @@ fn is_internal(address: IpAddr) -> bool {
 }
 
 /// Applies edits of requests: those of the route first, of the table last.
-pub(super) fn edit_request(head: &mut Head, levels: [&Edits; 3]) {
+pub(crate) fn edit_request<const N: usize>(head: &mut Head, levels: [&Edits; N]) {
     for edits in levels {
         for name in &edits.remove_request {
             head.remove(name.as_bytes());

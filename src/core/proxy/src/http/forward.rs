@@ -15,7 +15,7 @@ use super::routes::Forward;
 use super::{edits, hash, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy, RetryConfig};
 use crate::buffer;
-use crate::cluster::{Admitted, Host, Kind, Wanted, weighted};
+use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted, weighted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::{Pool, Upstream};
@@ -233,20 +233,20 @@ impl Connection<'_> {
                     return Attempt::Failed(Failure::Overflow);
                 };
                 stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
-                stats.block.increment(ClusterStat::UpstreamRqPendingActive);
+                let waiting = pool.begin_waiting(&host);
                 let left =
                     request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 // Boxed: connections of clients do not hold what it takes.
                 let connecting =
                     tokio::time::timeout(left.unwrap_or(Duration::MAX), Box::pin(pool.obtain(&host)));
                 let connected = connecting.await;
-                stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
+                drop(waiting);
                 match connected {
                     Ok(Ok(upstream)) => upstream,
                     Ok(Err(error)) => {
                         stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
-                        host.requests.fetch_add(1, Ordering::Relaxed);
                         host.failed.fetch_add(1, Ordering::Relaxed);
+                        pool.cluster.record(&host, Outcome::Failed);
                         return Attempt::Failed(match error {
                             crate::upstream::ConnectError::Failed => Failure::ConnectFailed,
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
@@ -364,6 +364,7 @@ impl Connection<'_> {
         let status = self.response.status;
         let host = &upstream.counted.host;
         if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
+        pool.cluster.record(host, Outcome::Status(status));
         if self.is_retriable(request, status) {
             if request.attempts <= request.forward.retry.as_ref().map_or(0, |retry| retry.retries) {
                 return Attempt::Retriable(status);
@@ -389,7 +390,7 @@ impl Connection<'_> {
             other => other,
         };
         // Nobody reads what is left of a body: the client is told to begin a new connection, as with Envoy.
-        transaction.closes |= self.worker.is_draining() || !request.body.remaining.is_done();
+        transaction.closes |= self.is_draining() || !request.body.remaining.is_done();
         let needs_length = framing == Framing::Empty
             && !to_head
             && !matches!(status, 100..=199 | 204 | 304)
@@ -508,18 +509,21 @@ impl Connection<'_> {
             Event::UpstreamGone => {
                 stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 host.failed.fetch_add(1, Ordering::Relaxed);
+                pool.cluster.record(host, Outcome::Failed);
                 Attempt::Failed(Failure::Gone)
             }
             Event::UpstreamInvalid => {
                 stats.block.increment(ClusterStat::UpstreamCxProtocolError);
                 stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 host.failed.fetch_add(1, Ordering::Relaxed);
+                pool.cluster.record(host, Outcome::Failed);
                 Attempt::Failed(Failure::Invalid)
             }
             Event::ResponseTimeout | Event::TryTimeout => {
                 stats.block.increment(ClusterStat::UpstreamRqTxReset);
                 host.timed_out.fetch_add(1, Ordering::Relaxed);
                 host.failed.fetch_add(1, Ordering::Relaxed);
+                pool.cluster.record(host, Outcome::TimedOut);
                 if event == Event::ResponseTimeout {
                     stats.block.increment(ClusterStat::UpstreamRqTimeout);
                     return Attempt::Failed(Failure::ResponseTimeout);

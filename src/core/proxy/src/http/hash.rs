@@ -24,9 +24,13 @@ pub(super) fn of(policies: &[(HashPolicy, bool)], head: &Head, client: IpAddr) -
 /// The address of the client of a request: with `use_remote_address` that of the connection, otherwise the last one of `x-forwarded-for`, if
 /// there is one.
 pub(super) fn client(head: &Head, info: &ConnectionInfo, use_remote_address: bool) -> IpAddr {
+    told_client(head, use_remote_address).unwrap_or_else(|| info.remote.ip())
+}
+
+/// The client that a proxy before tells; `None` if it tells none that is an address, or is not believed.
+pub(super) fn told_client(head: &Head, use_remote_address: bool) -> Option<IpAddr> {
     let told = if use_remote_address { None } else { head.elements("x-forwarded-for").last() };
-    let told = told.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
-    told.unwrap_or_else(|| info.remote.ip())
+    told.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok())
 }
 
 fn one(policy: &HashPolicy, head: &Head, client: IpAddr) -> Option<u64> {

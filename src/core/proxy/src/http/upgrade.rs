@@ -44,7 +44,7 @@ impl Connection<'_> {
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
         match end {
             // A relay without a Mixer filter is never refused.
-            End::Complete | End::Refused => upstream.counted.closed_by_host = true,
+            End::Complete | End::Refused | End::Drained => upstream.counted.closed_by_host = true,
             End::Idle => transaction.flags.set(Flag::SI),
             End::UpstreamFailed => {
                 upstream.counted.closed_by_host = true;

@@ -1,5 +1,6 @@
 //! Makes the filters of a proxy from their configuration.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use http::header::HeaderValue;
@@ -22,16 +23,19 @@ pub(crate) struct FilterBuilder {
     node: OnceLock<Node>,
     http: OnceLock<Arc<Block<MixerStat>>>,
     tcp: OnceLock<Arc<Block<MixerStat>>>,
+    /// Whether the bytes of a report of a TCP connection are those since the report before it.
+    exact_tcp_deltas: bool,
 }
 
 impl FilterBuilder {
-    pub(crate) fn new(bootstrap: &Bootstrap) -> Self {
+    pub(crate) fn new(bootstrap: &Bootstrap, exact_tcp_deltas: bool) -> Self {
         Self {
             identity: bootstrap.node_identity.clone(),
             node_id: bootstrap.node_id.clone(),
             node: OnceLock::new(),
             http: OnceLock::new(),
             tcp: OnceLock::new(),
+            exact_tcp_deltas,
         }
     }
 
@@ -57,6 +61,7 @@ impl FilterBuilder {
             stats: Arc::clone(stats),
             // Base64 is a valid value.
             caller: caller.unwrap_or(HeaderValue::from_static("")),
+            is_retired: AtomicBool::new(false),
         })
     }
 
@@ -79,6 +84,7 @@ impl FilterBuilder {
         cluster: impl Fn(&str) -> Option<usize>,
     ) -> TcpFilter {
         let block = self.tcp.get_or_init(|| stats.block(&Scope::Mixer("tcp")));
-        TcpFilter::new(config, self.node(), self.client(&config.transport, block, cluster))
+        let client = self.client(&config.transport, block, cluster);
+        TcpFilter::new(config, self.node(), client, self.exact_tcp_deltas)
     }
 }

@@ -15,7 +15,7 @@ use mixer_base::task::Group;
 use tokio::sync::Mutex;
 use tonic::Status;
 
-use crate::cluster::{Host, Kind, Wanted};
+use crate::cluster::{Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Pool, Pools, Upstream};
 
@@ -99,6 +99,14 @@ impl Channel {
             }
         };
         stats.count_response(status);
+        pool.cluster.record(
+            &host,
+            match status {
+                200 => Outcome::Status(200),
+                504 => Outcome::TimedOut,
+                _ => Outcome::Failed,
+            },
+        );
         if status == 200 {
             stats.request_time.observe(began.elapsed());
             host.succeeded.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
@@ -52,6 +53,15 @@ pub(crate) struct ClientConfig {
     pub(crate) stats: Arc<Block<MixerStat>>,
     /// Tells a proxy in front of Mixer who calls: a value of `x-istio-attributes`.
     pub(crate) caller: HeaderValue,
+    /// Set when the filter is gone.
+    pub(super) is_retired: AtomicBool,
+}
+
+impl ClientConfig {
+    /// The filter is gone: no call follows.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a check says.
@@ -88,6 +98,14 @@ impl Clients {
         let client = Rc::new(Client::new(Arc::clone(config), Rc::clone(&self.pools)));
         clients.push(Rc::clone(&client));
         client
+    }
+
+    /// Drops the clients of filters that are gone, once nothing of them waits or is in flight.
+    pub(crate) fn sweep(&self) {
+        let is_needed = |client: &Rc<Client>| {
+            !client.config.is_retired.load(Ordering::Relaxed) || Rc::strong_count(client) > 1
+        };
+        self.known.borrow_mut().retain(is_needed);
     }
 
     /// Sends all reports that wait, and waits until they have arrived.

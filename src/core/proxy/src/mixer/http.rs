@@ -60,6 +60,13 @@ fn merge(into: &mut OwnedAttributes, from: &OwnedAttributes) {
     }
 }
 
+impl Drop for HttpFilter {
+    /// The clients of workers for this filter end with it.
+    fn drop(&mut self) {
+        self.client.retire();
+    }
+}
+
 impl HttpFilter {
     pub(crate) fn new(config: &MixerConfig, node: &Node, client: Arc<ClientConfig>) -> Self {
         let (mut attributes, mut forward) = node.attributes(&config.attributes);

@@ -22,13 +22,13 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Of a connection, as it was accepted. What the certificate of the proxy says of it is not known.
+    /// Of a connection, as it was accepted.
     pub(crate) fn of(info: &ConnectionInfo) -> Self {
         let certificate = info.tls.as_ref().and_then(|session| session.peer.as_ref());
         Self {
             address: info.remote.ip(),
             principal: certificate.and_then(|certificate| certificate.uris.first().cloned()),
-            local_principal: None,
+            local_principal: info.tls.as_ref().and_then(|session| session.own_uri.clone()),
             server_name: Some(info.server_name.clone()).filter(|name| !name.is_empty()),
             is_mutual: certificate.is_some(),
         }

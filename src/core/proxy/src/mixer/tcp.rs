@@ -32,6 +32,8 @@ pub(crate) struct TcpFilter {
     /// Begins the ids of connections.
     id: String,
     next: AtomicU64,
+    /// Whether the bytes of a report are those since the report before it, of whatever kind.
+    is_exact: bool,
 }
 
 /// Bytes so far: received from the client and sent to it.
@@ -67,8 +69,20 @@ pub(crate) struct TcpCall<'f> {
     local: SocketAddr,
 }
 
+impl Drop for TcpFilter {
+    /// The clients of workers for this filter end with it.
+    fn drop(&mut self) {
+        self.client.retire();
+    }
+}
+
 impl TcpFilter {
-    pub(crate) fn new(config: &TcpMixerConfig, node: &Node, client: Arc<ClientConfig>) -> Self {
+    pub(crate) fn new(
+        config: &TcpMixerConfig,
+        node: &Node,
+        client: Arc<ClientConfig>,
+        is_exact: bool,
+    ) -> Self {
         let (mut attributes, _) = node.attributes(&config.attributes);
         for (name, value) in config.attributes.iter() {
             attributes.insert(name, value.clone());
@@ -82,6 +96,7 @@ impl TcpFilter {
             interval: config.report_interval,
             id: uuid::text(uuid::random()),
             next: AtomicU64::new(0),
+            is_exact,
         }
     }
 
@@ -189,7 +204,8 @@ impl TcpCall<'_> {
         self.report("close", bytes, upstream);
     }
 
-    /// Reports. The bytes are those since the last periodic report, as with Istio: the first of them repeats those of the opening.
+    /// Reports. The bytes are those since the last periodic report, as with Istio: the first of them repeats those of the opening, unless the
+    /// deltas are to be exact.
     fn report(&mut self, event: &str, bytes: Bytes, upstream: Option<SocketAddr>) {
         let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let attributes = &mut self.attributes;
@@ -201,6 +217,9 @@ impl TcpCall<'_> {
         let sent = bytes.sent.saturating_sub(self.last.sent);
         attributes.insert("connection.sent.bytes", amount(sent));
         attributes.insert("connection.sent.bytes_total", amount(bytes.sent));
+        if self.filter.is_exact {
+            self.last = bytes;
+        }
         let destination = upstream.unwrap_or(self.local);
         let is_configured = |name| self.filter.attributes.get(name).is_some();
         if !is_configured("destination.ip") {

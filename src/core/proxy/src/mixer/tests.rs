@@ -11,6 +11,7 @@ use super::node::Node;
 use super::peer::Peer;
 use super::{api, forwarded, headers, quotas};
 use crate::bootstrap::{ApiKey, ApiPattern, ApiSpec, Clause, QuotaRule, UriPattern, UriTemplate};
+use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
 
 fn request(text: &str) -> Head {
@@ -83,6 +84,20 @@ fn identities_of_tls_are_attributes() {
         expected.insert(name, value);
     }
     assert_eq!(extracted(&peer), expected);
+}
+
+#[test]
+fn the_certificate_that_is_presented_is_the_destination() {
+    let mut info = ConnectionInfo::new(([10, 0, 0, 1], 5).into(), ([10, 0, 0, 2], 6).into());
+    assert_eq!(Peer::of(&info).local_principal, None);
+    let own_uri = Some("spiffe://td/own".to_owned());
+    info.tls = Some(mixer_net::tls::context::TlsSession { own_uri, ..Default::default() });
+    let mut attributes = OwnedAttributes::new();
+    Peer::of(&info).extract(&mut attributes);
+    let mut expected = OwnedAttributes::new();
+    expected.insert("destination.principal", "td/own");
+    assert_eq!(attributes.get("destination.principal"), expected.get("destination.principal"));
+    assert_eq!(attributes.get("source.principal"), None);
 }
 
 #[test]

@@ -69,10 +69,62 @@ stats! {
         UpdateEmpty = Counter "update_empty",
         UpdateNoRebuild = Counter "update_no_rebuild",
         OriginalDstHostInvalid = Counter "original_dst_host_invalid",
+        LbHealthyPanic = Counter "lb_healthy_panic",
         UpstreamCxActive = Gauge "upstream_cx_active",
         UpstreamCxHttp1Active = Gauge "upstream_cx_http1_active",
         UpstreamRqActive = Gauge "upstream_rq_active",
         UpstreamRqPendingActive = Gauge "upstream_rq_pending_active",
+    }
+}
+
+stats! {
+    /// Of the health checks of a cluster.
+    HealthStat {
+        Attempt = Counter "health_check.attempt",
+        Success = Counter "health_check.success",
+        Failure = Counter "health_check.failure",
+        NetworkFailure = Counter "health_check.network_failure",
+        #[expect(dead_code, reason = "Envoy has it; a response does not fail a check here")]
+        PassiveFailure = Counter "health_check.passive_failure",
+        #[expect(dead_code, reason = "Envoy has it; names of services are not compared here")]
+        VerifyCluster = Counter "health_check.verify_cluster",
+    }
+}
+
+stats! {
+    /// Of the outlier detection of a cluster. The first three are those of old that Envoy keeps.
+    OutlierStat {
+        Total = Counter "outlier_detection.ejections_total",
+        Consecutive5xx = Counter "outlier_detection.ejections_consecutive_5xx",
+        SuccessRate = Counter "outlier_detection.ejections_success_rate",
+        Overflow = Counter "outlier_detection.ejections_overflow",
+        Detected5xx = Counter "outlier_detection.ejections_detected_consecutive_5xx",
+        DetectedGatewayFailure = Counter "outlier_detection.ejections_detected_consecutive_gateway_failure",
+        DetectedLocalFailure = Counter "outlier_detection.ejections_detected_consecutive_local_origin_failure",
+        DetectedSuccessRate = Counter "outlier_detection.ejections_detected_success_rate",
+        DetectedLocalSuccessRate = Counter "outlier_detection.ejections_detected_local_origin_success_rate",
+        DetectedFailurePercentage = Counter "outlier_detection.ejections_detected_failure_percentage",
+        DetectedLocalFailurePercentage = Counter "outlier_detection.ejections_detected_local_origin_failure_percentage",
+        EnforcedTotal = Counter "outlier_detection.ejections_enforced_total",
+        Enforced5xx = Counter "outlier_detection.ejections_enforced_consecutive_5xx",
+        EnforcedGatewayFailure = Counter "outlier_detection.ejections_enforced_consecutive_gateway_failure",
+        EnforcedLocalFailure = Counter "outlier_detection.ejections_enforced_consecutive_local_origin_failure",
+        EnforcedSuccessRate = Counter "outlier_detection.ejections_enforced_success_rate",
+        EnforcedLocalSuccessRate = Counter "outlier_detection.ejections_enforced_local_origin_success_rate",
+        EnforcedFailurePercentage = Counter "outlier_detection.ejections_enforced_failure_percentage",
+        EnforcedLocalFailurePercentage = Counter "outlier_detection.ejections_enforced_local_origin_failure_percentage",
+    }
+}
+
+stats! {
+    /// Of listeners of a file.
+    LdsStat {
+        UpdateAttempt = Counter "lds.update_attempt",
+        UpdateSuccess = Counter "lds.update_success",
+        UpdateFailure = Counter "lds.update_failure",
+        UpdateRejected = Counter "lds.update_rejected",
+        #[expect(dead_code, reason = "Envoy has it; nothing is waited for here")]
+        InitFetchTimeout = Counter "lds.init_fetch_timeout",
     }
 }
 

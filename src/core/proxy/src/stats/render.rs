@@ -32,10 +32,12 @@ impl Selection {
             Value::Counter(_) => kind == "Counters",
             Value::Gauge(_) => kind == "Gauges",
             Value::Histogram(..) => kind == "Histograms",
+            Value::Text(_) => kind == "TextReadouts",
         };
         let is_used = match &sample.value {
             Value::Counter(value) | Value::Gauge(value) => *value != 0,
             Value::Histogram(counts, _) => counts.iter().any(|count| *count > 0),
+            Value::Text(text) => !text.is_empty(),
         };
         (!self.used_only || is_used)
             && self.kind.as_ref().is_none_or(is_kind)
@@ -48,8 +50,9 @@ pub(crate) fn render(samples: &[Sample], selection: &Selection, format: Format) 
     let mut named: Vec<(String, &Sample)> =
         samples.iter().map(|sample| (sample.full_name(), sample)).collect();
     named.retain(|(name, sample)| selection.takes(sample, name));
-    // Counters and gauges come first, then histograms; each by name.
+    // Texts come first, then counters and gauges, then histograms; each by name.
     let group = |value: &Value| match value {
+        Value::Text(_) => 0,
         Value::Counter(_) | Value::Gauge(_) => 1,
         Value::Histogram(..) => 2,
     };
@@ -68,6 +71,7 @@ fn text(named: &[(String, &Sample)]) -> String {
         let _ = match &sample.value {
             Value::Counter(value) | Value::Gauge(value) => writeln!(out, "{name}: {value}"),
             Value::Histogram(counts, _) => writeln!(out, "{name}: {}", summary(counts)),
+            Value::Text(text) => writeln!(out, "{name}: {text:?}"),
         };
     }
     out
@@ -107,6 +111,7 @@ fn json(named: &[(String, &Sample)]) -> String {
             Value::Counter(value) | Value::Gauge(value) => {
                 stats.push(serde_json::json!({"name": name, "value": value}));
             }
+            Value::Text(text) => stats.push(serde_json::json!({"name": name, "value": text})),
             Value::Histogram(counts, _) if counts.iter().any(|count| *count > 0) => {
                 let values = QUANTILES.map(
                     |percent| serde_json::json!({"interval": null, "cumulative": quantile(counts, percent)}),
@@ -133,7 +138,8 @@ struct Family {
 
 fn prometheus(named: &[(String, &Sample)]) -> String {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
-    for (_, sample) in named {
+    // A text is no value of Prometheus.
+    for (_, sample) in named.iter().filter(|(_, sample)| !matches!(sample.value, Value::Text(_))) {
         let (stem, mut labels) = sample.scope.family();
         let mut name = sample.name.clone();
         // A status or its class is a label.
@@ -154,6 +160,7 @@ fn prometheus(named: &[(String, &Sample)]) -> String {
             Value::Counter(_) => "counter",
             Value::Gauge(_) => "gauge",
             Value::Histogram(..) => "histogram",
+            Value::Text(_) => "untyped",
         };
         let family = families.entry(name.clone()).or_default();
         family.kind = kind;
@@ -188,5 +195,6 @@ fn push_lines(lines: &mut Vec<u8>, name: &str, labels: &str, value: &Value) {
             }
             let _ = writeln!(lines, "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {seen}");
         }
+        Value::Text(_) => {}
     }
 }

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use mixer_proxy::server::DrainOptions;
+
 use crate::backend;
 use crate::proxy::{DEADLINE, Proxy, ask_admin, free_ports, stat, wait_for};
 
@@ -46,6 +48,9 @@ pub(crate) struct Pair {
     envoys: Side,
     _envoy: Envoy,
     proxy: Proxy,
+    /// The port of the host that refuses connections, and of the one that echoes.
+    pub(crate) dead: u16,
+    pub(crate) echo: u16,
 }
 
 /// An Envoy, which ends with the test.
@@ -113,6 +118,23 @@ impl Pair {
 
     /// Starts both with a bootstrap in which `others` are replaced, and hosts.
     pub(crate) fn start_with(directory: Directory, bootstrap: &str, others: &[(&str, String)]) -> Self {
+        Self::start_workers(directory, bootstrap, others, 2, DrainOptions::default())
+    }
+
+    /// As [`start_with`](Self::start_with), each with one worker, so that hosts have their turn in the same order, and with a drain time, at
+    /// once, of so many seconds.
+    pub(crate) fn start_alone(directory: Directory, bootstrap: &str, drain: u64) -> Self {
+        let drain = DrainOptions { time: Duration::from_secs(drain), is_gradual: false };
+        Self::start_workers(directory, bootstrap, &[], 1, drain)
+    }
+
+    fn start_workers(
+        directory: Directory,
+        bootstrap: &str,
+        others: &[(&str, String)],
+        workers: usize,
+        drain: DrainOptions,
+    ) -> Self {
         let (backend, echo) = (backend::http(), backend::echo());
         let (unused, dead) = refusing();
         let free = free_ports::<{ 2 * PORTS.len() }>();
@@ -120,6 +142,9 @@ impl Pair {
         let sides = [("ours", ours), ("envoys", envoys)].map(|(name, ports)| {
             let ports: Vec<(&str, u16)> = PORTS.into_iter().zip(ports.iter().copied()).collect();
             let log = directory.0.join(format!("{name}.log"));
+            // Envoy follows a file of listeners only if there is one.
+            std::fs::write(format!("{}.lds.yaml", log.display()), "version_info: '0'\nresources: []\n")
+                .unwrap();
             let mut text = bootstrap.replace("$LOG", &log.display().to_string());
             for (name, value) in others {
                 text = text.replace(name, value);
@@ -143,18 +168,33 @@ impl Pair {
             .arg(&path)
             .args(["--base-id", &base.to_string(), "--log-level", "error", "--concurrency", "1"])
             .args(["--file-flush-interval-msec", "50"])
+            .args(["--drain-time-s", &drain.time.as_secs().to_string()])
+            .args(["--drain-strategy", if drain.is_gradual { "gradual" } else { "immediate" }])
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)
             .spawn()
             .unwrap();
         let envoy = Envoy(envoy);
-        let proxy = Proxy::start(&text, ours.admin, 2);
+        let proxy = Proxy::start(&text, ours.admin, workers, drain);
         wait_for("Envoy is ready", || {
             let (status, body) = ask_admin(envoys.admin, "GET", "/ready")?;
             (status == 200 && body == "LIVE\n").then_some(())
         });
-        Self { _unused: unused, _directory: directory, ours, envoys, _envoy: envoy, proxy }
+        Self { _unused: unused, _directory: directory, ours, envoys, _envoy: envoy, proxy, dead, echo }
+    }
+
+    /// Replaces the files of listeners of both.
+    pub(crate) fn publish(&self, text: &str) {
+        for side in [&self.ours, &self.envoys] {
+            let text = side
+                .ports
+                .iter()
+                .fold(text.to_owned(), |text, (name, port)| text.replace(name, &port.to_string()));
+            let path = format!("{}.lds.yaml", side.log.display());
+            std::fs::write(format!("{path}.next"), text).unwrap();
+            std::fs::rename(format!("{path}.next"), path).unwrap();
+        }
     }
 
     /// What both answer to a client.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use mixer_base::log::{Log, LogOptions};
-use mixer_proxy::server::{self, Options};
+use mixer_proxy::server::{self, DrainOptions, Options};
 
 use crate::proxy::{ask_admin, stat, wait_for};
 use crate::scene::{ask, bootstrap, connect, echo, read_exact, read_head, serve, status};
@@ -40,6 +40,8 @@ fn serves_for_a_parent() {
         config_path: "bootstrap.yaml".to_owned(),
         admin_address_path: None,
         terminate_drain: std::time::Duration::ZERO,
+        drain: DrainOptions::default(),
+        exact_tcp_deltas: false,
     };
     server::serve(bootstrap, options, Log::new(&LogOptions::default()).unwrap()).unwrap();
 }

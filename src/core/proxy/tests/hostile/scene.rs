@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::proxy::{DEADLINE, Proxy, free_ports, wait_for};
+use mixer_proxy::server::DrainOptions;
 
 /// The proxy and its ports.
 pub(crate) struct Scene {
@@ -61,7 +62,7 @@ impl Scene {
     /// Starts a proxy before hosts for HTTP and for TCP.
     pub(crate) fn start_before(host: u16, raw: u16) -> Self {
         let (text, [http, tcp, admin]) = bootstrap(host, raw);
-        Self { proxy: Proxy::start(&text, admin, 1), http, tcp }
+        Self { proxy: Proxy::start(&text, admin, 1, DrainOptions::default()), http, tcp }
     }
 
     /// A connection of a client.

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mixer_proxy::server::DrainOptions;
 use parking_lot::Mutex;
 use socket2::SockRef;
 
@@ -53,7 +54,7 @@ pub(crate) fn start<const LANES: usize>() -> (Proxy, [Lane; LANES]) {
     let text = format!(
         "admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}\nstatic_resources:\n  listeners:\n{listeners}  clusters:\n{clusters}"
     );
-    (Proxy::start(&text, admin, 2), lanes)
+    (Proxy::start(&text, admin, 2, DrainOptions::default()), lanes)
 }
 
 /// Starts a host that answers and records.

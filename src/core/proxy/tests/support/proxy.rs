@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mixer_base::log::{Log, LogOptions};
 use mixer_proxy::bootstrap;
-use mixer_proxy::server::{self, Options};
+use mixer_proxy::server::{self, DrainOptions, Options};
 
 /// How long a test waits for a condition: long, because what it waits for may get a tenth of a core only.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -19,7 +19,7 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Starts a proxy with a bootstrap whose admin port is `admin`, and waits until it serves.
-    pub(crate) fn start(text: &str, admin: u16, concurrency: usize) -> Self {
+    pub(crate) fn start(text: &str, admin: u16, concurrency: usize, drain: DrainOptions) -> Self {
         let (bootstrap, warnings) = bootstrap::read(text, "bootstrap.yaml").unwrap();
         assert_eq!(warnings, []);
         let options = Options {
@@ -27,6 +27,8 @@ impl Proxy {
             config_path: "bootstrap.yaml".to_owned(),
             admin_address_path: None,
             terminate_drain: Duration::ZERO,
+            drain,
+            exact_tcp_deltas: false,
         };
         let thread = std::thread::spawn(move || {
             let log = Log::new(&LogOptions::default()).unwrap();

@@ -31,6 +31,8 @@ pub struct ServerContext {
 /// The configuration of connections.
 #[derive(Debug)]
 struct Configs {
+    /// Chooses the certificate.
+    certificates: Arc<ByName>,
     /// For clients that offer one of the protocols.
     with_protocols: Arc<ServerConfig>,
     /// For clients that offer none of them: they are served without.
@@ -62,14 +64,17 @@ impl ServerContext {
                 offered.any(|protocol| self.options.alpn.iter().any(|known| known == protocol))
             });
             let configs = self.configs.load();
+            let own = configs.certificates.choose(&start.client_hello());
+            let own_uri = own.and_then(|own| own.uri.clone());
             let config = if is_offered { &configs.with_protocols } else { &configs.without };
             let config = Arc::clone(config);
             drop(configs);
-            start.into_stream(config).await
+            Ok((start.into_stream(config).await?, own_uri))
         };
-        let stream = bounded(handshake, limit).await?;
+        let (stream, own_uri) = bounded(handshake, limit).await?;
         let connection = stream.get_ref().1;
-        let session = TlsSession::of(connection, connection.server_name().map(str::to_owned));
+        let mut session = TlsSession::of(connection, connection.server_name().map(str::to_owned));
+        session.own_uri = own_uri;
         Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), session))
     }
 }
@@ -92,10 +97,13 @@ fn load(options: &ContextOptions) -> Result<Configs, TlsError> {
     for (chain, key) in &options.certificates {
         let provider = rustls::crypto::ring::default_provider();
         let certified = CertifiedKey::from_der(chain.certificates()?, key.private_key()?, &provider);
-        keys.push(Arc::new(certified.map_err(|error| {
+        let certified = certified.map_err(|error| {
             let what = format!("the certificate in {} with the key in {}", chain.shown(), key.shown());
             TlsError::unusable(what, error)
-        })?));
+        })?;
+        let names = certified.cert.first().map(|leaf| PeerCertificate::read(leaf));
+        let uri = names.and_then(|names| names.uris.into_iter().next());
+        keys.push(Own { key: Arc::new(certified), uri });
     }
     if keys.is_empty() {
         return Err(TlsError::Settings("a TLS server needs a certificate".to_owned()));
@@ -118,30 +126,45 @@ fn load(options: &ContextOptions) -> Result<Configs, TlsError> {
             builder.with_client_cert_verifier(Arc::new(NamedClients { chain: verifier, allowed }))
         }
     };
-    let without = builder.with_cert_resolver(Arc::new(ByName(keys)));
+    let certificates = Arc::new(ByName(keys));
+    let without = builder.with_cert_resolver(Arc::<ByName>::clone(&certificates));
     let mut with_protocols = without.clone();
     with_protocols.alpn_protocols.clone_from(&options.alpn);
-    Ok(Configs { with_protocols: Arc::new(with_protocols), without: Arc::new(without) })
+    Ok(Configs { certificates, with_protocols: Arc::new(with_protocols), without: Arc::new(without) })
+}
+
+/// A certificate of the server.
+#[derive(Debug)]
+struct Own {
+    key: Arc<CertifiedKey>,
+    /// Its first URI.
+    uri: Option<String>,
 }
 
 /// Certificates: that of the server name which the client can verify, else the first that it can verify.
 #[derive(Debug)]
-struct ByName(Vec<Arc<CertifiedKey>>);
+struct ByName(Vec<Own>);
 
-impl ResolvesServerCert for ByName {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+impl ByName {
+    fn choose(&self, hello: &ClientHello<'_>) -> Option<&Own> {
         let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
         let usable = || {
             let schemes = hello.signature_schemes();
-            self.0.iter().filter(move |key| key.key.choose_scheme(schemes).is_some())
+            self.0.iter().filter(move |own| own.key.key.choose_scheme(schemes).is_some())
         };
-        let is_named = |key: &&Arc<CertifiedKey>| {
-            let leaf = key.cert.first().and_then(|leaf| webpki::EndEntityCert::try_from(leaf).ok());
+        let is_named = |own: &&Own| {
+            let leaf = own.key.cert.first().and_then(|leaf| webpki::EndEntityCert::try_from(leaf).ok());
             let (Some(leaf), Some(name)) = (leaf, &name) else { return false };
             leaf.verify_is_valid_for_subject_name(name).is_ok()
         };
         let found = if self.0.len() > 1 { usable().find(is_named) } else { None };
-        found.or_else(|| usable().next()).or(self.0.first()).cloned()
+        found.or_else(|| usable().next()).or(self.0.first())
+    }
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.choose(&hello).map(|own| Arc::clone(&own.key))
     }
 }
 

@@ -117,6 +117,22 @@ async fn both_sides_know_each_other() {
 }
 
 #[tokio::test]
+async fn a_server_knows_the_uri_that_it_presents() {
+    let authority = Authority::new();
+    let (plain, named) = (authority.issue("a.test"), authority.issue("spiffe://td/own"));
+    for (certificates, expected) in [
+        (vec![plain.clone()], None),
+        (vec![named.clone()], Some("spiffe://td/own")),
+        // The first is that of the server name.
+        (vec![named, plain], None),
+    ] {
+        let server = ContextOptions { certificates, ..ContextOptions::default() };
+        let (served, asked) = handshake(server, ContextOptions::default(), "a.test").await;
+        assert_eq!((served.unwrap().own_uri.as_deref(), asked.unwrap().own_uri), (expected, None));
+    }
+}
+
+#[tokio::test]
 async fn a_silent_client_is_not_waited_for() {
     let authority = Authority::new();
     let options =

@@ -1,0 +1,189 @@
+//! Listeners of a file: the same changes, the same connections that go on, end and are refused.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::pair::{self, Directory, Pair};
+use super::proxy::{DEADLINE, ask_admin, wait_for};
+
+/// A listener that answers with a text.
+fn listener(name: &str, port: &str, text: &str, fields: &str) -> String {
+    let manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+    let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+    format!(
+        "- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n  name: {name}\n  address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}\n  filter_chains: [{{filters: [{{name: h, typed_config: {{'@type': {manager}, stat_prefix: in, server_name: edge, http_filters: [{{name: r, typed_config: {{'@type': {router}}}}}], route_config: {{virtual_hosts: [{{name: v, domains: ['*'], routes: [{{match: {{prefix: /}}, direct_response: {{status: 200, body: {{inline_string: {text}}}}}}}]}}]}}}}}}]}}]\n{fields}"
+    )
+}
+
+fn file(version: &str, listeners: &[String]) -> String {
+    let listeners = listeners.concat();
+    let listeners = if listeners.is_empty() { " []\n".to_owned() } else { format!("\n{listeners}") };
+    format!("version_info: '{version}'\nresources:{listeners}")
+}
+
+const STATS: [&str; 16] = [
+    "listener_manager.listener_added",
+    "listener_manager.listener_modified",
+    "listener_manager.listener_removed",
+    "listener_manager.listener_in_place_updated",
+    "listener_manager.listener_create_success",
+    "listener_manager.listener_create_failure",
+    "listener_manager.listener_stopped",
+    "listener_manager.total_listeners_active",
+    "listener_manager.total_listeners_warming",
+    "listener_manager.total_listeners_draining",
+    "listener_manager.total_filter_chains_draining",
+    "listener_manager.workers_started",
+    "listener_manager.lds.update_success",
+    "listener_manager.lds.update_failure",
+    "listener_manager.lds.update_rejected",
+    "listener_manager.lds.version",
+];
+
+fn shown_stats(pair: &Pair) -> [String; 2] {
+    STATS
+        .map(|name| pair.stat(name))
+        .into_iter()
+        .fold([String::new(), String::new()], |[a, b], (name, x, y)| {
+            [format!("{a}{name}: {x}\n"), format!("{b}{name}: {y}\n")]
+        })
+}
+
+fn same_stats(pair: &Pair, when: &str) {
+    // Gauges of workers are updated a little later.
+    let begun = Instant::now();
+    loop {
+        let [ours, envoys] = shown_stats(pair);
+        if ours == envoys || begun.elapsed() > Duration::from_secs(20) {
+            return assert_eq!(ours, envoys, "{when}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// A connection that is kept: sends a request, and shows the answer.
+fn keep(stream: &mut TcpStream, length: usize) -> String {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(REQUEST.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        let mut byte = [0];
+        assert_eq!(stream.read(&mut byte).unwrap(), 1, "the connection has ended");
+        bytes.push(byte[0]);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    bytes.extend_from_slice(&body);
+    pair::shown(&bytes, false)
+}
+
+fn connect(pair: &Pair, port: &str) -> [TcpStream; 2] {
+    pair.ports(port).map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap())
+}
+
+/// Waits until new connections of both get this text.
+fn wait_for_text(pair: &Pair, port: &str, text: &str) {
+    let request = REQUEST.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    wait_for(text, || {
+        pair.ports(port)
+            .iter()
+            .all(|port| {
+                TcpStream::connect(("127.0.0.1", *port)).is_ok()
+                    && pair::ask(*port, &[&request]).contains(text)
+            })
+            .then_some(())
+    });
+}
+
+fn wait_for_stat(pair: &Pair, name: &str, value: u64) {
+    wait_for(name, || {
+        let (_, ours, envoys) = pair.stat(name);
+        (ours == value && envoys == value).then_some(())
+    });
+}
+
+#[test]
+fn listeners_of_a_file_are_those_of_envoy() {
+    let drain = Duration::from_secs(3);
+    let pair = Pair::start_alone(Directory::new(), include_str!("lds.yaml"), 3);
+    same_stats(&pair, "no listener");
+    pair.publish(&file("1", &[listener("a", "$HTTP", "one", "")]));
+    wait_for_text(&pair, "$HTTP", "one");
+    same_stats(&pair, "added");
+    let mut kept = connect(&pair, "$HTTP");
+    let [ours, envoys] = kept.each_mut().map(|stream| keep(stream, 3));
+    assert_eq!(ours, envoys);
+    pair.publish(&file("2", &[listener("a", "$HTTP", "one", "")]));
+    wait_for_stat(&pair, "listener_manager.lds.update_success", 3);
+    same_stats(&pair, "the same");
+    // Another filter chain: connections go on with the old one.
+    pair.publish(&file("3", &[listener("a", "$HTTP", "two", "")]));
+    let updated = Instant::now();
+    wait_for_text(&pair, "$HTTP", "two");
+    same_stats(&pair, "filter chains");
+    let [ours, envoys] = kept.each_mut().map(|stream| keep(stream, 3));
+    assert_eq!(ours, envoys);
+    assert!(ours.contains("\none\n") && ours.contains("connection: close"), "{ours}");
+    let mut idle = connect(&pair, "$HTTP");
+    idle.iter_mut().for_each(|stream| assert!(keep(stream, 3).contains("\ntwo\n")));
+    // More than filter chains: the sockets stay.
+    pair.publish(&file("4", &[listener("a", "$HTTP", "three", "  listener_filters_timeout: 7s\n")]));
+    wait_for_text(&pair, "$HTTP", "three");
+    same_stats(&pair, "fields");
+    // Another address.
+    pair.publish(&file("5", &[listener("a", "$TCP", "four", "")]));
+    let moved = Instant::now();
+    wait_for_text(&pair, "$TCP", "four");
+    wait_for("the old port is closed", || {
+        pair.ports("$HTTP").iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
+    });
+    same_stats(&pair, "address");
+    // A connection that is idle ends with the drain time, not before.
+    for stream in &mut idle {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        assert!(updated.elapsed() >= drain, "{:?}", updated.elapsed());
+    }
+    wait_for_stat(&pair, "listener_manager.total_listeners_draining", 0);
+    assert!(moved.elapsed() >= drain);
+    same_stats(&pair, "drained");
+    // One that is refused, beside one that is taken.
+    let refused = [
+        listener("a", "$TCP", "five", ""),
+        listener("bad", "$ADMIN", "x", ""),
+        listener("third", "$TLS", "x", ""),
+    ];
+    pair.publish(&file("6", &refused));
+    wait_for_text(&pair, "$TCP", "five");
+    wait_for_stat(&pair, "listener_manager.lds.update_rejected", 1);
+    same_stats(&pair, "refused");
+    let shown = pair.ports("$ADMIN").map(|admin| {
+        let (_, text) = ask_admin(admin, "GET", "/config_dump?resource=dynamic_listeners").unwrap();
+        let dump: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let of = |name: &str| {
+            let states = dump["configs"].as_array().unwrap();
+            states.iter().find(|state| state["name"] == name).cloned().unwrap()
+        };
+        let (bad, good) = (of("bad"), of("a"));
+        let why = bad["error_state"]["details"].as_str().unwrap().replace(&admin.to_string(), "ADMIN");
+        let is_named = bad["error_state"]["failed_configuration"]["name"] == "bad";
+        (why, is_named, bad["active_state"].is_null(), good["active_state"]["version_info"].clone())
+    });
+    assert_eq!(shown[0], shown[1]);
+    assert_eq!(shown[0].0, "cannot bind '127.0.0.1:ADMIN': Address already in use");
+    let [ours, envoys] =
+        pair.ports("$ADMIN").map(|admin| ask_admin(admin, "GET", "/listeners").unwrap().1.lines().count());
+    assert_eq!((ours, envoys), (2, 2));
+    // What cannot be read changes nothing.
+    pair.publish("resources: [");
+    wait_for_stat(&pair, "listener_manager.lds.update_failure", 1);
+    wait_for_text(&pair, "$TCP", "five");
+    pair.publish(&file("7", &[]));
+    wait_for("the port is closed", || {
+        pair.ports("$TCP").iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
+    });
+    same_stats(&pair, "removed");
+}
