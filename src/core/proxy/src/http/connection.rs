@@ -21,7 +21,7 @@ use crate::cluster::weighted;
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
-use crate::head::{Head, HeadError, end_of_head, is_authority};
+use crate::head::{Head, HeadError, end_of_head, is_authority, is_bodiless};
 use crate::mixer::HttpCall;
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
@@ -513,11 +513,14 @@ impl<'m> Connection<'m> {
         framing: Framing,
         body: &str,
     ) {
+        let is_bodiless = is_bodiless(self.response.status);
+        // Bytes after such a head would be taken for the next response.
+        let body = if is_bodiless { "" } else { body };
+        if is_bodiless {
+            self.response.remove(b"content-length");
+        }
         let is_empty = body.is_empty();
-        if is_empty
-            && self.response.get("content-length").is_none()
-            && !matches!(self.response.status, 204 | 304)
-        {
+        if is_empty && self.response.get("content-length").is_none() && !is_bodiless {
             self.response.add("content-length", b"0");
         }
         // As Envoy: also if the body has arrived as a whole.
