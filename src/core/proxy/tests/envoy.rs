@@ -16,7 +16,7 @@ mod proxy;
 #[path = "envoy/secure.rs"]
 mod secure;
 
-use cases::{CASES, Case};
+use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};
 use secure::{Authority, Client, Issued};
 
@@ -339,6 +339,15 @@ fn filter_chains_are_those_of_envoy() {
         let shown = pair::ask(port, &[&get("/ok")]);
         assert!(shown.starts_with("HTTP/1.1 200 OK"), "a header that is not needed: {shown}");
     }
+    // What a client says of itself at the edge.
+    let text = format!(
+        "PROXY TCP4 198.51.100.7 203.0.113.1 1 80\r\nGET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTE: trailers, x\r\n{}\r\n",
+        claimed!()
+    );
+    let [ours, envoys] = secure.pair.ports("$OPTIONAL").map(|port| pair::ask(port, &[&text]));
+    assert_eq!(ours, envoys, "headers that clients should not say");
+    assert!(ours.contains("x-envoy-external-address: 198.51.100.7"), "{ours}");
+    assert!(ours.contains("via: 1") && !ours.contains("x-envoy-original-path"), "{ours}");
     // A client that sends nothing.
     let [ours, envoys] = secure.pair.ports("$CHAINS").map(|port| pair::ask(port, &[]));
     assert_eq!((ours.as_str(), envoys.as_str()), ("end", "end"), "after the time limit of listener filters");

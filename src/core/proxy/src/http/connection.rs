@@ -386,6 +386,14 @@ impl<'m> Connection<'m> {
                 return self.refuse_unread(transaction, 400, details, "Bad Request").await;
             }
         };
+        if edits::names_what_stays(&self.request) {
+            let details = "http1.connection_header_rejected";
+            return self.refuse_unread(transaction, 400, details, "Bad Request").await;
+        }
+        if self.request.has_element("connection", b"host") {
+            // As Envoy, which removes it.
+            return self.refuse_request(transaction, 400, "missing_host_header", "", None).await;
+        }
         if self.request.path() == b"*" {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
         }
@@ -395,8 +403,12 @@ impl<'m> Connection<'m> {
             && self.request.has_element("connection", b"upgrade")
             && !is_h2c;
         if upgrades {
-            let value = |name: &str| self.request.get(name).unwrap_or_default().to_vec();
-            transaction.upgrade = Some((value("connection"), value("upgrade")));
+            // Of the other names, those are removed; the next proxy is to remove nothing because this client says so.
+            let mut names = self.request.elements("connection");
+            let upgrade =
+                names.find(|name| name.eq_ignore_ascii_case(b"upgrade")).unwrap_or_default().to_vec();
+            let protocol = self.request.get("upgrade").unwrap_or_default().to_vec();
+            transaction.upgrade = Some((upgrade, protocol));
         }
         // What follows CONNECT is not HTTP.
         transaction.closes |= self.request.method() == b"CONNECT";
