@@ -11,6 +11,7 @@ use crate::access_log::AccessLogFiles;
 use crate::bootstrap::{
     AccessLogConfig, FilterChainConfig, ListenerConfig, ManagerConfig, NetworkFilter, TcpProxyConfig,
 };
+use crate::certificates;
 use crate::context::Shared;
 use crate::error::StartError;
 use crate::http::HttpManager;
@@ -138,7 +139,9 @@ impl ListenerManager {
             NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, place, logs)?)),
         };
         let tls = config.tls.as_ref().map(|context| {
-            let stats = TlsStats::new(&self.stats, &Scope::Listener(place.to_owned()));
+            let scope = Scope::Listener(place.to_owned());
+            certificates::follow_files(context, place, &self.stats, &scope, self.stop.clone());
+            let stats = TlsStats::new(&self.stats, &scope);
             ChainTls::new(Arc::clone(context), config.handshake_timeout, stats)
         });
         Ok(Chain { matching: config.matching.clone(), tls, filter })

@@ -15,8 +15,8 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    ClusterStat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat,
-    SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+    CertificateStat, ClusterStat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat,
+    RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 

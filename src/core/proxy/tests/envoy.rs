@@ -222,10 +222,19 @@ fn tls_with_clients_is_that_of_envoy() {
     ]);
     // Certificates are followed, which Envoy does only with SDS.
     let other = secure.authority.issue(&["a.test"]);
-    other.write(&secure.directory, "server");
+    let [chain, _] = other.write(&secure.directory, "server");
     let [port, _] = secure.pair.ports("$TLS");
     let shows = || secure::certificate(&client, port).filter(|shown| *shown == secure::der(&other));
     proxy::wait_for("the new certificate is used", shows);
+    let count = |name: &str| secure.pair.stat(&format!("listener.127.0.0.1_$TLS.ssl.{name}")).1;
+    assert!(count("certificate_reload_success") > 0);
+    // A look between the two files may have failed.
+    let failed = count("certificate_reload_failure");
+    std::fs::write(&chain, "no certificate").unwrap();
+    proxy::wait_for("a failed reload is counted", || {
+        (count("certificate_reload_failure") > failed).then_some(())
+    });
+    assert_eq!(secure::certificate(&client, port), Some(secure::der(&other)), "the last one stays");
 }
 
 #[test]
