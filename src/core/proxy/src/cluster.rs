@@ -18,7 +18,7 @@ use crate::tls::TlsStats;
 pub(crate) use dns::resolve_all;
 pub(crate) use ring::{xx_hash, xx_hash_from};
 
-use ring::Ring;
+use ring::{HostRing, is_large};
 
 /// Hosts of a cluster of original destinations.
 const MAX_DESTINATIONS: usize = 16 << 10;
@@ -105,9 +105,33 @@ pub(crate) struct Cluster {
     destinations: Mutex<HashMap<SocketAddr, Arc<Host>>>,
     /// Grows whenever the hosts change.
     generation: AtomicU64,
-    /// The ring of consistent hashing, and the generation of hosts that it is made of; all workers share it.
-    ring: Mutex<(u64, Arc<Ring>)>,
+    /// The ring of consistent hashing; all workers share it.
+    ring: Mutex<SharedRing>,
     in_flight: InFlight,
+}
+
+/// The last ring, and whether the next one is being built.
+#[derive(Debug, Default)]
+struct SharedRing {
+    last: Arc<HostRing>,
+    is_building: bool,
+}
+
+/// The construction of a ring; there is one at a time.
+struct Building(Arc<Cluster>);
+
+impl Building {
+    /// Builds the ring. Cost: as of [`HostRing::new`], up to a second.
+    fn run(self, generation: u64, hosts: &Hosts, sizes: (u64, u64)) {
+        let ring = Arc::new(HostRing::new(generation, hosts, sizes));
+        self.0.ring.lock().last = ring;
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.0.ring.lock().is_building = false;
+    }
 }
 
 /// What counts towards the thresholds.
@@ -193,6 +217,9 @@ impl Cluster {
             && !addresses.is_empty()
         {
             cluster.stats.block.increment(ClusterStat::MembershipChange);
+            if let Some((sizes, building)) = cluster.begin_ring() {
+                building.run(cluster.generation(), &cluster.hosts(), sizes);
+            }
         }
         cluster
     }
@@ -210,13 +237,44 @@ impl Cluster {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The ring of hosts, made by the first who asks for that of a generation.
-    fn ring(&self, generation: u64, hosts: &Hosts, sizes: (u64, u64)) -> Arc<Ring> {
-        let mut ring = self.ring.lock();
-        if ring.0 != generation {
-            *ring = (generation, Arc::new(Ring::new(hosts, sizes)));
+    /// The ring of hosts, made by the first who asks for that of a generation. A large one is built on another thread; until it is there,
+    /// that of the hosts before is used.
+    fn ring(self: &Arc<Self>, generation: u64, hosts: &Hosts) -> Arc<HostRing> {
+        let last = Arc::clone(&self.ring.lock().last);
+        if last.generation == generation {
+            return last;
         }
-        Arc::clone(&ring.1)
+        let Some((sizes, building)) = self.begin_ring() else { return last };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if is_large(hosts, sizes) => {
+                let hosts = Arc::clone(hosts);
+                drop(runtime.spawn_blocking(move || building.run(generation, &hosts, sizes)));
+                last
+            }
+            _ => {
+                building.run(generation, hosts, sizes);
+                Arc::clone(&self.ring.lock().last)
+            }
+        }
+    }
+
+    /// Begins to build a ring; `None` if there are none, or one is being built.
+    fn begin_ring(self: &Arc<Self>) -> Option<((u64, u64), Building)> {
+        let Policy::RingHash(sizes) = self.config.policy else { return None };
+        let is_building = std::mem::replace(&mut self.ring.lock().is_building, true);
+        (!is_building).then(|| (sizes, Building(Arc::clone(self))))
+    }
+
+    /// Builds the ring of the current hosts on another thread, before workers need it.
+    async fn prepare_ring(self: &Arc<Self>) {
+        let (generation, hosts) = (self.generation(), self.hosts());
+        if hosts.is_empty() || self.ring.lock().last.generation == generation {
+            return;
+        }
+        if let Some((sizes, building)) = self.begin_ring() {
+            // It ends early when the process does.
+            let _ = tokio::task::spawn_blocking(move || building.run(generation, &hosts, sizes)).await;
+        }
     }
 
     /// Replaces the hosts by these addresses; those that stay keep their statistics. Returns whether anything changed.
@@ -337,7 +395,7 @@ pub(crate) struct Balancer {
     /// When each host is due, if their weights differ; empty if they do not.
     due: Vec<f64>,
     /// With consistent hashing.
-    ring: Arc<Ring>,
+    ring: Arc<HostRing>,
 }
 
 impl Balancer {
@@ -366,9 +424,6 @@ impl Balancer {
             // At random first, so that workers do not all begin with the same host.
             let due = self.hosts.iter().map(|host| fastrand::f64() / f64::from(host.weight));
             self.due = if is_weighted { due.collect() } else { Vec::new() };
-            if let (Policy::RingHash(sizes), false) = (self.cluster.config.policy, self.hosts.is_empty()) {
-                self.ring = self.cluster.ring(generation, &self.hosts, sizes);
-            }
         }
         let count = self.hosts.len();
         if count == 0 {
@@ -383,7 +438,14 @@ impl Balancer {
                 self.next % count
             }
             Policy::Random | Policy::OriginalDestination(_) => fastrand::usize(..count),
-            Policy::RingHash(_) => self.ring.find(wanted.hash.unwrap_or_else(|| fastrand::u64(..))),
+            Policy::RingHash(_) => {
+                if self.ring.generation != generation {
+                    self.ring = self.cluster.ring(generation, &self.hosts);
+                }
+                // Before the first ring there is: any.
+                let host = self.ring.host(wanted.hash.unwrap_or_else(|| fastrand::u64(..)));
+                return host.or_else(|| self.hosts.get(fastrand::usize(..count)).cloned());
+            }
             Policy::LeastRequest => {
                 let (a, b) = (fastrand::usize(..count), fastrand::usize(..count));
                 let load = |index: usize| {
@@ -539,6 +601,26 @@ mod tests {
         balancer.choose(wanted(2)).unwrap();
         cluster.forget_unused();
         assert_eq!(cluster.hosts().iter().map(|host| host.address.port()).collect::<Vec<_>>(), [2]);
+    }
+
+    #[tokio::test]
+    async fn a_large_ring_is_built_while_the_one_before_is_used() {
+        let mut config = cluster(Policy::RingHash((1 << 16, 1 << 16)), 2).config.clone();
+        config.connect_timeout = Duration::from_secs(2);
+        let cluster = Cluster::new(config, &Stats::default());
+        let mut balancer = Balancer::new(Arc::clone(&cluster));
+        let wanted = Wanted { hash: Some(1), ..Wanted::default() };
+        let before = balancer.choose(wanted).unwrap().address;
+        let new = SocketAddr::from(([127, 0, 0, 9], 9));
+        assert!(cluster.replace_hosts(&[(new, "", 1)]));
+        assert_eq!(balancer.choose(wanted).unwrap().address, before, "nobody waits for the new ring");
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        while balancer.choose(wanted).unwrap().address != new {
+            assert!(std::time::Instant::now() < deadline, "the new ring is built");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut other = Balancer::new(cluster);
+        assert_eq!(other.choose(wanted).unwrap().address, new);
     }
 
     #[test]
