@@ -2803,7 +2803,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__proxy)
-            opts="-c -l -h --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --terminate-drain --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --help"
+            opts="-c -l -h --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --admin-allowed-hosts --terminate-drain --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2842,6 +2842,10 @@ _mixer() {
                     return 0
                     ;;
                 --admin-address-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin-allowed-hosts)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
