@@ -392,6 +392,7 @@ impl<'m> Connection<'m> {
         }
         if self.request.has_element("connection", b"host") {
             // As Envoy, which removes it.
+            self.request.set_authority(b"");
             return self.refuse_request(transaction, 400, "missing_host_header", "", None).await;
         }
         if self.request.path() == b"*" {
