@@ -466,6 +466,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--log-level', '--log-level', [CompletionResultType]::ParameterName, 'Log level')
             [CompletionResult]::new('--log-path', '--log-path', [CompletionResultType]::ParameterName, 'Log file; default: standard error')
             [CompletionResult]::new('--admin-address-path', '--admin-address-path', [CompletionResultType]::ParameterName, 'Where to write host:port of the admin interface once it listens')
+            [CompletionResult]::new('--admin-allowed-hosts', '--admin-allowed-hosts', [CompletionResultType]::ParameterName, 'Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1')
             [CompletionResult]::new('--terminate-drain', '--terminate-drain', [CompletionResultType]::ParameterName, 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does')
             [CompletionResult]::new('--drain-time-s', '--drain-time-s', [CompletionResultType]::ParameterName, 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed')
             [CompletionResult]::new('--drain-strategy', '--drain-strategy', [CompletionResultType]::ParameterName, 'How often responses end their connections during that time')

@@ -442,6 +442,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --log-level 'Log level'
             cand --log-path 'Log file; default: standard error'
             cand --admin-address-path 'Where to write host:port of the admin interface once it listens'
+            cand --admin-allowed-hosts 'Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1'
             cand --terminate-drain 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does'
             cand --drain-time-s 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed'
             cand --drain-strategy 'How often responses end their connections during that time'

@@ -460,6 +460,7 @@ critical\t'As error'
 off\t'Nothing'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l log-path -d 'Log file; default: standard error' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-address-path -d 'Where to write host:port of the admin interface once it listens' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-allowed-hosts -d 'Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l terminate-drain -d 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-time-s -d 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed' -r
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-strategy -d 'How often responses end their connections during that time' -r -f -a "gradual\t'The more often the later it is'

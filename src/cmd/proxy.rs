@@ -40,6 +40,9 @@ pub(crate) struct ProxyArgs {
     /// Where to write host:port of the admin interface once it listens.
     #[arg(long, value_name = "PATH")]
     admin_address_path: Option<PathBuf>,
+    /// Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAMES")]
+    admin_allowed_hosts: String,
     /// Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does.
     ///
     /// Meanwhile /ready answers 503, responses carry `connection: close`, and new connections are accepted. Ends early when no
@@ -140,6 +143,8 @@ pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
     }
     bootstrap.node_id = args.service_node.clone().unwrap_or(bootstrap.node_id);
     bootstrap.node_cluster = args.service_cluster.clone().unwrap_or(bootstrap.node_cluster);
+    let names = args.admin_allowed_hosts.split(',').map(|name| name.trim().to_ascii_lowercase());
+    bootstrap.admin_hosts = names.filter(|name| !name.is_empty()).collect();
     serve(args, bootstrap, name)
 }
 

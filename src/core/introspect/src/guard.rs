@@ -7,6 +7,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use mixer_net::http::{has_known_host, is_cross_site};
 
 use super::{SharedConsole, page};
 
@@ -65,16 +66,11 @@ impl Refusal {
 impl Guard {
     /// Checks a request.
     pub(super) fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-        let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-        let host = text(header::HOST).unwrap_or_default();
-        if headers.get_all(header::HOST).iter().count() > 1 {
-            return Err(Refusal::Host);
-        }
-        if !self.is_ours(host) {
+        if !has_known_host(headers, &self.hosts) {
             return Err(Refusal::Host);
         }
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if changes && is_cross_site(host, headers) {
+        if changes && is_cross_site(headers) {
             return Err(Refusal::CrossSite);
         }
         // Style sheet, script and sign-in form are public.
@@ -88,13 +84,6 @@ impl Guard {
             return Err(Refusal::ReadOnly);
         }
         Ok(())
-    }
-
-    /// Whether `Host` is an IP address, `localhost` or an allowed name.
-    fn is_ours(&self, host: &str) -> bool {
-        let Some(name) = host_name(host).map(str::to_ascii_lowercase) else { return false };
-        let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(&name);
-        literal.parse::<std::net::IpAddr>().is_ok() || name == "localhost" || self.hosts.contains(&name)
     }
 
     fn knows_token(&self, headers: &HeaderMap) -> bool {
@@ -132,35 +121,6 @@ fn cookie_value(token: &str) -> String {
 fn same(given: &str, wanted: &str) -> bool {
     let (given, wanted) = (given.as_bytes(), wanted.as_bytes());
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
-}
-
-/// `Host` without the port; `None` if what follows the colon is no port.
-fn host_name(host: &str) -> Option<&str> {
-    let is_port = |text: &str| text.parse::<u16>().is_ok() && text.bytes().all(|b| b.is_ascii_digit());
-    match host.rsplit_once(':') {
-        // IPv6 addresses are in brackets.
-        Some((_, tail)) if tail.contains(']') => Some(host),
-        Some((name, port)) => is_port(port).then_some(name),
-        None => Some(host),
-    }
-}
-
-/// Browsers send `Sec-Fetch-Site`, `Origin` or `Referer` with requests that may change state; other clients send none of them.
-fn is_cross_site(host: &str, headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    // A browser sends one of each; of two, a proxy may have looked at the other one.
-    let is_repeated = |name: &&str| headers.get_all(*name).iter().count() > 1;
-    if ["sec-fetch-site", "origin", "referer"].iter().any(is_repeated) {
-        return true;
-    }
-    if text("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
-        return true;
-    }
-    text("origin").or_else(|| text("referer")).is_some_and(|page| {
-        let rest = page.split_once("://").map_or(page, |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        !authority.eq_ignore_ascii_case(host)
-    })
 }
 
 /// Applies the guard and adds security headers.

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::any;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 
 use crate::pprof;
 use mixer_base::degradation::{Degradation, Degradations};
@@ -16,7 +16,7 @@ use mixer_base::load::Progress;
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::Availability;
 use mixer_base::time::Timestamp;
-use mixer_net::http::{ClientAddress, LargeAnswers, Places, answer, compressible};
+use mixer_net::http::{ClientAddress, LargeAnswers, Places, answer, compressible, has_known_host};
 
 /// Content type of `/version`.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -38,11 +38,22 @@ pub enum Profiles {
 /// The refusal of what is for clients on this host.
 const NOT_LOCAL: &str = "profiles are for clients on this host; with --monitoring-address whoever reaches that address gets them\n";
 
-/// Refuses clients on other hosts.
+/// The refusal of what asks by another name.
+const NOT_BY_NAME: &str = "profiles are for clients that ask for localhost or an IP address\n";
+
+/// Refuses clients on other hosts, and those that ask by the name of another site.
 async fn local_only(request: Request, next: Next) -> Response {
     let client = request.extensions().get::<ClientAddress>();
     let is_local = client.is_none_or(|ClientAddress(client)| client.ip().to_canonical().is_loopback());
-    if is_local { next.run(request).await } else { answer(StatusCode::FORBIDDEN, PLAIN, NOT_LOCAL) }
+    if !is_local {
+        return answer(StatusCode::FORBIDDEN, PLAIN, NOT_LOCAL);
+    }
+    // A browser on this host may have been given its address by the name of another site. Other clients may send no name.
+    let headers = request.headers();
+    if headers.contains_key(header::HOST) && !has_known_host(headers, &[]) {
+        return answer(StatusCode::MISDIRECTED_REQUEST, PLAIN, NOT_BY_NAME);
+    }
+    next.run(request).await
 }
 
 /// The routes that every server has. `version` is the short form without a newline; `profiles` adds `/debug/pprof/`; `legacy` adds
@@ -196,6 +207,16 @@ mod tests {
                 request.extensions_mut().insert(ClientAddress(client.parse().unwrap()));
                 let answered = routes.clone().oneshot(request).await.unwrap().status().as_u16();
                 assert_eq!(answered, status, "{path} for {client}");
+            }
+            // A page of another site may name this host as its own.
+            for (host, expected) in
+                [("evil.example", 421), ("localhost:15014", status), ("127.0.0.1", status)]
+            {
+                let request = Request::builder().uri("/debug/pprof/cmdline").header("host", host);
+                let mut request = request.body(Body::empty()).unwrap();
+                request.extensions_mut().insert(ClientAddress(client.parse().unwrap()));
+                let answered = routes.clone().oneshot(request).await.unwrap().status().as_u16();
+                assert_eq!(answered, if status == 200 { expected } else { status }, "{host} for {client}");
             }
             let mut request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
             request.extensions_mut().insert(ClientAddress(client.parse().unwrap()));

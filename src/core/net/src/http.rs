@@ -3,6 +3,7 @@
 mod connections;
 mod heads;
 mod large;
+mod origin;
 mod places;
 mod server;
 mod stream;
@@ -27,6 +28,7 @@ use tower::Service as _;
 use crate::tls::ServerTls;
 pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
 use mixer_base::task::{Group, Task};
+pub use origin::{has_known_host, is_cross_site};
 pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use axum::Router;
 use axum::extract::State as Holder;
 use axum::routing::any;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mixer_base::log::{LogLevel, ScopeState};
 use mixer_expr::functions::Regex;
-use mixer_net::http::{HttpResponse, answer};
+use mixer_net::http::{HttpResponse, answer, has_known_host, is_cross_site};
 
 use crate::bootstrap::Thresholds;
 use crate::cluster::Cluster;
@@ -81,7 +81,7 @@ const PAGES: [Page; 16] = [
         },
     },
     Page {
-        path: "/ready",
+        path: READY,
         about: "print server state, return 200 if LIVE, otherwise return 503",
         is_post: false,
         answer: ready,
@@ -116,10 +116,32 @@ pub(crate) fn routes(running: &Arc<Running>) -> Router {
     Router::new().route("/", any(dispatch)).route("/{*path}", any(dispatch)).with_state(Arc::clone(running))
 }
 
-async fn dispatch(Holder(running): Holder<Arc<Running>>, method: Method, uri: http::Uri) -> HttpResponse {
+/// The page that is answered by any name: what it says is no secret, and probes come by names.
+const READY: &str = "/ready";
+
+/// The refusal of a browser that was made to ask, if it is one. The configuration and the statistics are not for pages of other sites, nor is
+/// the end of the proxy. Clients that are no browsers send no origin, and need no name.
+fn refusal(running: &Running, page: &str, is_post: bool, headers: &HeaderMap) -> Option<HttpResponse> {
+    let is_named = headers.contains_key(header::HOST);
+    if page != READY && is_named && !has_known_host(headers, &running.bootstrap.admin_hosts) {
+        let body = "this proxy is not known under that name: ask for localhost or an IP address, or add the name with --admin-allowed-hosts\n";
+        return Some(answer(StatusCode::MISDIRECTED_REQUEST, TEXT, body));
+    }
+    let body = "changes are taken from pages of this server only\n";
+    (is_post && is_cross_site(headers)).then(|| answer(StatusCode::FORBIDDEN, TEXT, body))
+}
+
+async fn dispatch(
+    Holder(running): Holder<Arc<Running>>,
+    method: Method,
+    uri: http::Uri,
+    headers: HeaderMap,
+) -> HttpResponse {
     let query = uri.query().unwrap_or_default().as_bytes();
     let parameters: Parameters = form_urlencoded::parse(query).into_owned().collect();
-    let mut response = match PAGES.iter().find(|page| page.path == uri.path()) {
+    let found = PAGES.iter().find(|page| page.path == uri.path());
+    let refused = refusal(&running, uri.path(), found.is_some_and(|page| page.is_post), &headers);
+    let answered = || match found {
         None => answer(StatusCode::NOT_FOUND, TEXT, format!("invalid path. {}", help())),
         Some(page) if page.is_post && method != Method::POST => {
             let body = format!("Method {method} not allowed, POST required.");
@@ -127,6 +149,7 @@ async fn dispatch(Holder(running): Holder<Arc<Running>>, method: Method, uri: ht
         }
         Some(page) => (page.answer)(&running, &parameters),
     };
+    let mut response = refused.unwrap_or_else(answered);
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

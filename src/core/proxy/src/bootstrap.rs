@@ -18,6 +18,7 @@ mod mixer;
 mod outlier;
 mod reader;
 mod route;
+mod secrets;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -117,13 +118,15 @@ pub struct Bootstrap {
     pub node_identity: (Option<String>, Option<String>),
     /// Where the admin interface listens; `None` for no admin interface.
     pub admin: Option<SocketAddr>,
+    /// Names in lower case that the admin interface may be asked by, besides `localhost` and IP addresses.
+    pub admin_hosts: Vec<String>,
     /// Listeners, in order.
     pub listeners: Vec<ListenerConfig>,
     /// The file of further listeners, which is followed.
     pub listener_file: Option<std::path::PathBuf>,
     /// Clusters, in order.
     pub clusters: Vec<ClusterConfig>,
-    /// The document, for configuration dumps.
+    /// The document, for configuration dumps: without private keys and passwords.
     pub document: serde_json::Value,
 }
 
@@ -136,7 +139,7 @@ pub fn read(text: &str, file: &str) -> Result<(Bootstrap, Diagnostics), Diagnost
         let mut problem = Diagnostic::error("yaml-syntax", FieldPath::root(), error.cause());
         problem.file = Some(Arc::clone(&file));
         problem.span = error.location.map(|at| Span { start: at, end: at });
-        vec![problem]
+        vec![secrets::cleaned(problem)]
     })?;
     let document = Document::new(text);
     for note in &parsed.notes {
@@ -292,17 +295,20 @@ fn check_mixer_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &Ha
     }
 }
 
-/// A document as JSON.
+/// A document as JSON, without secrets.
 fn json(node: &Node) -> serde_json::Value {
     match &node.kind {
         NodeKind::Null => serde_json::Value::Null,
         NodeKind::Bool(value) => (*value).into(),
         NodeKind::Int(value) => (*value).into(),
         NodeKind::Float(value) => (*value).into(),
-        NodeKind::String(text) => (**text).into(),
+        NodeKind::String(text) => secrets::without_key(text).into(),
         NodeKind::Sequence(items) => items.iter().map(json).collect(),
         NodeKind::Mapping(entries) => {
-            entries.iter().map(|entry| (entry.key.to_string(), json(&entry.value))).collect()
+            let shown = |key: &str, value| {
+                if secrets::is_secret(key) { secrets::redacted(value) } else { json(value) }
+            };
+            entries.iter().map(|entry| (entry.key.to_string(), shown(&entry.key, &entry.value))).collect()
         }
     }
 }

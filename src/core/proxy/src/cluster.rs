@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::bootstrap::{ClusterConfig, Discovery};
+use crate::bootstrap::{ClusterConfig, Discovery, Policy};
 use crate::stats::{Block, ClusterStat, HealthStat, Histogram, Scope, Stats, Statuses, Value};
 use crate::tls::TlsStats;
 
@@ -27,7 +27,7 @@ pub(crate) use outlier::{Outcome, detect_outliers};
 pub(crate) use ring::{xx_hash, xx_hash_from};
 
 use outlier::Detector;
-use ring::Ring;
+use ring::{HostRing, is_large};
 use usable::Usable;
 
 /// Hosts of a cluster of original destinations.
@@ -88,9 +88,33 @@ pub(crate) struct Cluster {
     generation: AtomicU64,
     /// Outlier detection.
     detector: Option<Detector>,
-    /// The ring of consistent hashing, and the generation of hosts that it is made of; all workers share it.
-    ring: Mutex<(u64, Arc<Ring>)>,
+    /// The ring of consistent hashing; all workers share it.
+    ring: Mutex<SharedRing>,
     in_flight: InFlight,
+}
+
+/// The last ring, and whether the next one is being built.
+#[derive(Debug, Default)]
+struct SharedRing {
+    last: Arc<HostRing>,
+    is_building: bool,
+}
+
+/// The construction of a ring; there is one at a time.
+struct Building(Arc<Cluster>);
+
+impl Building {
+    /// Builds the ring. Cost: as of [`HostRing::new`], up to a second.
+    fn run(self, generation: u64, hosts: &Hosts, sizes: (u64, u64)) {
+        let ring = Arc::new(HostRing::new(generation, hosts, sizes));
+        self.0.ring.lock().last = ring;
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.0.ring.lock().is_building = false;
+    }
 }
 
 /// What counts towards the thresholds.
@@ -201,6 +225,9 @@ impl Cluster {
             && !addresses.is_empty()
         {
             cluster.stats.block.increment(ClusterStat::MembershipChange);
+            if let Some((sizes, building)) = cluster.begin_ring() {
+                building.run(cluster.generation(), &cluster.usable().hosts, sizes);
+            }
         }
         cluster
     }
@@ -255,13 +282,44 @@ impl Cluster {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The ring of hosts, made by the first who asks for that of a generation.
-    fn ring(&self, generation: u64, hosts: &Hosts, sizes: (u64, u64)) -> Arc<Ring> {
-        let mut ring = self.ring.lock();
-        if ring.0 != generation {
-            *ring = (generation, Arc::new(Ring::new(hosts, sizes)));
+    /// The ring of hosts, made by the first who asks for that of a generation. A large one is built on another thread; until it is there,
+    /// that of the hosts before is used.
+    fn ring(self: &Arc<Self>, generation: u64, hosts: &Hosts) -> Arc<HostRing> {
+        let last = Arc::clone(&self.ring.lock().last);
+        if last.generation == generation {
+            return last;
         }
-        Arc::clone(&ring.1)
+        let Some((sizes, building)) = self.begin_ring() else { return last };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if is_large(hosts, sizes) => {
+                let hosts = Arc::clone(hosts);
+                drop(runtime.spawn_blocking(move || building.run(generation, &hosts, sizes)));
+                last
+            }
+            _ => {
+                building.run(generation, hosts, sizes);
+                Arc::clone(&self.ring.lock().last)
+            }
+        }
+    }
+
+    /// Begins to build a ring; `None` if there are none, or one is being built.
+    fn begin_ring(self: &Arc<Self>) -> Option<((u64, u64), Building)> {
+        let Policy::RingHash(sizes) = self.config.policy else { return None };
+        let is_building = std::mem::replace(&mut self.ring.lock().is_building, true);
+        (!is_building).then(|| (sizes, Building(Arc::clone(self))))
+    }
+
+    /// Builds the ring of the current hosts on another thread, before workers need it.
+    async fn prepare_ring(self: &Arc<Self>) {
+        let (generation, hosts) = (self.generation(), self.usable().hosts);
+        if hosts.is_empty() || self.ring.lock().last.generation == generation {
+            return;
+        }
+        if let Some((sizes, building)) = self.begin_ring() {
+            // It ends early when the process does.
+            let _ = tokio::task::spawn_blocking(move || building.run(generation, &hosts, sizes)).await;
+        }
     }
 
     /// Replaces the hosts by these addresses; those that stay keep their statistics, and those whose health checks succeed stay. Returns

@@ -143,6 +143,11 @@ pub(crate) fn is_authority(text: &[u8]) -> bool {
         }
 }
 
+/// Whether responses with this status have no body, whatever their head says.
+pub(crate) fn is_bodiless(status: u16) -> bool {
+    matches!(status, 100..=199 | 204 | 304)
+}
+
 impl Head {
     fn clear(&mut self) {
         self.text.clear();

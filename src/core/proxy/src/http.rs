@@ -13,6 +13,7 @@ mod forward;
 pub(crate) mod framing;
 mod hash;
 mod mixer;
+mod presence;
 mod redirect;
 mod reply;
 pub(crate) mod routes;

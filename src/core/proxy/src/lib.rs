@@ -12,6 +12,7 @@ mod access_log;
 mod admin;
 pub mod bootstrap;
 mod buffer;
+mod certificates;
 mod cluster;
 mod connection_info;
 mod context;

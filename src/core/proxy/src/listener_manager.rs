@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use mixer_base::task::Group;
-use mixer_net::tls::context::follow;
 
 use crate::accept::{Chain, Entrance};
 use crate::access_log::AccessLogFiles;
 use crate::bootstrap::ListenerConfig;
+use crate::certificates;
 use crate::context::Shared;
 use crate::drain::{Drain, DrainOptions};
 use crate::error::StartError;
@@ -27,9 +27,6 @@ use crate::worker::{ActiveListener, Worker};
 
 use counters::{Count, Counters};
 use difference::{Difference, chain_documents, compare};
-
-/// Time between two looks at the files of certificates.
-const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time between the end of a drain and a look at which statistics nobody counts any more.
 const FORGET_AFTER: Duration = Duration::from_secs(1);
@@ -155,11 +152,10 @@ impl ListenerManager {
             stopped: CancellationToken::new(),
         };
         let stop = CancellationToken::new();
-        let certificates = Group::new("proxy certificates");
         let entrance = &active.entrance;
         for context in entrance.chains.iter().chain(&entrance.default).filter_map(|chain| chain.tls.as_ref())
         {
-            certificates.spawn(follow(context.context(), CERTIFICATES_INTERVAL, stop.clone()));
+            certificates::follow_files(&context.context(), &place, &self.stats, &scope, stop.clone());
         }
         Ok(Listener { config, origin, factory, active: Arc::new(active), _certificates: stop.drop_guard() })
     }

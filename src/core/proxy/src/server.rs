@@ -8,13 +8,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use mixer_base::log::Log;
-use mixer_base::task::{Group, Task};
+use mixer_base::task::Task;
 use mixer_net::http::{Endpoint, HttpLimits};
-use mixer_net::tls::context::follow;
 
 use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery};
+use crate::certificates;
 use crate::cluster::{Cluster, detect_outliers, forget_destinations, resolve_all};
 use crate::context::Shared;
 pub use crate::error::StartError;
@@ -29,9 +29,6 @@ use crate::stats::{Scope, Stats, Value};
 
 /// Connections of the admin interface that wait to be accepted.
 const ADMIN_BACKLOG: u32 = 128;
-
-/// Time between two looks at the files of certificates.
-const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a proxy until it is told to end.
 ///
@@ -165,10 +162,12 @@ async fn follow_listeners(running: Arc<Running>) {
 
 /// Follows the files of the certificates of clusters until what is returned is dropped.
 fn follow_certificates(running: &Running) -> DropGuard {
-    let group = Group::new("proxy certificates");
     let stop = CancellationToken::new();
-    for context in running.bootstrap.clusters.iter().filter_map(|cluster| cluster.tls.as_ref()) {
-        group.spawn(follow(Arc::clone(context), CERTIFICATES_INTERVAL, stop.clone()));
+    for cluster in &running.bootstrap.clusters {
+        if let Some(context) = &cluster.tls {
+            let scope = Scope::Cluster(cluster.name.clone());
+            certificates::follow_files(context, &cluster.name, &running.stats, &scope, stop.clone());
+        }
     }
     stop.drop_guard()
 }

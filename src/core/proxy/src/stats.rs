@@ -15,8 +15,8 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    ClusterStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat, ListenerStat, ManagerStat, OutlierStat,
-    ProxyProtocolStat, RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+    CertificateStat, ClusterStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat, ListenerStat,
+    ManagerStat, OutlierStat, ProxyProtocolStat, RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 

@@ -20,7 +20,7 @@ mod proxy;
 #[path = "envoy/secure.rs"]
 mod secure;
 
-use cases::{CASES, Case};
+use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};
 use secure::{Authority, Client, Issued};
 
@@ -226,10 +226,19 @@ fn tls_with_clients_is_that_of_envoy() {
     ]);
     // Certificates are followed, which Envoy does only with SDS.
     let other = secure.authority.issue(&["a.test"]);
-    other.write(&secure.directory, "server");
+    let [chain, _] = other.write(&secure.directory, "server");
     let [port, _] = secure.pair.ports("$TLS");
     let shows = || secure::certificate(&client, port).filter(|shown| *shown == secure::der(&other));
     proxy::wait_for("the new certificate is used", shows);
+    let count = |name: &str| secure.pair.stat(&format!("listener.127.0.0.1_$TLS.ssl.{name}")).1;
+    assert!(count("certificate_reload_success") > 0);
+    // A look between the two files may have failed.
+    let failed = count("certificate_reload_failure");
+    std::fs::write(&chain, "no certificate").unwrap();
+    proxy::wait_for("a failed reload is counted", || {
+        (count("certificate_reload_failure") > failed).then_some(())
+    });
+    assert_eq!(secure::certificate(&client, port), Some(secure::der(&other)), "the last one stays");
 }
 
 #[test]
@@ -343,6 +352,15 @@ fn filter_chains_are_those_of_envoy() {
         let shown = pair::ask(port, &[&get("/ok")]);
         assert!(shown.starts_with("HTTP/1.1 200 OK"), "a header that is not needed: {shown}");
     }
+    // What a client says of itself at the edge.
+    let text = format!(
+        "PROXY TCP4 198.51.100.7 203.0.113.1 1 80\r\nGET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTE: trailers, x\r\n{}\r\n",
+        claimed!()
+    );
+    let [ours, envoys] = secure.pair.ports("$OPTIONAL").map(|port| pair::ask(port, &[&text]));
+    assert_eq!(ours, envoys, "headers that clients should not say");
+    assert!(ours.contains("x-envoy-external-address: 198.51.100.7"), "{ours}");
+    assert!(ours.contains("via: 1") && !ours.contains("x-envoy-original-path"), "{ours}");
     // A client that sends nothing.
     let [ours, envoys] = secure.pair.ports("$CHAINS").map(|port| pair::ask(port, &[]));
     assert_eq!((ours.as_str(), envoys.as_str()), ("end", "end"), "after the time limit of listener filters");

@@ -1,4 +1,4 @@
-//! Hostile peers: clients and hosts that are slow, reset, send too much, too early, garbage or nothing; memory and descriptors.
+//! Hostile peers: clients and hosts that are slow, reset, send too much, too early, garbage or nothing, or what is not theirs to say; memory and descriptors.
 
 #![cfg(test)]
 
@@ -12,3 +12,5 @@ mod proxy;
 mod resources;
 #[path = "hostile/scene.rs"]
 mod scene;
+#[path = "hostile/trust.rs"]
+mod trust;

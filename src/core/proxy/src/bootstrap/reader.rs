@@ -6,6 +6,8 @@ use std::time::Duration;
 use mixer_base::suggestion::{Case, near};
 use mixer_config::{Diagnostic, FieldPath, Location, Node, NodeKind, Severity, Span};
 
+use super::secrets;
+
 /// A message of Envoy's API: what this version reads is asked for by name, and these are its other fields.
 #[derive(Debug)]
 pub(super) struct Message {
@@ -50,7 +52,7 @@ impl<'d> Document<'d> {
     }
 
     pub(super) fn report(&self, problem: Diagnostic) {
-        self.problems.borrow_mut().push(problem);
+        self.problems.borrow_mut().push(secrets::cleaned(problem));
     }
 
     /// The text of a scalar as it is written.

@@ -13,6 +13,7 @@ use super::table::{
     RouteConfig, RouteTableConfig,
 };
 use super::{matching, mixer};
+use crate::head::is_bodiless;
 
 static TABLE: Message = Message {
     name: "RouteConfiguration",
@@ -387,11 +388,19 @@ fn read_direct(value: &Value<'_>) -> Option<Action> {
     if status.is_none() && direct.value.node.get("status").is_none() {
         direct.required("DirectResponseActionValidationError.Status: value must be inside range [200, 600)");
     }
-    let body = direct.message("body", &SOURCE).and_then(|source| {
+    let written = direct.get("body");
+    let body = written.as_ref().and_then(|body| body.message(&SOURCE)).and_then(|source| {
         let text = source.text("inline_string").map(str::to_owned);
         source.finish();
         text
     });
+    if let (Some(number), Some(written)) = (status.filter(|status| is_bodiless(*status)), written)
+        && body.as_ref().is_some_and(|body| !body.is_empty())
+    {
+        written.invalid(format!(
+            "a response with the status {number} has no body; remove the field, or choose another status"
+        ));
+    }
     direct.finish();
     Some(Action::Direct { status: status?, body: body.unwrap_or_default() })
 }

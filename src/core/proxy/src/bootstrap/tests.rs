@@ -111,6 +111,32 @@ fn what_is_not_supported_is_refused_by_name_path_and_line() {
 }
 
 #[test]
+fn a_body_needs_a_status_that_has_one() {
+    for (response, is_valid) in [
+        ("{status: 204}", true),
+        ("{status: 304, body: {inline_string: ''}}", true),
+        ("{status: 205, body: {inline_string: a}}", true),
+        ("{status: 204, body: {inline_string: a}}", false),
+        ("{status: 304, body: {inline_string: a}}", false),
+    ] {
+        let text =
+            with_routes(&format!("              - {{match: {{prefix: /}}, direct_response: {response}}}"));
+        match read(&text, "b.yaml") {
+            Ok(_) => assert!(is_valid, "{response}"),
+            Err(problems) => {
+                assert!(!is_valid, "{response}: {}", problems[0].message);
+                assert!(
+                    problems[0].field.to_string().ends_with("direct_response.body"),
+                    "{}",
+                    problems[0].field
+                );
+                assert!(problems[0].message.contains("has no body"), "{}", problems[0].message);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_envoy_refuses_is_refused_with_its_words() {
     let cluster = |rest: &str| format!("static_resources:\n  clusters:\n  - {rest}\n");
     let routes = |rest: &str| with_routes(&format!("              - {rest}"));

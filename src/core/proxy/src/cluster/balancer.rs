@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Cluster, Host, Hosts, Ring};
+use super::{Cluster, Host, HostRing, Hosts};
 use crate::bootstrap::Policy;
 use crate::stats::ClusterStat;
 
@@ -29,7 +29,7 @@ pub(crate) struct Balancer {
     /// When each host is due, if their weights differ; empty if they do not.
     due: Vec<f64>,
     /// With consistent hashing.
-    ring: Arc<Ring>,
+    ring: Arc<HostRing>,
 }
 
 impl Balancer {
@@ -60,9 +60,6 @@ impl Balancer {
             // At random first, so that workers do not all begin with the same host.
             let due = self.hosts.iter().map(|host| fastrand::f64() / f64::from(host.weight));
             self.due = if is_weighted { due.collect() } else { Vec::new() };
-            if let (Policy::RingHash(sizes), false) = (self.cluster.config.policy, self.hosts.is_empty()) {
-                self.ring = self.cluster.ring(generation, &self.hosts, sizes);
-            }
         }
         let count = self.hosts.len();
         if self.panics {
@@ -80,7 +77,14 @@ impl Balancer {
                 self.next % count
             }
             Policy::Random | Policy::OriginalDestination(_) => fastrand::usize(..count),
-            Policy::RingHash(_) => self.ring.find(wanted.hash.unwrap_or_else(|| fastrand::u64(..))),
+            Policy::RingHash(_) => {
+                if self.ring.generation != generation {
+                    self.ring = self.cluster.ring(generation, &self.hosts);
+                }
+                // Before the first ring there is: any.
+                let host = self.ring.host(wanted.hash.unwrap_or_else(|| fastrand::u64(..)));
+                return host.or_else(|| self.hosts.get(fastrand::usize(..count)).cloned());
+            }
             Policy::LeastRequest => {
                 let (a, b) = (fastrand::usize(..count), fastrand::usize(..count));
                 let load = |index: usize| {

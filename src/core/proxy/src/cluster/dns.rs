@@ -53,6 +53,7 @@ pub(crate) async fn resolve_all(cluster: Arc<Cluster>, first: impl FnOnce() + Se
                 false => ClusterStat::UpdateNoRebuild,
             };
             cluster.stats.block.increment(outcome);
+            cluster.prepare_ring().await;
         }
         if let Some(first) = first.take() {
             cluster.set_resolved();

@@ -1,6 +1,8 @@
 //! Consistent hashing: a ring on which every host has places, as Envoy builds it.
 
-use super::Hosts;
+use std::sync::Arc;
+
+use super::{Host, Hosts};
 
 const PRIMES: [u64; 5] = [
     0x9e37_79b1_85eb_ca87,
@@ -61,18 +63,43 @@ pub(crate) fn xx_hash_from(seed: u64, bytes: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
+/// Places of a ring that a worker builds by itself: that takes about a millisecond.
+const MAX_SMALL: f64 = 16384.0;
+
+/// The ring of the hosts of a generation.
+#[derive(Debug, Default)]
+pub(super) struct HostRing {
+    pub(super) generation: u64,
+    hosts: Hosts,
+    ring: Ring,
+}
+
+impl HostRing {
+    /// As [`Ring::new`].
+    pub(super) fn new(generation: u64, hosts: &Hosts, sizes: (u64, u64)) -> Self {
+        Self { generation, hosts: Arc::clone(hosts), ring: Ring::new(hosts, sizes) }
+    }
+
+    /// The host of a hash; `None` without hosts.
+    pub(super) fn host(&self, hash: u64) -> Option<Arc<Host>> {
+        self.hosts.get(self.ring.find(hash)).map(Arc::clone)
+    }
+}
+
+/// Whether a ring takes long to build.
+pub(super) fn is_large(hosts: &Hosts, sizes: (u64, u64)) -> bool {
+    Ring::scale(hosts, sizes) > MAX_SMALL
+}
+
 /// A ring: hashes in order, each with the index of a host.
 #[derive(Debug, Default)]
 pub(super) struct Ring(Vec<(u64, u32)>);
 
 impl Ring {
     /// A ring of hosts, each with places in proportion to its weight. Cost: O(n log n) of the places.
-    pub(super) fn new(hosts: &Hosts, (min, max): (u64, u64)) -> Self {
-        let sum: f64 = hosts.iter().map(|host| f64::from(host.weight)).sum();
-        let share = |weight: u32| f64::from(weight) / sum;
-        let least = hosts.iter().map(|host| share(host.weight)).fold(1.0, f64::min);
-        // As few places as give the lightest host a whole number of them.
-        let scale = ((least * min as f64).ceil() / least).min(max as f64);
+    pub(super) fn new(hosts: &Hosts, sizes: (u64, u64)) -> Self {
+        let share = shares(hosts);
+        let scale = Self::scale(hosts, sizes);
         let mut places = Vec::with_capacity(scale.ceil() as usize);
         let (mut current, mut target) = (0.0, 0.0);
         let mut key = String::new();
@@ -94,6 +121,13 @@ impl Ring {
         Self(places)
     }
 
+    /// The number of places: as few as give the lightest host a whole number of them.
+    fn scale(hosts: &Hosts, (min, max): (u64, u64)) -> f64 {
+        let share = shares(hosts);
+        let least = hosts.iter().map(|host| share(host.weight)).fold(1.0, f64::min);
+        ((least * min as f64).ceil() / least).min(max as f64)
+    }
+
     /// The index of the host of a hash.
     pub(super) fn find(&self, hash: u64) -> usize {
         let place = self.0.partition_point(|(known, _)| *known < hash);
@@ -102,11 +136,14 @@ impl Ring {
     }
 }
 
+/// The share of a weight.
+fn shares(hosts: &Hosts) -> impl Fn(u32) -> f64 + use<> {
+    let sum: f64 = hosts.iter().map(|host| f64::from(host.weight)).sum();
+    move |weight| f64::from(weight) / sum
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::Host;
     use super::*;
     use crate::bootstrap::RING_SIZES;
 

@@ -189,3 +189,23 @@ fn a_healthy_host_without_a_name_stays_until_its_checks_fail() {
     assert!(cluster.replace_hosts(&[address(4)]) && !cluster.replace_hosts(&[address(4), address(3)]));
     assert_eq!((ports(), cluster.hosts()[1].health_text()), (vec![4, 3], "healthy".to_owned()), "it is back");
 }
+
+#[tokio::test]
+async fn a_large_ring_is_built_while_the_one_before_is_used() {
+    let mut config = cluster(Policy::RingHash((1 << 16, 1 << 16)), 2).config.clone();
+    config.connect_timeout = Duration::from_secs(2);
+    let cluster = Cluster::new(config, &Stats::default());
+    let mut balancer = Balancer::new(Arc::clone(&cluster));
+    let wanted = Wanted { hash: Some(1), ..Wanted::default() };
+    let before = balancer.choose(wanted).unwrap().address;
+    let new = SocketAddr::from(([127, 0, 0, 9], 9));
+    assert!(cluster.replace_hosts(&[(new, "", 1)]));
+    assert_eq!(balancer.choose(wanted).unwrap().address, before, "nobody waits for the new ring");
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    while balancer.choose(wanted).unwrap().address != new {
+        assert!(std::time::Instant::now() < deadline, "the new ring is built");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut other = Balancer::new(cluster);
+    assert_eq!(other.choose(wanted).unwrap().address, new);
+}

@@ -21,7 +21,7 @@ use crate::cluster::weighted;
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
-use crate::head::{Head, HeadError, end_of_head, is_authority};
+use crate::head::{Head, HeadError, end_of_head, is_authority, is_bodiless};
 use crate::mixer::HttpCall;
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
@@ -397,6 +397,15 @@ impl<'m> Connection<'m> {
                 return self.refuse_unread(transaction, 400, details, "Bad Request").await;
             }
         };
+        if edits::names_what_stays(&self.request) {
+            let details = "http1.connection_header_rejected";
+            return self.refuse_unread(transaction, 400, details, "Bad Request").await;
+        }
+        if self.request.has_element("connection", b"host") {
+            // As Envoy, which removes it.
+            self.request.set_authority(b"");
+            return self.refuse_request(transaction, 400, "missing_host_header", "", None).await;
+        }
         if self.request.path() == b"*" {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
         }
@@ -406,8 +415,12 @@ impl<'m> Connection<'m> {
             && self.request.has_element("connection", b"upgrade")
             && !is_h2c;
         if upgrades {
-            let value = |name: &str| self.request.get(name).unwrap_or_default().to_vec();
-            transaction.upgrade = Some((value("connection"), value("upgrade")));
+            // Of the other names, those are removed; the next proxy is to remove nothing because this client says so.
+            let mut names = self.request.elements("connection");
+            let upgrade =
+                names.find(|name| name.eq_ignore_ascii_case(b"upgrade")).unwrap_or_default().to_vec();
+            let protocol = self.request.get("upgrade").unwrap_or_default().to_vec();
+            transaction.upgrade = Some((upgrade, protocol));
         }
         // What follows CONNECT is not HTTP.
         transaction.closes |= self.request.method() == b"CONNECT";
@@ -527,11 +540,14 @@ impl<'m> Connection<'m> {
         framing: Framing,
         body: &str,
     ) {
+        let is_bodiless = is_bodiless(self.response.status);
+        // Bytes after such a head would be taken for the next response.
+        let body = if is_bodiless { "" } else { body };
+        if is_bodiless {
+            self.response.remove(b"content-length");
+        }
         let is_empty = body.is_empty();
-        if is_empty
-            && self.response.get("content-length").is_none()
-            && !matches!(self.response.status, 204 | 304)
-        {
+        if is_empty && self.response.get("content-length").is_none() && !is_bodiless {
             self.response.add("content-length", b"0");
         }
         // As Envoy: also if the body has arrived as a whole.

@@ -1,14 +1,15 @@
 //! What a connection manager changes in heads: hop-by-hop headers, headers that Envoy adds, and edits of the configuration.
 
-use std::net::IpAddr;
-
 use super::HttpManager;
 use crate::bootstrap::{Addition, AdditionMode, Edits};
 use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
 use crate::uuid;
 
-/// Headers of Envoy's, after `x-envoy-`, that only requests from inside may carry.
+/// The most names that `connection` may list, as with Envoy.
+const MAX_NAMED: usize = 9;
+
+/// Headers of Envoy's, after `x-envoy-`, that no client may say.
 fn is_internal_header(name: &[u8]) -> bool {
     name.strip_prefix(b"x-envoy-").is_some_and(|name| {
         matches!(
@@ -23,15 +24,45 @@ fn is_internal_header(name: &[u8]) -> bool {
                 | b"upstream-rq-timeout-ms"
                 | b"upstream-rq-per-try-timeout-ms"
                 | b"upstream-rq-timeout-alt-response"
+                | b"upstream-stream-duration-ms"
                 | b"expected-rq-timeout-ms"
                 | b"force-trace"
                 | b"ip-tags"
                 | b"original-url"
                 | b"hedge-on-per-try-timeout"
-                | b"decorator-operation"
-                | b"is-timeout-retry"
         )
     })
+}
+
+/// Headers of Envoy's, after `x-envoy-`, that a proxy before this one may say, and clients at the edge may not: they name the path in access
+/// logs, for example.
+fn is_edge_header(name: &[u8]) -> bool {
+    name.strip_prefix(b"x-envoy-").is_some_and(|name| {
+        matches!(
+            name,
+            b"decorator-operation"
+                | b"downstream-service-cluster"
+                | b"downstream-service-node"
+                | b"original-host"
+                | b"original-path"
+        )
+    })
+}
+
+/// Whether a header concerns more than one connection, in any case: who the client is, what it may do, where the request goes.
+fn is_end_to_end(name: &[u8]) -> bool {
+    let begins =
+        |prefix: &&[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let names = [&b"forwarded"[..], b"authorization", b"cookie", b"x-request-id"];
+    [&b":"[..], b"x-forwarded-", b"x-envoy-", b"x-istio-"].iter().any(begins)
+        || names.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Whether `connection` of a request names a header that this proxy and those behind it rely on, so that it would be removed, or more names
+/// than Envoy takes. Envoy refuses `x-forwarded-for`, `-host` and `-proto`.
+pub(super) fn names_what_stays(head: &Head) -> bool {
+    let names = || head.elements("connection").filter(|name| !name.is_empty());
+    names().count() > MAX_NAMED || names().any(is_end_to_end)
 }
 
 fn is_hop_by_hop(name: &[u8]) -> bool {
@@ -51,8 +82,8 @@ fn remove_named_by_connection(head: &mut Head) {
     if names_others {
         let named: Vec<Vec<u8>> = head.elements("connection").map(<[u8]>::to_ascii_lowercase).collect();
         for token in named {
-            // Framing and the host are not a matter of a connection, whatever it says.
-            if !matches!(token.as_slice(), b"" | b"content-length" | b"host") {
+            // Framing and the host are not a matter of a connection, whatever it says; `te` is treated by itself.
+            if !matches!(token.as_slice(), b"" | b"content-length" | b"host" | b"te") {
                 head.remove(&token);
             }
         }
@@ -65,35 +96,29 @@ pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &Con
     let scheme: &[u8] = if info.tls.is_some() { b"https" } else { b"http" };
     head.set_scheme_if_none(scheme);
     remove_named_by_connection(head);
-    head.remove_where(|name, value| match name {
+    // As Envoy 1.40, to which no address is internal unless the configuration says so.
+    let is_edge = manager.use_remote_address;
+    let takes_trailers = head.has_element("te", b"trailers");
+    head.remove_where(|name, _| match name {
         // What the last one says of clients of another proxy is not known to be true.
         b"host" | b"expect" | b"x-forwarded-client-cert" => true,
-        b"te" => !value.eq_ignore_ascii_case(b"trailers"),
-        name => is_hop_by_hop(name) || is_internal_header(name),
+        b"te" => !takes_trailers,
+        name => is_hop_by_hop(name) || is_internal_header(name) || (is_edge && is_edge_header(name)),
     });
+    if takes_trailers {
+        head.set("te", b"trailers");
+    }
     if manager.use_remote_address {
         head.append("x-forwarded-for", remote.to_string().as_bytes());
         head.set("x-forwarded-proto", scheme);
-        head.remove(b"x-envoy-external-address");
-        if !is_internal(remote) {
-            head.set("x-envoy-external-address", remote.to_string().as_bytes());
-        }
+        head.set("x-envoy-external-address", remote.to_string().as_bytes());
     } else if head.get("x-forwarded-proto").is_none_or(|said| !matches!(said, b"http" | b"https")) {
         head.set("x-forwarded-proto", scheme);
     }
-    let is_edge = manager.use_remote_address && !is_internal(remote);
     if manager.generate_request_id
         && ((is_edge && !manager.preserve_external_request_id) || head.get("x-request-id").is_none())
     {
         head.set("x-request-id", &uuid::random());
-    }
-}
-
-/// Addresses inside: loopback and private ones.
-fn is_internal(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local(),
     }
 }
 

@@ -19,7 +19,7 @@ use mixer_net::stream::Stream;
 const MAX_RESPONSE_HEAD: usize = 60 << 10;
 const MAX_RESPONSE_FIELDS: usize = 100;
 /// Time between two looks at a client that is not read from, because the host does not keep up: it may have reset the connection.
-const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a request body that are kept for a retry. A longer one is not sent again.
 const MAX_REPLAY: usize = 1 << 20;
 

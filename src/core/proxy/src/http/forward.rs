@@ -153,7 +153,10 @@ impl Connection<'_> {
             let latest = request
                 .deadline
                 .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
-            tokio::time::sleep(latest).await;
+            if self.while_there(tokio::time::sleep(latest)).await.is_none() {
+                self.end_of_request(transaction, Event::DownstreamGone);
+                return None;
+            }
             if request.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Some(Failure::ResponseTimeout);
             }
@@ -239,8 +242,13 @@ impl Connection<'_> {
                 // Boxed: connections of clients do not hold what it takes.
                 let connecting =
                     tokio::time::timeout(left.unwrap_or(Duration::MAX), Box::pin(pool.obtain(&host)));
-                let connected = connecting.await;
+                let connected = self.while_there(connecting).await;
                 drop(waiting);
+                let Some(connected) = connected else {
+                    stats.block.increment(ClusterStat::UpstreamRqCancelled);
+                    self.end_of_request(transaction, Event::DownstreamGone);
+                    return Attempt::Done;
+                };
                 match connected {
                     Ok(Ok(upstream)) => upstream,
                     Ok(Err(error)) => {

@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, BytesMut};
 
-use crate::head::{Head, HeadError, end_of_head, is_token_byte};
+use crate::head::{Head, HeadError, end_of_head, is_bodiless, is_token_byte};
 
 /// The longest line before a chunk, with its extensions.
 const MAX_CHUNK_LINE: usize = 256;
@@ -70,7 +70,7 @@ pub(crate) fn of_response(head: &Head, to_head: bool, is_http11: bool) -> Result
         (Framing::Empty, 0) => Framing::UntilClose,
         (framing, _) => framing,
     };
-    if to_head || matches!(head.status, 100..=199 | 204 | 304) {
+    if to_head || is_bodiless(head.status) {
         return Ok(Framing::Empty);
     }
     Ok(declared)

@@ -1,13 +1,10 @@
 //! Requests in the Mixer filter: before a route acts, and at their end.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use super::connection::{Connection, Transaction};
 use super::framing::Framing;
 use crate::bootstrap::ServiceConfig;
-use crate::buffer;
 use crate::flags::Flag;
 use crate::mixer::{HttpFilter, Next, Peer, Summary};
 
@@ -59,25 +56,8 @@ impl<'m> Connection<'m> {
         };
         let mut next = Some(Next::Forward);
         if call.wants_check() {
-            let outcome = {
-                // Boxed: a check is most of what a connection would hold for good.
-                let mut check = Box::pin(call.check());
-                let (stream, input) = (&mut self.stream, &mut self.input);
-                poll_fn(|cx| {
-                    if let Poll::Ready(outcome) = check.as_mut().poll(cx) {
-                        return Poll::Ready(Some(outcome));
-                    }
-                    while input.len() < buffer::HIGH_WATERMARK {
-                        match buffer::poll_read(stream, input, cx) {
-                            Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(None),
-                            Poll::Ready(Ok(_)) => {}
-                            Poll::Pending => break,
-                        }
-                    }
-                    Poll::Pending
-                })
-                .await
-            };
+            // Boxed: a check is most of what a connection would hold for good.
+            let outcome = self.while_there(Box::pin(call.check())).await;
             next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
         if next.is_none() {

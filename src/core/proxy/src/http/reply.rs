@@ -2,7 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use crate::head::Head;
+use crate::head::{Head, is_bodiless};
 
 /// Appends the status line. The reason is that of the registry, whatever a host said.
 pub(super) fn write_status(status: u16, out: &mut BytesMut) {
@@ -32,11 +32,11 @@ pub(super) fn decimal(number: u64, scratch: &mut [u8; 20]) -> &[u8] {
     scratch.get(at..).unwrap_or_default()
 }
 
-/// Makes `head` a response with a text as its body.
+/// Makes `head` a response with a text as its body, unless the status has none.
 pub(super) fn local(head: &mut Head, status: u16, body: &str) {
     head.start_response(status);
     let mut digits = [0; 20];
-    if !body.is_empty() {
+    if !body.is_empty() && !is_bodiless(status) {
         let length = u64::try_from(body.len()).unwrap_or(0);
         head.add("content-length", decimal(length, &mut digits));
         head.add("content-type", b"text/plain");
@@ -70,6 +70,16 @@ pub(super) fn grpc_message(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_without_a_body_have_none() {
+        for (status, has_body) in [(200, true), (205, true), (403, true), (204, false), (304, false)] {
+            let mut head = Head::default();
+            local(&mut head, status, "HTTP/1.1 200 OK");
+            assert_eq!(head.get("content-length").is_some(), has_body, "{status}");
+            assert_eq!(head.get("content-type").is_some(), has_body, "{status}");
+        }
+    }
 
     #[test]
     fn numbers_are_decimal() {

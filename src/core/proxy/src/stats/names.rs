@@ -215,6 +215,14 @@ stats! {
 }
 
 stats! {
+    /// Of files of certificates.
+    CertificateStat {
+        ReloadFailure = Counter "ssl.certificate_reload_failure",
+        ReloadSuccess = Counter "ssl.certificate_reload_success",
+    }
+}
+
+stats! {
     /// Of the TLS inspector.
     TlsInspectorStat {
         AlpnFound = Counter "alpn_found",

@@ -23,6 +23,58 @@ macro_rules! last {
     };
 }
 
+/// Headers of which a proxy says some, and a client should not.
+macro_rules! claimed {
+    () => {
+        concat!(
+            "x-envoy-original-path: 1\r\n",
+            "x-envoy-original-host: 1\r\n",
+            "x-envoy-original-url: 1\r\n",
+            "x-envoy-external-address: 1\r\n",
+            "x-envoy-original-dst-host: 1\r\n",
+            "x-envoy-decorator-operation: 1\r\n",
+            "x-envoy-attempt-count: 1\r\n",
+            "x-envoy-upstream-service-time: 1\r\n",
+            "x-envoy-peer-metadata: 1\r\n",
+            "x-envoy-peer-metadata-id: 1\r\n",
+            "x-envoy-ratelimited: 1\r\n",
+            "x-envoy-immediate-health-check-fail: 1\r\n",
+            "x-envoy-degraded: 1\r\n",
+            "x-envoy-expected-rq-timeout-ms: 1\r\n",
+            "x-envoy-hedge-on-per-try-timeout: 1\r\n",
+            "x-envoy-upstream-stream-duration-ms: 1\r\n",
+            "x-envoy-max-retries: 1\r\n",
+            "x-envoy-retry-on: 1\r\n",
+            "x-envoy-retry-grpc-on: 1\r\n",
+            "x-envoy-retriable-status-codes: 1\r\n",
+            "x-envoy-retriable-header-names: 1\r\n",
+            "x-envoy-upstream-rq-timeout-ms: 1\r\n",
+            "x-envoy-upstream-rq-per-try-timeout-ms: 1\r\n",
+            "x-envoy-upstream-rq-timeout-alt-response: 1\r\n",
+            "x-envoy-upstream-alt-stat-name: 1\r\n",
+            "x-envoy-force-trace: 1\r\n",
+            "x-envoy-internal: 1\r\n",
+            "x-envoy-downstream-service-cluster: 1\r\n",
+            "x-envoy-downstream-service-node: 1\r\n",
+            "x-envoy-ip-tags: 1\r\n",
+            "x-envoy-is-timeout-retry: 1\r\n",
+            "x-envoy-overloaded: 1\r\n",
+            "x-envoy-unknown: 1\r\n",
+            "x-forwarded-host: 1\r\n",
+            "x-forwarded-port: 1\r\n",
+            "x-forwarded-client-cert: 1\r\n",
+            "x-real-ip: 1\r\n",
+            "forwarded: 1\r\n",
+            "via: 1\r\n",
+            "x-istio-attributes: 1\r\n",
+            "proxy-authorization: 1\r\n",
+            "keep-alive: 1\r\n",
+            "early-data: 1\r\n",
+        )
+    };
+}
+pub(crate) use claimed;
+
 pub(crate) const CASES: &[Case] = cases! {
     "get": [last!("GET /ok?a=b")],
     "post without length": [last!("POST /ok")],
@@ -59,6 +111,13 @@ pub(crate) const CASES: &[Case] = cases! {
     "forwarded for IPv6": [last!("GET /ok", "X-Forwarded-For: 2001:DB8::0:7\r\n\r\n")],
     "forwarded for a port": [last!("GET /ok", "X-Forwarded-For: 192.0.2.1:80\r\n\r\n")],
     "forwarded for, no route": [last!("GET /nowhere", "X-Forwarded-For: 192.0.2.4\r\n\r\n")],
+    "named: who the client is": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: X-Forwarded-For\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"],
+    "named: the path": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close, :path\r\n\r\n"],
+    "named: the host": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nConnection: host\r\n\r\n"],
+    "named: nine": ["GET /ok HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nConnection: close, x-a,, b, c, d, e, f, g, h,\r\n\r\n"],
+    "named: ten": ["GET /ok HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nConnection: close, x-a, b, c, d, e, f, g, h, i\r\n\r\n"],
+    "named: te": ["GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close, te\r\nTE: x, trailers\r\n\r\n"],
+    "claimed": [concat!("GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTE: trailers, x\r\n", claimed!(), "\r\n")],
     "continue": [last!("POST /ok", "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"), "abc"],
     "no route": ["GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", last!("GET /nowhere")],
     "no route, with a body that does not come": ["POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"],

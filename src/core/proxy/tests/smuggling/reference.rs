@@ -276,6 +276,9 @@ fn one(cursor: &mut Cursor<'_>) -> Read<(Request, bool)> {
                 .collect::<Vec<_>>()
         })
         .collect();
+    if connection.iter().any(|token| is_end_to_end(token)) {
+        return Err(Stop::Bad("connection option"));
+    }
     let body = match (&all("content-length")[..], &all("transfer-encoding")[..]) {
         ([], []) => Vec::new(),
         ([length], []) => {
@@ -316,6 +319,16 @@ fn one(cursor: &mut Cursor<'_>) -> Read<(Request, bool)> {
     let host = authority.map_or_else(|| String::from_utf8_lossy(host).into_owned(), str::to_owned);
     let closes = connection.iter().any(|token| token == b"close");
     Ok((Request { method: method.to_owned(), path, host, fields, body }, closes))
+}
+
+/// Names that do not concern one connection, and that a proxy relies on.
+fn is_end_to_end(name: &[u8]) -> bool {
+    ["host", "forwarded", "authorization", "cookie", "x-request-id"]
+        .iter()
+        .any(|known| known.as_bytes() == name)
+        || [":", "x-forwarded-", "x-envoy-", "x-istio-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix.as_bytes()))
 }
 
 /// No upgrade is configured: the proxy answers one itself, but for that to HTTP/2, which is optional.

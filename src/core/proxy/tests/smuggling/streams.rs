@@ -161,7 +161,13 @@ pub(crate) const STREAMS: &[Stream] = &[
     s("chunked on HTTP/1.0", 0, 'r', b"POST / HTTP/1.0~Host: h~$T~0~~$G"),
     s("chunked, named by connection", 2, 'c', b"$P$TConnection: transfer-encoding~~0~~$G"),
     s("a length, named by connection", 2, 'c', b"$P$L3~Connection: content-length~~abc$G"),
-    s("the host, named by connection", 2, 'c', b"$HConnection: host~~$G"),
+    s(
+        "what proxies say, named by connection",
+        0,
+        'r',
+        b"$HConnection: close, X-Forwarded-For~X-Forwarded-For: a~~$G",
+    ),
+    s("the host, named by connection", 0, 'r', b"$HConnection: host~~$G"),
     // Chunks.
     s("chunk size with leading zeros", 2, 'c', b"$P$T~0003~abc~00~~$G"),
     s("chunk size in upper and lower case", 2, 'c', b"$P$T~A~0123456789~a~0123456789~0~~$G"),

@@ -13,7 +13,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A running proxy.
 pub(crate) struct Proxy {
-    admin: u16,
+    /// The port of the admin interface.
+    pub(crate) admin: u16,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -103,8 +104,11 @@ pub(crate) fn ask_admin(port: u16, method: &str, path: &str) -> Option<(u16, Str
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, DEADLINE).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-        .ok()?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    )
+    .ok()?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8(bytes).ok()?;

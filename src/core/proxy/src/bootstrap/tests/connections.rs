@@ -189,3 +189,84 @@ fn clusters_of_all_kinds_are_read() {
         assert!(problems[0].message.contains(message), "{}", problems[0].message);
     }
 }
+
+#[test]
+fn configuration_dumps_have_no_keys() {
+    let (chain, key) = issued();
+    let text = with_listener(&format!(
+        "    filter_chains: [{{transport_socket: {{name: t, typed_config: {{'@type': SERVER, common_tls_context: {{tls_certificates: [{{certificateChain: {{inline_string: {chain}}}, privateKey: {{inline_string: {key}}}}}]}}}}}}, FILTERS}}]"
+    ));
+    let (bootstrap, _) = read(&text, "b.yaml").unwrap();
+    let certificate = &bootstrap.document["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"]
+        ["typed_config"]["common_tls_context"]["tls_certificates"][0];
+    assert_eq!(certificate["privateKey"], serde_json::json!({"inline_string": "[redacted]"}));
+    assert!(certificate["certificateChain"]["inline_string"].as_str().unwrap().contains("BEGIN CERTIFICATE"));
+    // Whatever its form.
+    let forms = "{private_key: SECRET, password: {filename: SECRET}, session_ticket_keys: {keys: [{inline_bytes: SECRET}, SECRET, 5]}, sessionTicketKeys: [SECRET], privateKey: {SECRET: {inline_string: SECRET}}, private_key_provider: {typed_config: {x: SECRET}}, pkcs12: {inline_bytes: SECRET}, a: [{password: SECRET}], b: '-----BEGIN CERTIFICATE-----\\n-----BEGIN EC PRIVATE KEY-----\\nSECRET', c: {inline_bytes: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCg==}, kept: x}";
+    let parsed = yaml::parse(forms).unwrap();
+    let shown = json(&parsed.root);
+    let text = shown.to_string();
+    assert!(!text.contains("SECRET") && !text.contains("LS0t"), "{text}");
+    assert_eq!(shown["kept"], "x");
+    assert_eq!(shown["password"], serde_json::json!({"filename": "[redacted]"}));
+    assert_eq!(
+        shown["session_ticket_keys"]["keys"],
+        serde_json::json!([{"inline_bytes": "[redacted]"}, "[redacted]", "[redacted]"])
+    );
+}
+
+#[test]
+fn problems_never_quote_a_key() {
+    let pem = "-----BEGIN PRIVATE KEY-----\nSECRETKEYTEXT\n-----END PRIVATE KEY-----\n";
+    let der = rcgen::KeyPair::generate().unwrap().serialize_der();
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    for key in [pem, encoded.as_str()] {
+        let quoted = format!("{key:?}");
+        let secret = if key == pem { "SECRETKEYTEXT" } else { &encoded[60..] };
+        let source = [
+            quoted.clone(),
+            format!("[{quoted}]"),
+            format!("{{inline_string: [{quoted}]}}"),
+            format!("{{inline_bytes: {quoted}x}}"),
+            format!("{{inline_bytes: {quoted}}}"),
+            format!("{{inline_string: {quoted}}}"),
+            format!("{{filename: {quoted}}}"),
+            format!("{{{quoted}: a}}"),
+            format!("{{{quoted}: a, {quoted}: b}}"),
+            format!("{{inline_string: {{{quoted}: b}}}}"),
+            format!("{{inlin_string: {quoted}}}"),
+            format!("{{environment_variable: {quoted}}}"),
+            format!("{{inline_string: {quoted}"),
+            format!("{{inline_string: *{}}}", &encoded[..160]),
+        ];
+        let sources = source.iter().map(|source| {
+            with_cluster(&format!(
+                "    transport_socket: {{name: t, typed_config: {{'@type': CLIENT, common_tls_context: {{tls_certificates: [{{certificate_chain: {{inline_string: x}}, private_key: {source}}}]}}}}}}"
+            ))
+        });
+        let others = [
+            key.to_owned(),
+            quoted.clone(),
+            format!("{quoted}: 1"),
+            with_cluster(&format!("    type: {quoted}")),
+            with_cluster(&format!("    connect_timeout: {quoted}")),
+            with_cluster(&format!("    connect_timeout: -{}s", encoded)),
+            with_cluster(&format!("    transport_socket: {{name: {quoted}}}")),
+            with_cluster(&format!("    transport_socket: {{name: t, typed_config: {{'@type': {quoted}}}}}")),
+        ];
+        for text in sources.chain(others) {
+            let problems = read(&text, "b.yaml").expect_err(&text);
+            let shown = format!("{problems:?}");
+            assert!(!shown.contains(secret) && !shown.contains("BEGIN"), "{text}: {shown}");
+            for problem in problems {
+                let brief = problem.brief();
+                assert!(!brief.contains('\n') && brief.len() < 2500, "{brief}");
+            }
+        }
+    }
+    // What is no key is quoted, in one line and bounded.
+    let problem = |field: &str| read(&format!("{field}: 1"), "b.yaml").unwrap_err()[0].message.clone();
+    assert_eq!(problem("nope"), "no such field: 'nope' in Bootstrap");
+    assert!(problem(&"long".repeat(1000)).len() < 700);
+    assert!(!problem("'a\n\n  b'").contains('\n'));
+}
