@@ -128,7 +128,8 @@ fn no_request_fails_while_listeners_change() {
     let directory = tempfile::tempdir().unwrap();
     let [admin, port, moving, coming] = free_ports();
     let path = directory.path().join("lds.yaml");
-    let drain = DrainOptions { time: Duration::from_secs(2), is_gradual: false };
+    // Long enough for a client that gets a tenth of a core: its connection is closed only after its next request.
+    let drain = DrainOptions { time: Duration::from_secs(20), is_gradual: false };
     let proxy = Proxy::start(&bootstrap(admin, &path), admin, 2, drain);
     let mut file = File { path, updates: 0, admin };
     file.publish(&[listener("a", port, "text 0", 100), listener("b", moving, "text b", 100)]);
