@@ -201,7 +201,7 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
 }
 
 fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
-    let mut names = HashSet::new();
+    let (mut names, mut http2) = (HashSet::new(), HashSet::new());
     for value in resources.items("clusters") {
         let before = value.document.count();
         let Some(cluster) = cluster::read(&value) else {
@@ -213,6 +213,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
         if !names.insert(cluster.name.clone()) {
             value.invalid(format!("cluster manager: duplicate cluster '{}'", cluster.name));
         }
+        http2.extend(cluster.http2.then(|| cluster.name.clone()));
         bootstrap.clusters.push(cluster);
     }
     for value in resources.items("listeners") {
@@ -225,6 +226,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             if let NetworkFilter::Http(manager) = &chain.filter {
                 check_clusters(&value, &manager.routes, &names);
             }
+            refuse_http2(&value, &chain.filter, &http2);
             check_mixer_clusters(&value, &chain.filter, &names);
         }
         let is_taken =
@@ -262,6 +264,19 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
         for (name, _) in action.clusters.iter().filter(|(name, _)| !known.contains(name)) {
             let kind = if action.clusters.len() > 1 { "weighted cluster" } else { "cluster" };
             listener.invalid(format!("route: unknown {kind} '{name}'"));
+        }
+    }
+}
+
+/// Requests go to hosts of HTTP/1.1 only.
+fn refuse_http2(listener: &Value<'_>, filter: &NetworkFilter, http2: &HashSet<String>) {
+    let NetworkFilter::Http(manager) = filter else { return };
+    let actions = manager.routes.hosts.iter().flat_map(|host| &host.routes).map(|route| &route.action);
+    for action in actions {
+        let Action::Route(action) = action else { continue };
+        for (name, _) in action.clusters.iter().filter(|(name, _)| http2.contains(name)) {
+            listener
+                .unsupported(&format!("a route to the cluster '{name}', which has http2_protocol_options: it"));
         }
     }
 }

@@ -452,6 +452,7 @@ mod tests {
             policy,
             thresholds: Thresholds { requests: 20, retries: 2, ..Thresholds::default() },
             tls: None,
+            http2: false,
         };
         Cluster::new(config, &Stats::default())
     }
