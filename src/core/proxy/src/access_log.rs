@@ -110,6 +110,8 @@ pub(crate) struct Entry<'e> {
     pub(crate) cluster: &'e str,
     pub(crate) route: &'e str,
     pub(crate) connection: &'e ConnectionInfo,
+    /// The client that the request is of, as the proxy before says.
+    pub(crate) client: SocketAddr,
 }
 
 impl Format {
@@ -268,6 +270,7 @@ mod tests {
             cluster: "c",
             route: "",
             connection: &ConnectionInfo::new(([127, 0, 0, 1], 5).into(), ([127, 0, 0, 1], 6).into()),
+            client: ([127, 0, 0, 1], 5).into(),
         };
         let mut out = Vec::new();
         Format::default_http().write(&entry, &mut out);

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{Chain, ChainTls, Entrance, Filter};
+use crate::accept::{self, Chain, ChainTls, Entrance};
 use crate::access_log::AccessLogFiles;
 use crate::bootstrap::{
-    AccessLogConfig, FilterChainConfig, ListenerConfig, ManagerConfig, NetworkFilter, TcpProxyConfig,
+    AccessLogConfig, FilterChainConfig, FilterKind, ListenerConfig, ManagerConfig, NetworkFilter,
+    TcpProxyConfig,
 };
 use crate::context::Shared;
 use crate::error::StartError;
-use crate::http::HttpManager;
+use crate::ext_authz::Authorizer;
 use crate::http::routes::RouteTable;
+use crate::http::{Filter, HttpManager};
+use crate::log_stream::LogStream;
 use crate::mixer::FilterBuilder;
+use crate::rate_limit::Limiter;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats, Value};
 use crate::tcp_proxy::TcpProxy;
@@ -134,8 +138,10 @@ impl ListenerManager {
         logs: &AccessLogFiles,
     ) -> Result<Chain, StartError> {
         let filter = match &config.filter {
-            NetworkFilter::Tcp(tcp) => Filter::Tcp(self.tcp_proxy(tcp, logs)?),
-            NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, place, logs)?)),
+            NetworkFilter::Tcp(tcp) => accept::Filter::Tcp(self.tcp_proxy(tcp, logs)?),
+            NetworkFilter::Http(http) => {
+                accept::Filter::Http(Box::new(self.http_manager(http, place, logs)?))
+            }
         };
         let tls = config.tls.as_ref().map(|context| {
             let stats = TlsStats::new(&self.stats, &Scope::Listener(place.to_owned()));
@@ -150,12 +156,38 @@ impl ListenerManager {
             clusters: clusters.collect(),
             idle_timeout: config.idle_timeout,
             logs: open(&config.access_logs, logs)?,
+            log_streams: self.log_streams(&config.access_logs),
             stats: self.stats.block(&Scope::Tcp(config.stat_prefix.clone())),
             mixer: config
                 .mixer
                 .as_ref()
                 .map(|mixer| Box::new(self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name)))),
         })
+    }
+
+    fn log_streams(&self, configs: &[AccessLogConfig]) -> Vec<Arc<LogStream>> {
+        let streams = configs.iter().filter_map(|config| match config {
+            AccessLogConfig::Stream(stream) => Some(stream),
+            AccessLogConfig::File { .. } => None,
+        });
+        let new = |stream| Arc::new(LogStream::new(stream, &self.stats, |name| self.cluster(name)));
+        streams.map(new).collect()
+    }
+
+    fn filter(&self, kind: &FilterKind, manager: &ManagerConfig) -> Filter {
+        match kind {
+            FilterKind::Mixer(mixer) => {
+                Filter::Mixer(self.mixer.http(mixer, &self.stats, |name| self.cluster(name)))
+            }
+            FilterKind::RateLimit(config) => {
+                Filter::RateLimit(Box::new(Limiter::new(config, &self.shared.clusters, &self.stats)))
+            }
+            FilterKind::ExtAuthz(config) => {
+                let clusters = &self.shared.clusters;
+                let filter = Authorizer::new(config, &manager.stat_prefix, clusters, &self.stats);
+                Filter::ExtAuthz(Box::new(filter))
+            }
+        }
     }
 
     fn http_manager(
@@ -167,12 +199,10 @@ impl ListenerManager {
         let scope = Scope::Http(config.stat_prefix.clone());
         Ok(HttpManager {
             server_name: config.server_name.clone(),
-            routes: RouteTable::new(&config.routes, |name| self.cluster(name)),
-            mixer: config
-                .mixer
-                .as_ref()
-                .map(|mixer| self.mixer.http(mixer, &self.stats, |name| self.cluster(name))),
+            routes: RouteTable::new(&config.routes, &config.filters, |name| self.cluster(name)),
+            filters: config.filters.iter().map(|filter| self.filter(&filter.kind, config)).collect(),
             logs: open(&config.access_logs, logs)?,
+            log_streams: self.log_streams(&config.access_logs),
             use_remote_address: config.use_remote_address,
             generate_request_id: config.generate_request_id,
             preserve_external_request_id: config.preserve_external_request_id,
@@ -246,12 +276,16 @@ fn open(
     configs: &[AccessLogConfig],
     logs: &AccessLogFiles,
 ) -> Result<Vec<(Arc<crate::access_log::AccessLogFile>, crate::access_log::Format)>, StartError> {
-    let open = |config: &AccessLogConfig| match logs.open(&config.path) {
-        Ok(file) => Ok((file, config.format.clone())),
+    let files = configs.iter().filter_map(|config| match config {
+        AccessLogConfig::File { path, format } => Some((path, format)),
+        AccessLogConfig::Stream(_) => None,
+    });
+    let open = |(path, format): (&String, &crate::access_log::Format)| match logs.open(path) {
+        Ok(file) => Ok((file, format.clone())),
         Err(error) => {
             let text = reason(&error);
-            Err(StartError::AccessLog(format!("unable to open file '{}': {text}", config.path)))
+            Err(StartError::AccessLog(format!("unable to open file '{path}': {text}")))
         }
     };
-    configs.iter().map(open).collect()
+    files.map(open).collect()
 }

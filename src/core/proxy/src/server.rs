@@ -16,7 +16,7 @@ use crate::access_log::AccessLogFiles;
 use crate::admin;
 use crate::bootstrap::{Bootstrap, Discovery, ListenerConfig};
 use crate::cluster::{Cluster, forget_destinations, resolve_all};
-use crate::context::Shared;
+use crate::context::{NodeIdentity, Shared};
 pub use crate::error::StartError;
 use crate::listener_manager::ListenerManager;
 use crate::mixer::FilterBuilder;
@@ -49,8 +49,13 @@ async fn run(bootstrap: Bootstrap, mut options: Options, log: Log) -> Result<(),
     let stats = Arc::new(Stats::default());
     let clusters: Vec<_> =
         bootstrap.clusters.iter().map(|config| Cluster::new(config.clone(), &stats)).collect();
-    let shared =
-        Arc::new(Shared { clusters, draining: AtomicBool::new(false), connections: AtomicU64::new(0) });
+    let node = NodeIdentity {
+        id: bootstrap.node_id.clone(),
+        cluster: bootstrap.node_cluster.clone(),
+        metadata: bootstrap.document.pointer("/node/metadata").cloned().unwrap_or_default(),
+    };
+    let (draining, connections) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Arc::new(Shared { clusters, node, draining, connections });
     let running = Arc::new(Running {
         bootstrap,
         options,

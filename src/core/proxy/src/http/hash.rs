@@ -1,6 +1,6 @@
 //! The hash of a request, by which consistent hashing chooses a host.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::bootstrap::HashPolicy;
 use crate::cluster::{xx_hash, xx_hash_from};
@@ -24,9 +24,14 @@ pub(super) fn of(policies: &[(HashPolicy, bool)], head: &Head, client: IpAddr) -
 /// The address of the client of a request: with `use_remote_address` that of the connection, otherwise the last one of `x-forwarded-for`, if
 /// there is one.
 pub(super) fn client(head: &Head, info: &ConnectionInfo, use_remote_address: bool) -> IpAddr {
+    client_address(head, info, use_remote_address).ip()
+}
+
+/// As [`client`], with the port; that of an address in a header is 0.
+pub(super) fn client_address(head: &Head, info: &ConnectionInfo, use_remote_address: bool) -> SocketAddr {
     let told = if use_remote_address { None } else { head.elements("x-forwarded-for").last() };
-    let told = told.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
-    told.unwrap_or_else(|| info.remote.ip())
+    let told = told.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok());
+    told.map_or(info.remote, |told| SocketAddr::new(told, 0))
 }
 
 fn one(policy: &HashPolicy, head: &Head, client: IpAddr) -> Option<u64> {

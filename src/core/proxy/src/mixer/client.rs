@@ -18,9 +18,10 @@ use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::channel::{Channel, NOT_SENT, TIMED_OUT};
+use super::forwarded;
 use super::statistics::MixerStat;
 use crate::bootstrap::TransportConfig;
+use crate::grpc::{Channel, Method, NOT_SENT, TIMED_OUT};
 use crate::stats::Block;
 use crate::upstream::Pools;
 use crate::uuid;
@@ -43,6 +44,11 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
+/// The methods of Mixer, and the time limit of a call.
+const CHECK: &str = "/istio.mixer.v1.Mixer/Check";
+const REPORT: &str = "/istio.mixer.v1.Mixer/Report";
+const TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What the clients of all workers share.
 #[derive(Debug)]
 pub(crate) struct ClientConfig {
@@ -52,6 +58,13 @@ pub(crate) struct ClientConfig {
     pub(crate) stats: Arc<Block<MixerStat>>,
     /// Tells a proxy in front of Mixer who calls: a value of `x-istio-attributes`.
     pub(crate) caller: HeaderValue,
+}
+
+impl ClientConfig {
+    fn method(&self, path: &'static str) -> Method<'_> {
+        let header = Some((forwarded::HEADER, &self.caller));
+        Method { path, authority: "mixer", timeout: Some(TIMEOUT), header }
+    }
 }
 
 /// What a check says.
@@ -329,10 +342,7 @@ impl Client {
     async fn attempt(&self, body: &[u8]) -> Result<CheckResponse, Status> {
         self.count(MixerStat::RemoteCalls);
         let called = match mixer_remote::grpc_message(body) {
-            Ok(message) => {
-                let path = "/istio.mixer.v1.Mixer/Check";
-                self.checks.call(&self.pools, path, message, &self.config.caller).await
-            }
+            Ok(message) => self.checks.call(&self.pools, &self.config.method(CHECK), message).await,
             Err(status) => Err(status),
         };
         let answer = called.and_then(|answer| {
@@ -390,8 +400,7 @@ impl Client {
         drop(self.calls.spawn_local(async move {
             let called = match mixer_remote::grpc_message(&body) {
                 Ok(message) => {
-                    let path = "/istio.mixer.v1.Mixer/Report";
-                    client.reports.call(&client.pools, path, message, &client.config.caller).await
+                    client.reports.call(&client.pools, &client.config.method(REPORT), message).await
                 }
                 Err(status) => Err(status),
             };
