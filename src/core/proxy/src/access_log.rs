@@ -116,7 +116,7 @@ pub(crate) struct Entry<'e> {
 
 impl Entry<'_> {
     /// The client: without a port if only a proxy before knows it.
-    fn remote(&self) -> SocketAddr {
+    pub(crate) fn remote(&self) -> SocketAddr {
         self.client.map_or(self.connection.remote, |client| SocketAddr::new(client, 0))
     }
 }

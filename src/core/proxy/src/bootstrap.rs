@@ -8,17 +8,23 @@ mod address;
 mod chain;
 mod cluster;
 mod discovery;
+mod ext_authz;
+mod filter;
+mod grpc_service;
 mod hash;
 mod health;
 mod listener;
 mod listener_filter;
+mod log_stream;
 mod manager;
 mod matching;
 mod mixer;
 mod outlier;
+mod rate_limit;
 mod reader;
 mod route;
 mod secrets;
+mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -38,10 +44,14 @@ pub use chain::{ChainMatch, FilterChainConfig, Range, SourceType};
 pub(crate) use cluster::RING_SIZES;
 pub use cluster::{ClusterConfig, Discovery, Family, Policy, Thresholds};
 pub use discovery::{ListenerResource, ListenerUpdate, read_listeners};
+pub use ext_authz::{BodyConfig, ExtAuthzConfig, ExtAuthzRoute};
+pub use filter::{FilterKind, HttpFilterConfig, PerFilter, RouteFilter};
+pub use grpc_service::GrpcServiceConfig;
 pub use hash::HashPolicy;
 pub use health::{CheckKind, GrpcCheck, HealthCheckConfig, HttpCheck, TcpCheck};
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
+pub use log_stream::LogStreamConfig;
 pub use manager::ManagerConfig;
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
 pub use mixer::{
@@ -49,9 +59,10 @@ pub use mixer::{
     TransportConfig, UriPattern, UriTemplate,
 };
 pub use outlier::OutlierConfig;
+pub use rate_limit::{HostLimits, LimitAction, LimitConfig, RateLimitConfig, RateLimitRoute};
 pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
-    RouteConfig, RouteTableConfig,
+    RouteConfig, RouteTableConfig, WeightedCluster,
 };
 
 use reader::{Document, Message, Value};
@@ -211,17 +222,33 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
     Some(bootstrap)
 }
 
+/// The clusters that listeners may name.
+#[derive(Debug, Clone, Default)]
+pub struct KnownClusters {
+    names: HashSet<String>,
+    /// Those whose hosts take HTTP/2.
+    http2: HashSet<String>,
+}
+
+impl KnownClusters {
+    /// False if there is one of its name.
+    pub fn add(&mut self, cluster: &ClusterConfig) -> bool {
+        self.http2.extend(cluster.http2.then(|| cluster.name.clone()));
+        self.names.insert(cluster.name.clone())
+    }
+}
+
 fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
-    let mut names = HashSet::new();
+    let mut known = KnownClusters::default();
     for value in resources.items("clusters") {
         let before = value.document.count();
         let Some(cluster) = cluster::read(&value) else {
             refuse_incomplete(&value, before);
             // A cluster with errors still counts as one that routes may name.
-            names.extend(value.node.get("name").and_then(Node::as_str).map(str::to_owned));
+            known.names.extend(value.node.get("name").and_then(Node::as_str).map(str::to_owned));
             continue;
         };
-        if !names.insert(cluster.name.clone()) {
+        if !known.add(&cluster) {
             value.invalid(format!("cluster manager: duplicate cluster '{}'", cluster.name));
         }
         bootstrap.clusters.push(cluster);
@@ -232,7 +259,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             refuse_incomplete(&value, before);
             continue;
         };
-        check_listener(&value, &listener, &names);
+        check_listener(&value, &listener, &known);
         let is_taken =
             |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
         if bootstrap.listeners.iter().any(|other| other.name == listener.name) {
@@ -253,12 +280,13 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
 }
 
 /// Checks that the clusters exist that a listener needs.
-fn check_listener(value: &Value<'_>, listener: &ListenerConfig, clusters: &HashSet<String>) {
+fn check_listener(value: &Value<'_>, listener: &ListenerConfig, clusters: &KnownClusters) {
     for chain in listener.all_chains() {
         if let NetworkFilter::Http(manager) = &chain.filter {
-            check_clusters(value, &manager.routes, clusters);
+            check_clusters(value, &manager.routes, &clusters.names);
         }
-        check_mixer_clusters(value, &chain.filter, clusters);
+        refuse_http2(value, &chain.filter, &clusters.http2);
+        check_called_clusters(value, &chain.filter, &clusters.names);
     }
 }
 
@@ -275,23 +303,62 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
     }
     for route in table.hosts.iter().flat_map(|host| &host.routes) {
         let Action::Route(action) = &route.action else { continue };
-        for (name, _) in action.clusters.iter().filter(|(name, _)| !known.contains(name)) {
+        let names = action.clusters.iter().map(|cluster| &cluster.name);
+        for name in names.filter(|name| !known.contains(*name)) {
             let kind = if action.clusters.len() > 1 { "weighted cluster" } else { "cluster" };
             listener.invalid(format!("route: unknown {kind} '{name}'"));
         }
     }
 }
 
-/// A filter that cannot reach Mixer would refuse everything, or nothing.
-fn check_mixer_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
-    let transport = match filter {
-        NetworkFilter::Http(manager) => manager.mixer.as_ref().map(|mixer| &mixer.transport),
-        NetworkFilter::Tcp(proxy) => proxy.mixer.as_ref().map(|mixer| &mixer.transport),
+/// Requests and connections go to hosts of HTTP/1.1 only.
+fn refuse_http2(listener: &Value<'_>, filter: &NetworkFilter, http2: &HashSet<String>) {
+    let targets: Vec<&str> = match filter {
+        NetworkFilter::Http(manager) => {
+            let routes = manager.routes.hosts.iter().flat_map(|host| &host.routes);
+            let actions = routes.filter_map(|route| match &route.action {
+                Action::Route(action) => Some(action),
+                _ => None,
+            });
+            actions.flat_map(|action| &action.clusters).map(|cluster| cluster.name.as_str()).collect()
+        }
+        NetworkFilter::Tcp(_) => Vec::new(),
     };
-    let Some(transport) = transport else { return };
-    let named = [("check_cluster", &transport.check_cluster), ("report_cluster", &transport.report_cluster)];
-    for (field, name) in named.into_iter().filter(|(_, name)| !known.contains(*name)) {
-        listener.invalid(format!("mixer: unknown {field} '{name}'; without the field it is mixer_server"));
+    for name in targets.into_iter().filter(|name| http2.contains(*name)) {
+        listener
+            .unsupported(&format!("a route to the cluster '{name}', which has http2_protocol_options: it"));
+    }
+}
+
+/// A filter that cannot reach what it asks would refuse everything, or nothing.
+fn check_called_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
+    let called: Vec<(&str, &str, &str)> = match filter {
+        NetworkFilter::Http(manager) => {
+            let named = manager.filters.iter().flat_map(|filter| {
+                filter.kind.clusters().into_iter().map(|(field, name)| (filter.name.as_str(), field, name))
+            });
+            named.collect()
+        }
+        NetworkFilter::Tcp(proxy) => {
+            let clusters = proxy.mixer.iter().flat_map(|mixer| mixer.transport.clusters());
+            clusters.map(|(field, name)| ("mixer", field, name)).collect()
+        }
+    };
+    let logs = match filter {
+        NetworkFilter::Http(manager) => &manager.access_logs,
+        NetworkFilter::Tcp(proxy) => &proxy.access_logs,
+    };
+    for log in logs {
+        if let AccessLogConfig::Stream(stream) = log
+            && !known.contains(&stream.service.cluster)
+        {
+            let (log, name) = (&stream.name, &stream.service.cluster);
+            listener.invalid(format!("access log {log}: unknown cluster_name '{name}'"));
+        }
+    }
+    for (filter, field, name) in called.into_iter().filter(|(_, _, name)| !known.contains(*name)) {
+        let default = if filter == "mixer" { "; without the field it is mixer_server" } else { "" };
+        listener.invalid(format!("{filter}: unknown {field} '{name}'{default}"));
     }
 }
 

@@ -6,13 +6,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::cluster::Cluster;
 use crate::drain::Waiting;
+use crate::grpc::Channels;
+use crate::log_stream::Senders;
 use crate::mixer::Clients;
 use crate::upstream::{Pool, Pools};
+
+/// Who the proxy is: `node` of the bootstrap.
+#[derive(Debug, Default)]
+pub(crate) struct NodeIdentity {
+    pub(crate) id: String,
+    pub(crate) cluster: String,
+    /// As JSON.
+    pub(crate) metadata: serde_json::Value,
+}
 
 /// What all threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) clusters: Vec<Arc<Cluster>>,
+    pub(crate) node: NodeIdentity,
     /// Whether responses end their connections.
     pub(crate) draining: AtomicBool,
     /// Open connections of all listeners.
@@ -28,12 +40,18 @@ pub(crate) struct WorkerContext {
     pub(crate) mixer: Clients,
     /// Connections that wait for the end of a drain.
     pub(crate) drains: Rc<Waiting>,
+    /// Of the filters that call others.
+    pub(crate) channels: Rc<Channels>,
+    /// Of access logs that are sent to servers.
+    pub(crate) logs: Senders,
 }
 
 impl WorkerContext {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let pools = Rc::new(Pools::new(&shared.clusters));
-        Self { mixer: Clients::new(Rc::clone(&pools)), pools, shared, drains: Rc::default() }
+        let channels = Rc::new(Channels::new(Rc::clone(&pools)));
+        let logs = Senders::new(Rc::clone(&channels));
+        Self { mixer: Clients::new(Rc::clone(&pools)), channels, logs, pools, shared, drains: Rc::default() }
     }
 
     /// A cluster by its index.

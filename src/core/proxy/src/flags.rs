@@ -31,9 +31,13 @@ pub(crate) enum Flag {
     UR,
     /// Refused by an external authorizer, such as Mixer.
     Uaex,
+    /// Over a rate limit.
+    RL,
+    /// The server of rate limits did not decide.
+    Rlse,
 }
 
-const NAMES: [(Flag, &str); 14] = [
+const NAMES: [(Flag, &str); 16] = [
     (Flag::UH, "UH"),
     (Flag::UF, "UF"),
     (Flag::UO, "UO"),
@@ -48,6 +52,8 @@ const NAMES: [(Flag, &str); 14] = [
     (Flag::SI, "SI"),
     (Flag::UR, "UR"),
     (Flag::Uaex, "UAEX"),
+    (Flag::RL, "RL"),
+    (Flag::Rlse, "RLSE"),
 ];
 
 /// The flags of a response in the order in which they were set; at most four, more have no meaning.
@@ -65,6 +71,11 @@ impl Flags {
         }
     }
 
+    /// The flags, in the order in which they were set.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Flag> {
+        self.0.into_iter().flatten()
+    }
+
     /// With a flag.
     #[cfg(test)]
     #[must_use]
@@ -76,7 +87,7 @@ impl Flags {
     /// Appends the flags, joined by commas, or `-`.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         let mut separator: &[u8] = b"";
-        for flag in self.0.into_iter().flatten() {
+        for flag in self.iter() {
             let name = NAMES.iter().find(|(known, _)| *known == flag).map_or("", |(_, name)| name);
             out.extend_from_slice(separator);
             out.extend_from_slice(name.as_bytes());

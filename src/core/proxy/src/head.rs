@@ -348,6 +348,15 @@ impl Head {
         live.map(|field| (self.at(&field.name), self.at(&field.value)))
     }
 
+    /// Bytes of names and values of all fields, those with colons included.
+    pub(crate) fn size(&self) -> u64 {
+        let pseudo = [":method", ":path", ":authority", ":scheme"];
+        let pseudo =
+            pseudo.into_iter().filter_map(|name| Some(name.len() + self.pseudo_or_field(name)?.len()));
+        let fields = self.fields().map(|(name, value)| name.len() + value.len());
+        u64::try_from(pseudo.chain(fields).sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// The number of fields of this name, in lower case.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.fields().filter(|(known, _)| *known == name.as_bytes()).count()

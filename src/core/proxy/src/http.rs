@@ -1,18 +1,20 @@
 //! The HTTP connection manager: HTTP/1.1, routes, the router.
 //!
-//! A connection is one task: `connection` reads requests one after the other, `routes` chooses what to do, `forward` makes the attempts,
-//! `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request.
+//! A connection is one task: `connection` reads requests one after the other, `filters` decide on them, `routes` chooses what to do, `forward` makes the
+//! attempts, `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request.
 
+mod body;
 mod connection;
 mod date;
+mod descriptors;
 mod drained;
 mod edits;
 mod exchange;
 mod failure;
+mod filters;
 mod forward;
 pub(crate) mod framing;
 mod hash;
-mod mixer;
 mod presence;
 mod redirect;
 mod reply;
@@ -25,20 +27,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
-use crate::mixer::HttpFilter;
+use crate::log_stream::LogStream;
 use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
 
 pub(crate) use connection::serve;
 pub(crate) use edits::edit_request;
+pub(crate) use filters::Filter;
 
 /// A connection manager as it serves.
 #[derive(Debug)]
 pub(crate) struct HttpManager {
     pub(crate) server_name: String,
     pub(crate) routes: routes::RouteTable,
-    /// The filter `mixer`.
-    pub(crate) mixer: Option<HttpFilter>,
+    /// The filters before the router, in order.
+    pub(crate) filters: Vec<Filter>,
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,
+    pub(crate) log_streams: Vec<Arc<LogStream>>,
     pub(crate) use_remote_address: bool,
     pub(crate) generate_request_id: bool,
     pub(crate) preserve_external_request_id: bool,

@@ -11,7 +11,7 @@ use mixer_base::file_stamp::FileStamp;
 use mixer_base::regular_file;
 
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{ListenerConfig, ListenerResource, ListenerUpdate, read_listeners};
+use crate::bootstrap::{KnownClusters, ListenerConfig, ListenerResource, ListenerUpdate, read_listeners};
 use crate::cluster::xx_hash;
 use crate::listener_manager::ListenerManager;
 use crate::stats::{Block, LdsStat, Scope, Stats, Value};
@@ -50,7 +50,7 @@ pub(crate) struct Lds {
     stats: Arc<Block<LdsStat>>,
     accepted: Arc<Mutex<Accepted>>,
     /// Clusters that listeners may name.
-    clusters: HashSet<String>,
+    clusters: KnownClusters,
     looks: Mutex<Looks>,
 }
 
@@ -80,7 +80,7 @@ impl Looks {
 }
 
 impl Lds {
-    pub(crate) fn new(path: PathBuf, clusters: HashSet<String>, stats: &Stats) -> Self {
+    pub(crate) fn new(path: PathBuf, clusters: KnownClusters, stats: &Stats) -> Self {
         let accepted = Arc::<Mutex<Accepted>>::default();
         let scope = Scope::ListenerManager;
         let of = |read: fn(&Accepted) -> Value| {

@@ -1,14 +1,13 @@
 //! The Mixer filters of HTTP and TCP: attributes of requests and connections, checks, quotas, reports.
 //!
 //! A worker has a client for each filter ([`Clients`]), with caches, connections and a batch of reports of its own; nothing is shared but statistics.
-//! `http` and `tcp` say what a filter does with a request and with a connection, `client` how it asks, `channel` carries calls to a cluster.
+//! `http` and `tcp` say what a filter does with a request and with a connection, `client` how it asks.
 //! A request waits for its check on its own task: the worker serves others meanwhile.
 //!
 //! Behaviour is that of the filters in the proxy of Istio 1.3. A request passes without an answer of Mixer only if the configuration says so.
 
 mod api;
 mod builder;
-mod channel;
 mod client;
 mod forwarded;
 mod headers;

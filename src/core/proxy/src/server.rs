@@ -13,10 +13,10 @@ use mixer_net::http::{Endpoint, HttpLimits};
 
 use crate::access_log::AccessLogFiles;
 use crate::admin;
-use crate::bootstrap::{Bootstrap, Discovery};
+use crate::bootstrap::{Bootstrap, Discovery, KnownClusters};
 use crate::certificates;
 use crate::cluster::{Cluster, detect_outliers, forget_destinations, resolve_all};
-use crate::context::Shared;
+use crate::context::{NodeIdentity, Shared};
 pub use crate::error::StartError;
 use crate::health::check_hosts;
 use crate::lds::Lds;
@@ -48,10 +48,18 @@ async fn run(bootstrap: Bootstrap, mut options: Options, log: Log) -> Result<(),
     let stats = Arc::new(Stats::default());
     let clusters: Vec<_> =
         bootstrap.clusters.iter().map(|config| Cluster::new(config.clone(), &stats)).collect();
-    let shared =
-        Arc::new(Shared { clusters, draining: AtomicBool::new(false), connections: AtomicU64::new(0) });
+    let node = NodeIdentity {
+        id: bootstrap.node_id.clone(),
+        cluster: bootstrap.node_cluster.clone(),
+        metadata: bootstrap.document.pointer("/node/metadata").cloned().unwrap_or_default(),
+    };
+    let (draining, connections) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Arc::new(Shared { clusters, node, draining, connections });
     let lds = bootstrap.listener_file.clone().map(|path| {
-        let clusters = bootstrap.clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        let mut clusters = KnownClusters::default();
+        for cluster in &bootstrap.clusters {
+            clusters.add(cluster);
+        }
         Lds::new(path, clusters, &stats)
     });
     let running = Arc::new(Running {

@@ -15,8 +15,9 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    CertificateStat, ClusterStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat, ListenerStat,
-    ManagerStat, OutlierStat, ProxyProtocolStat, RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+    CertificateStat, ClusterStat, ExtAuthzStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat,
+    ListenerStat, LogStreamStat, ManagerStat, OutlierStat, ProxyProtocolStat, RootStat, SslStat, TcpStat,
+    TlsInspectorStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 
@@ -48,7 +49,11 @@ pub(crate) enum Scope {
     ListenerHttp(String, String),
     ListenerWorker(String, usize),
     ListenerManager,
+    /// Access logs that are sent to servers.
+    LogStream,
     Tcp(String),
+    /// A filter ext_authz of a connection manager: the prefix of the manager, and that of the filter.
+    ExtAuthz(String, String),
     /// The Mixer filters of `http` or `tcp`.
     Mixer(&'static str),
     Server,
@@ -71,7 +76,10 @@ impl Scope {
             Scope::ListenerHttp(listener, name) => format!("listener.{listener}.http.{name}."),
             Scope::ListenerWorker(name, worker) => format!("listener.{name}.worker_{worker}."),
             Scope::ListenerManager => "listener_manager.".to_owned(),
+            Scope::LogStream => "access_logs.grpc_access_log.".to_owned(),
             Scope::Tcp(name) => format!("tcp.{name}."),
+            Scope::ExtAuthz(manager, own) if own.is_empty() => format!("http.{manager}.ext_authz."),
+            Scope::ExtAuthz(manager, own) => format!("http.{manager}.ext_authz.{own}."),
             Scope::Mixer(kind) => format!("{kind}_mixer_filter."),
             Scope::Server => "server.".to_owned(),
             Scope::TlsInspector => "tls_inspector.".to_owned(),
@@ -101,7 +109,14 @@ impl Scope {
                 vec![("envoy_worker_id", worker.to_string()), ("envoy_listener_address", name.clone())],
             ),
             Scope::ListenerManager => ("envoy_listener_manager", Vec::new()),
+            Scope::LogStream => ("envoy_access_logs_grpc_access_log", Vec::new()),
             Scope::Tcp(name) => ("envoy_tcp", vec![("envoy_tcp_prefix", name.clone())]),
+            Scope::ExtAuthz(manager, own) => {
+                let own = Some(own).filter(|own| !own.is_empty());
+                let own = own.map(|own| ("envoy_ext_authz_prefix", own.clone()));
+                let labels = [("envoy_http_conn_manager_prefix", manager.clone())].into_iter().chain(own);
+                ("envoy_http_ext_authz", labels.collect())
+            }
             Scope::Mixer("http") => ("envoy_http_mixer_filter", Vec::new()),
             Scope::Mixer(_) => ("envoy_tcp_mixer_filter", Vec::new()),
             Scope::Server => ("envoy_server", Vec::new()),

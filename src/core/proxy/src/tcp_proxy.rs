@@ -19,6 +19,7 @@ use crate::cluster::{self, Kind, Wanted, weighted};
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
+use crate::log_stream::LogStream;
 use crate::mixer::{Bytes, Peer, TcpCall, TcpFilter};
 use crate::stats::{Block, ClusterStat, TcpStat};
 use crate::timer::{Timer, earlier};
@@ -34,6 +35,7 @@ pub(crate) struct TcpProxy {
     pub(crate) clusters: Vec<(Option<usize>, u32)>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,
+    pub(crate) log_streams: Vec<Arc<LogStream>>,
     pub(crate) stats: Arc<Block<TcpStat>>,
     /// The filter `mixer` before it.
     pub(crate) mixer: Option<Box<TcpFilter>>,
@@ -86,6 +88,9 @@ impl TcpProxy {
         };
         for (file, format) in &self.logs {
             file.append(|out| format.write(&entry, out));
+        }
+        for log in &self.log_streams {
+            worker.logs.log(log, &worker.shared.node, &entry);
         }
     }
 

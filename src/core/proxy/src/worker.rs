@@ -26,7 +26,7 @@ use crate::upstream::Pool;
 const QUEUE: usize = 256;
 /// Time between two looks at idle connections to hosts.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Time for the reports of the Mixer filters at the end.
+/// Time for the reports of the Mixer filters, and entries of access logs, at the end.
 const FLUSH: Duration = Duration::from_secs(1);
 /// The threads are named as Envoy's are.
 const THREAD: &str = "wrk:worker_";
@@ -85,8 +85,9 @@ impl Worker {
                 () = sweep(&context) => {}
                 () = until.cancelled() => {}
             }
-            // Reports that wait; without an answer within this time they are lost.
-            let _ = tokio::time::timeout(FLUSH, context.mixer.flush()).await;
+            // Reports and log entries that wait; without an answer within this time they are lost.
+            let flushed = async { tokio::join!(context.mixer.flush(), context.logs.flush()) };
+            let _ = tokio::time::timeout(FLUSH, flushed).await;
         };
         let task = Task::essential("proxy worker").of(number.to_string());
         let is_stopping = move || stop.is_cancelled();

@@ -5,6 +5,8 @@
 
 #![cfg(test)]
 
+#[path = "envoy/authz.rs"]
+mod authz;
 #[path = "envoy/backend.rs"]
 mod backend;
 #[path = "envoy/cases.rs"]
@@ -13,12 +15,18 @@ mod cases;
 mod health;
 #[path = "envoy/lds.rs"]
 mod lds;
+#[path = "envoy/limits.rs"]
+mod limits;
+#[path = "envoy/log_streams.rs"]
+mod log_streams;
 #[path = "envoy/pair.rs"]
 mod pair;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "envoy/secure.rs"]
 mod secure;
+#[path = "envoy/services.rs"]
+mod services;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

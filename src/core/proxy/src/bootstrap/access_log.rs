@@ -1,5 +1,6 @@
 //! Access logs.
 
+use super::log_stream::{self, LogStreamConfig};
 use super::reader::{Fields, Message, type_of, unknown_type};
 use crate::access_log::Format;
 
@@ -21,17 +22,25 @@ static SOURCE: Message = Message {
     unsupported: &["filename", "inline_bytes", "environment_variable", "watched_directory"],
 };
 
-/// A file and the form of its lines.
+/// Where access logs go.
 #[derive(Debug, Clone)]
-pub struct AccessLogConfig {
-    /// The file; created if it does not exist.
-    pub path: String,
-    /// The form of a line.
-    pub format: Format,
+pub enum AccessLogConfig {
+    /// To a file.
+    File {
+        /// The file; created if it does not exist.
+        path: String,
+        /// The form of a line.
+        format: Format,
+    },
+    /// To a server.
+    Stream(LogStreamConfig),
 }
 
-/// Reads the field `access_log`.
-pub(super) fn read(holder: &Fields<'_>) -> Vec<AccessLogConfig> {
+const HTTP_STREAM: &str = "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig";
+const TCP_STREAM: &str = "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig";
+
+/// Reads the field `access_log` of a filter that logs requests, or connections.
+pub(super) fn read(holder: &Fields<'_>, is_http: bool) -> Vec<AccessLogConfig> {
     let mut logs = Vec::new();
     for item in holder.items("access_log") {
         let Some(log) = item.message(&ACCESS_LOG) else { continue };
@@ -39,6 +48,12 @@ pub(super) fn read(holder: &Fields<'_>) -> Vec<AccessLogConfig> {
         match type_of(&log, &name) {
             Some(("envoy.extensions.access_loggers.file.v3.FileAccessLog", config)) => {
                 logs.extend(config.message(&FILE).and_then(read_file));
+            }
+            Some((HTTP_STREAM, config)) if is_http => {
+                logs.extend(log_stream::read(&config, true).map(AccessLogConfig::Stream));
+            }
+            Some((TCP_STREAM, config)) if !is_http => {
+                logs.extend(log_stream::read(&config, false).map(AccessLogConfig::Stream));
             }
             Some((other, config)) => unknown_type(&config, "access log", other),
             None => {}
@@ -76,7 +91,7 @@ fn read_file(file: Fields<'_>) -> Option<AccessLogConfig> {
         }),
     };
     file.finish();
-    Some(AccessLogConfig { path: path?, format: format? })
+    Some(AccessLogConfig::File { path: path?, format: format? })
 }
 
 fn compiled(value: &super::reader::Value<'_>, text: &str) -> Option<Format> {

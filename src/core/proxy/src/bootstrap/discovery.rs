@@ -1,6 +1,5 @@
 //! Listeners of a file that may change: where it is, and what it says.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use mixer_config::{Diagnostic, NodeKind, Severity};
 
 use super::listener::{self, ListenerConfig};
 use super::reader::{Document, Fields, Message, Value};
-use super::{check_listener, json, report_note};
+use super::{KnownClusters, check_listener, json, report_note};
 
 static DYNAMIC: Message = Message {
     name: "DynamicResources",
@@ -81,7 +80,7 @@ pub(super) fn read(root: &Fields<'_>) -> Option<PathBuf> {
 /// Reads a file of listeners, which may name these clusters.
 ///
 /// Errors: it is no such file. A listener that is not valid is part of the result.
-pub fn read_listeners(text: &str, file: &str, clusters: &HashSet<String>) -> Result<ListenerUpdate, String> {
+pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Result<ListenerUpdate, String> {
     let parsed = yaml::parse(text).map_err(|error| match error.location {
         Some(at) => format!("{file}:{}:{}: {}", at.line, at.column, error.cause()),
         None => format!("{file}: {}", error.cause()),
@@ -115,7 +114,7 @@ pub fn read_listeners(text: &str, file: &str, clusters: &HashSet<String>) -> Res
     Ok(update)
 }
 
-fn read_resource(value: &Value<'_>, file: &str, clusters: &HashSet<String>) -> ListenerResource {
+fn read_resource(value: &Value<'_>, file: &str, clusters: &KnownClusters) -> ListenerResource {
     let text = |field: &str| value.node.get(field).and_then(|node| node.as_str());
     let name = text("name").unwrap_or_default().to_owned();
     if name.is_empty() {

@@ -310,7 +310,7 @@ fn read_tcp_proxy(value: &Value<'_>) -> Option<TcpProxyConfig> {
         }
     };
     let idle_timeout = timeout(&proxy, "idle_timeout", Duration::from_secs(3600));
-    let access_logs = access_log::read(&proxy);
+    let access_logs = access_log::read(&proxy, false);
     proxy.finish();
     let (stat_prefix, clusters) = (stat_prefix?, clusters?);
     Some(TcpProxyConfig { stat_prefix, clusters, idle_timeout, access_logs, mixer: None })

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use mixer_config::Node;
-
 use super::access_log::{self, AccessLogConfig};
+use super::filter::{self, HttpFilterConfig};
 use super::listener::{read_stat_prefix, timeout};
-use super::mixer::{self, MixerConfig};
-use super::reader::{Fields, Message, Value, type_of, unknown_type};
+use super::reader::{Fields, Message, Value};
 use super::route;
 use super::table::RouteTableConfig;
 
@@ -63,23 +61,6 @@ static COMMON: Message = Message {
         "max_response_headers_kb",
     ],
 };
-static HTTP_FILTER: Message =
-    Message { name: "HttpFilter", unsupported: &["config_discovery", "is_optional", "disabled"] };
-static ROUTER: Message = Message {
-    name: "Router",
-    unsupported: &[
-        "dynamic_stats",
-        "start_child_span",
-        "upstream_log",
-        "upstream_log_options",
-        "strict_check_headers",
-        "respect_expected_rq_timeout",
-        "suppress_grpc_request_failure_code_stats",
-        "upstream_http_filters",
-        "suppress_envoy_headers",
-        "reject_connect_request_early_data",
-    ],
-};
 static HTTP1: Message = Message {
     name: "Http1ProtocolOptions",
     unsupported: &[
@@ -108,8 +89,8 @@ pub struct ManagerConfig {
     pub server_name: String,
     /// The routes.
     pub routes: RouteTableConfig,
-    /// The filter `mixer`.
-    pub mixer: Option<MixerConfig>,
+    /// The filters before the router, in order.
+    pub filters: Vec<HttpFilterConfig>,
     /// Access logs.
     pub access_logs: Vec<AccessLogConfig>,
     /// Whether the client's address is that of the connection.
@@ -179,7 +160,10 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
             None
         }
     };
-    let mixer = read_filters(&manager);
+    let filters = filter::read(&manager);
+    if let Some(routes) = &routes {
+        filter::check_routes(&manager, &filters, routes);
+    }
     let common = manager.message("common_http_protocol_options", &COMMON);
     let seconds = Duration::from_secs;
     let idle_timeout = match &common {
@@ -209,8 +193,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
         stat_prefix: stat_prefix.unwrap_or_default(),
         server_name: server_name.to_owned(),
         routes: routes.unwrap_or_default(),
-        mixer,
-        access_logs: access_log::read(&manager),
+        filters,
+        access_logs: access_log::read(&manager, true),
         use_remote_address: manager.boolean("use_remote_address"),
         generate_request_id: manager
             .get("generate_request_id")
@@ -228,53 +212,4 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     };
     manager.finish();
     Some(config)
-}
-
-/// The HTTP filters: `mixer`, if there is one, and the router, which is the last. Returns the former.
-fn read_filters(manager: &Fields<'_>) -> Option<MixerConfig> {
-    let filters = manager.items("http_filters");
-    let (mut routers, mut found) = (0, None);
-    for item in &filters {
-        let Some(filter) = item.message(&HTTP_FILTER) else { continue };
-        let name = filter.text("name").unwrap_or_default().to_owned();
-        if name == "mixer" {
-            let config = mixer::http(&filter);
-            if found.is_some() {
-                item.unsupported("a second filter `mixer`");
-            }
-            if routers > 0 {
-                item.invalid("the filter `mixer` stands behind the router, which must be the last filter");
-            }
-            found = config;
-            filter.finish();
-            continue;
-        }
-        match type_of(&filter, &name) {
-            Some(("envoy.extensions.filters.http.router.v3.Router", config)) => {
-                routers += 1;
-                if let Some(router) = config.message(&ROUTER) {
-                    router.finish();
-                }
-            }
-            Some((other, config)) => unknown_type(&config, "HTTP filter", other),
-            None => {}
-        }
-        filter.finish();
-    }
-    if routers == 0 {
-        manager.required(
-            "`http_filters` ends with no envoy.filters.http.router: no request would ever be answered",
-        );
-    }
-    if routers > 1
-        && let Some(first) = filters
-            .iter()
-            .find(|filter| filter.node.get("name").and_then(Node::as_str).is_some_and(|name| name != "mixer"))
-    {
-        let router = "envoy.filters.http.router";
-        first.invalid(format!(
-            "Error: terminal filter named {router} of type {router} must be the last filter in a http filter chain."
-        ));
-    }
-    found
 }

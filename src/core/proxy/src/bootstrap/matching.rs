@@ -130,7 +130,8 @@ fn read_regex(value: &Value<'_>) -> Option<Regex> {
     regex
 }
 
-fn read_header(value: &Value<'_>) -> Option<HeaderMatch> {
+/// Reads a HeaderMatcher.
+pub(super) fn read_header(value: &Value<'_>) -> Option<HeaderMatch> {
     let matcher = value.message(&HEADER)?;
     let name = matcher.get("name").and_then(|name| name.nonempty("HeaderMatcher", "Name"));
     let tests = [

@@ -59,6 +59,13 @@ pub struct TransportConfig {
     pub report_cluster: String,
 }
 
+impl TransportConfig {
+    /// The clusters that are called, by the fields that name them.
+    pub(super) fn clusters(&self) -> [(&'static str, &str); 2] {
+        [("check_cluster", &self.check_cluster), ("report_cluster", &self.report_cluster)]
+    }
+}
+
 /// What is checked and reported of the requests to a service.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceConfig {
@@ -114,7 +121,7 @@ pub(super) fn http(filter: &Fields<'_>) -> Option<MixerConfig> {
         let config = value.message(&HTTP)?;
         let mut services = BTreeMap::new();
         if let Some(all) = config.get("service_configs") {
-            for (name, value) in entries(&all) {
+            for (name, value) in all.entries() {
                 services.extend(service(&value).map(|service| (name, Arc::new(service))));
             }
         }
@@ -154,18 +161,9 @@ pub(super) fn tcp(filter: &Fields<'_>) -> Option<TcpMixerConfig> {
     })
 }
 
-/// Reads `typed_per_filter_config`, in which only this filter has an entry.
-pub(super) fn per_route(holder: &Fields<'_>) -> Option<Arc<ServiceConfig>> {
-    let all = holder.get("typed_per_filter_config")?;
-    let mut found = None;
-    for (name, value) in entries(&all) {
-        if name != "mixer" {
-            value.unsupported(&format!("typed_per_filter_config of the filter {name}"));
-            continue;
-        }
-        found = unwrapped(&value, "ServiceConfig").and_then(|value| service(&value)).map(Arc::new);
-    }
-    found
+/// Reads what a route says.
+pub(super) fn per_route(value: &Value<'_>) -> Option<ServiceConfig> {
+    service(&unwrapped(value, "ServiceConfig")?)
 }
 
 /// Reads the configuration of a filter in one of the accepted forms.
@@ -208,19 +206,6 @@ fn unwrapped<'d>(value: &Value<'d>, message: &str) -> Option<Value<'d>> {
     }
     value.invalid(format!("expected the @type type.googleapis.com/{PACKAGE}{message}, found '{url}'"));
     None
-}
-
-/// The entries of a map.
-fn entries<'d>(map: &Value<'d>) -> Vec<(String, Value<'d>)> {
-    let NodeKind::Mapping(entries) = &map.node.kind else {
-        map.invalid("expected a mapping");
-        return Vec::new();
-    };
-    let entry = |entry: &'d mixer_config::MappingEntry| {
-        let value = Value { node: &entry.value, path: map.path.field(&entry.key), ..map.clone() };
-        (entry.key.to_string(), value)
-    };
-    entries.iter().map(entry).collect()
 }
 
 fn service(value: &Value<'_>) -> Option<ServiceConfig> {

@@ -220,6 +220,19 @@ impl<'d> Value<'d> {
         items.iter().enumerate().map(item).collect()
     }
 
+    /// The entries of a map.
+    pub(super) fn entries(&self) -> Vec<(String, Value<'d>)> {
+        let NodeKind::Mapping(entries) = &self.node.kind else {
+            self.wrong_type("a mapping");
+            return Vec::new();
+        };
+        let entry = |entry: &'d mixer_config::MappingEntry| {
+            let path = self.path.field(&entry.key);
+            (entry.key.to_string(), Value { document: self.document, node: &entry.value, path })
+        };
+        entries.iter().map(entry).collect()
+    }
+
     /// The texts of a list.
     pub(super) fn texts(&self) -> Vec<&'d str> {
         self.items().iter().filter_map(Value::text).collect()

@@ -10,9 +10,9 @@ use super::manager;
 use super::reader::{Fields, Message, Value};
 use super::table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
-    RouteConfig, RouteTableConfig,
+    RouteConfig, RouteTableConfig, WeightedCluster,
 };
-use super::{matching, mixer};
+use super::{filter, matching, rate_limit};
 use crate::head::is_bodiless;
 
 static TABLE: Message = Message {
@@ -25,7 +25,6 @@ static TABLE: Message = Message {
         "request_mirror_policies",
         "ignore_port_in_host_matching",
         "ignore_path_parameters_in_path_matching",
-        "typed_per_filter_config",
         "max_direct_response_body_size_bytes",
         "metadata",
     ],
@@ -36,7 +35,6 @@ static HOST: Message = Message {
         "matcher",
         "require_tls",
         "virtual_clusters",
-        "rate_limits",
         "cors",
         "retry_policy",
         "include_request_attempt_count",
@@ -82,8 +80,6 @@ static ACTION: Message = Message {
         "retry_policy_typed_config",
         "request_mirror_policies",
         "priority",
-        "rate_limits",
-        "include_vh_rate_limits",
         "cors",
         "max_grpc_timeout",
         "grpc_timeout_offset",
@@ -129,7 +125,6 @@ static CLUSTER_WEIGHT: Message = Message {
         "request_headers_to_remove",
         "response_headers_to_add",
         "response_headers_to_remove",
-        "typed_per_filter_config",
         "host_rewrite_literal",
     ],
 };
@@ -144,6 +139,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<RouteTableConfig> {
         name: table.text("name").unwrap_or_default().to_owned(),
         validate_clusters: table.get("validate_clusters").is_none_or(|value| value.boolean() != Some(false)),
         edits: read_edits(&table),
+        filters: filter::per_filter(&table),
         hosts,
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -178,10 +174,11 @@ fn read_host(value: &Value<'_>) -> Option<HostConfig> {
     }
     let routes = host.items("routes").iter().filter_map(read_route).collect();
     let edits = read_edits(&host);
-    let mixer = mixer::per_route(&host);
+    let filters = filter::per_filter(&host);
+    let limits = rate_limit::limits(&host);
     host.finish();
     let domains = domains.into_iter().map(str::to_ascii_lowercase).collect();
-    Some(HostConfig { name: name.to_owned(), domains, edits, mixer, routes })
+    Some(HostConfig { name: name.to_owned(), domains, edits, filters, limits, routes })
 }
 
 fn read_route(value: &Value<'_>) -> Option<RouteConfig> {
@@ -210,18 +207,18 @@ fn read_route(value: &Value<'_>) -> Option<RouteConfig> {
         }
     };
     let edits = read_edits(&route);
-    let mixer = mixer::per_route(&route);
+    let filters = filter::per_filter(&route);
     route.finish();
-    Some(RouteConfig { name, matching: matching?, action: action?, edits, mixer })
+    Some(RouteConfig { name, matching: matching?, action: action?, edits, filters })
 }
 
 fn read_action(value: &Value<'_>) -> Option<RouteAction> {
     let action = value.message(&ACTION)?;
     let others = ["cluster_header", "cluster_specifier_plugin", "inline_cluster_specifier_plugin"];
     let clusters = match action.one_of(&["cluster", "weighted_clusters"]) {
-        Some(("cluster", name)) => {
-            name.nonempty("RouteAction", "Cluster").map(|name| vec![(name.to_owned(), 1)])
-        }
+        Some(("cluster", name)) => name.nonempty("RouteAction", "Cluster").map(|name| {
+            vec![WeightedCluster { name: name.to_owned(), weight: 1, ..WeightedCluster::default() }]
+        }),
         Some((_, weighted)) => read_weighted(&weighted),
         None => {
             if !others.iter().any(|name| action.value.node.get(name).is_some()) {
@@ -246,6 +243,8 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
         prefix_rewrite: text("prefix_rewrite"),
         host_rewrite: text("host_rewrite_literal"),
         timeout: timeout(&action, "timeout", Duration::from_secs(15)),
+        limits: rate_limit::limits(&action),
+        include_host_limits: action.boolean("include_vh_rate_limits"),
         retry: action.get("retry_policy").and_then(|value| read_retry(&value)),
         hash: hash::read(&action),
         upgrades: manager::read_upgrades(&action),
@@ -254,7 +253,7 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
     Some(read)
 }
 
-fn read_weighted(value: &Value<'_>) -> Option<Vec<(String, u32)>> {
+fn read_weighted(value: &Value<'_>) -> Option<Vec<WeightedCluster>> {
     let weighted = value.message(&WEIGHTED)?;
     let mut clusters = Vec::new();
     let mut sum = 0_u64;
@@ -263,7 +262,8 @@ fn read_weighted(value: &Value<'_>) -> Option<Vec<(String, u32)>> {
         let name = cluster.get("name").and_then(|name| name.nonempty("ClusterWeight", "Name"));
         let weight = cluster.get("weight").and_then(|weight| weight.u32()).unwrap_or(0);
         sum += u64::from(weight);
-        clusters.extend(name.map(|name| (name.to_owned(), weight)));
+        let filters = filter::per_filter(&cluster);
+        clusters.extend(name.map(|name| WeightedCluster { name: name.to_owned(), weight, filters }));
         cluster.finish();
     }
     if sum == 0 {

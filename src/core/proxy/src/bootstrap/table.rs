@@ -1,11 +1,11 @@
 //! Route tables.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::filter::PerFilter;
 use super::hash::HashPolicy;
 use super::matching::MatchConfig;
-use super::mixer::ServiceConfig;
+use super::rate_limit::LimitConfig;
 
 /// A route table.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct RouteTableConfig {
     pub validate_clusters: bool,
     /// Edits of every request and response.
     pub edits: Edits,
+    /// What filters do with every request.
+    pub filters: PerFilter,
     /// Virtual hosts.
     pub hosts: Vec<HostConfig>,
 }
@@ -29,8 +31,10 @@ pub struct HostConfig {
     pub domains: Vec<String>,
     /// Edits of its requests and responses.
     pub edits: Edits,
-    /// What the Mixer filter does with its requests.
-    pub mixer: Option<Arc<ServiceConfig>>,
+    /// What filters do with its requests.
+    pub filters: PerFilter,
+    /// Rate limits of its requests.
+    pub limits: Vec<LimitConfig>,
     /// Routes, in order.
     pub routes: Vec<RouteConfig>,
 }
@@ -46,8 +50,8 @@ pub struct RouteConfig {
     pub action: Action,
     /// Edits of its requests and responses.
     pub edits: Edits,
-    /// What the Mixer filter does with its requests.
-    pub mixer: Option<Arc<ServiceConfig>>,
+    /// What filters do with its requests.
+    pub filters: PerFilter,
 }
 
 /// Header edits.
@@ -106,8 +110,8 @@ pub enum Action {
 /// Forwards.
 #[derive(Debug, Clone)]
 pub struct RouteAction {
-    /// Names of clusters and their weights.
-    pub clusters: Vec<(String, u32)>,
+    /// Clusters, one of which is chosen.
+    pub clusters: Vec<WeightedCluster>,
     /// The status of an answer if the cluster does not exist.
     pub not_found_status: u16,
     /// What replaces the matched prefix or path.
@@ -118,10 +122,25 @@ pub struct RouteAction {
     pub timeout: Option<Duration>,
     /// Retries.
     pub retry: Option<RetryConfig>,
+    /// Rate limits.
+    pub limits: Vec<LimitConfig>,
+    /// Whether those of the virtual host hold as well.
+    pub include_host_limits: bool,
     /// What of a request chooses the host, with consistent hashing; each with whether it is the last if it finds something.
     pub hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     pub upgrades: Vec<(String, bool)>,
+}
+
+/// A cluster of a route.
+#[derive(Debug, Clone, Default)]
+pub struct WeightedCluster {
+    /// Its name.
+    pub name: String,
+    /// How often it is chosen, compared with the others.
+    pub weight: u32,
+    /// What filters do with its requests.
+    pub filters: PerFilter,
 }
 
 /// Redirects.

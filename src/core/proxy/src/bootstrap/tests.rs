@@ -2,6 +2,7 @@
 
 mod connections;
 mod discovery;
+mod filters;
 mod health;
 
 use super::*;

@@ -11,18 +11,16 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
+use super::filters::Call;
 use super::framing::{self, Framing, Remaining};
-use super::mixer::Passed;
-use super::routes::{Route, Target, VirtualHost, find_upgrade};
+use super::routes::{Found, Target, find_upgrade};
 use super::{HttpManager, date, edits, hash, redirect, reply};
 use crate::access_log::Entry;
 use crate::buffer;
-use crate::cluster::weighted;
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head, is_authority, is_bodiless};
-use crate::mixer::HttpCall;
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream;
@@ -49,7 +47,7 @@ pub(super) struct Connection<'m> {
 
 /// A request, as far as it went.
 pub(super) struct Transaction<'m> {
-    start: SystemTime,
+    pub(super) start: SystemTime,
     pub(super) began: Instant,
     pub(super) status: u16,
     pub(super) details: &'static str,
@@ -68,21 +66,18 @@ pub(super) struct Transaction<'m> {
     route: &'m str,
     /// The headers `connection` and `upgrade` of a request to change the protocol.
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
-    /// The request in the Mixer filter.
-    pub(super) mixer: Option<Box<HttpCall>>,
     /// The client, if a proxy before says that it is another one than that of the connection; for access logs.
     client: Option<IpAddr>,
+    /// The request in the filters that it has come to.
+    pub(super) calls: Vec<Call>,
 }
 
-/// A route, and its virtual host.
-type Found<'m> = (&'m VirtualHost, &'m Route);
-
-/// Whether a request asks to change the protocol, and its route does not allow it.
-fn refuses_upgrade(manager: &HttpManager, transaction: &Transaction<'_>, found: Option<Found<'_>>) -> bool {
-    transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
-        let own = found.and_then(|(_, route)| route.target.allows_upgrade(protocol));
-        !own.or_else(|| find_upgrade(&manager.upgrades, protocol)).unwrap_or(false)
-    })
+impl<'m> Transaction<'m> {
+    /// Notes the route that was chosen.
+    pub(super) fn take(&mut self, found: Option<Found<'m>>) {
+        self.route = found.map_or("", |found| &found.route.name);
+        self.cluster = found.and_then(|found| found.cluster());
+    }
 }
 
 /// Why there is no next request.
@@ -306,8 +301,8 @@ impl<'m> Connection<'m> {
             has_head: true,
             route: "",
             upgrade: None,
-            mixer: None,
             client: None,
+            calls: Vec::new(),
         }
     }
 
@@ -322,8 +317,8 @@ impl<'m> Connection<'m> {
             stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
             stats.increment(ManagerStat::DownstreamRqRxReset);
         }
-        self.report_to_mixer(transaction);
-        if self.manager.logs.is_empty() {
+        self.end_calls(transaction);
+        if self.manager.logs.is_empty() && self.manager.log_streams.is_empty() {
             return;
         }
         let cluster = transaction.cluster.and_then(|cluster| self.worker.pool(cluster));
@@ -345,6 +340,9 @@ impl<'m> Connection<'m> {
         };
         for (file, format) in &self.manager.logs {
             file.append(|out| format.write(&entry, out));
+        }
+        for log in &self.manager.log_streams {
+            self.worker.logs.log(log, &self.worker.shared.node, &entry);
         }
     }
 
@@ -440,14 +438,21 @@ impl<'m> Connection<'m> {
         self.route(transaction, framing).await;
     }
 
+    /// Whether a request asks to change the protocol, and its route does not allow it.
+    pub(super) fn refuses_upgrade(&self, transaction: &Transaction<'_>, found: Option<Found<'_>>) -> bool {
+        transaction.upgrade.as_ref().is_some_and(|(_, protocol)| {
+            let own = found.and_then(|found| found.route.target.allows_upgrade(protocol));
+            !own.or_else(|| find_upgrade(&self.manager.upgrades, protocol)).unwrap_or(false)
+        })
+    }
+
     /// Refuses to change the protocol as a request asks.
-    async fn refuse_upgrade(&mut self, transaction: &mut Transaction<'m>, found: Option<Found<'m>>) {
-        if let Some((_, route)) = found {
-            transaction.route = &route.name;
-            if let Target::Forward(forward) = &route.target {
-                transaction.cluster = weighted(&forward.clusters).flatten();
-            }
-        }
+    pub(super) async fn refuse_upgrade(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        found: Option<Found<'m>>,
+    ) {
+        transaction.take(found);
         self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
         self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
     }
@@ -456,27 +461,21 @@ impl<'m> Connection<'m> {
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
         let mut found = manager.routes.find(&self.request, &mut self.scratch);
-        if refuses_upgrade(manager, transaction, found) {
+        if self.refuses_upgrade(transaction, found) {
             return self.refuse_upgrade(transaction, found).await;
         }
         // If the protocol does not change, what follows may not be HTTP.
         transaction.closes |= transaction.upgrade.is_some();
-        if let Some(filter) = &manager.mixer {
-            let service = found.and_then(|(_, route)| route.mixer.as_ref());
-            match self.pass_mixer(transaction, framing, filter, service).await {
-                Passed::No => return,
-                Passed::Yes => {}
-                Passed::Changed => {
-                    found = manager.routes.find(&self.request, &mut self.scratch);
-                    if refuses_upgrade(manager, transaction, found) {
-                        return self.refuse_upgrade(transaction, found).await;
-                    }
-                }
+        if !manager.filters.is_empty() {
+            // Boxed: connections do not hold what filters take.
+            match Box::pin(self.pass_filters(transaction, framing, found)).await {
+                Some(now) => found = now,
+                None => return,
             }
         }
         let _changing = transaction.upgrade.is_some().then(|| Changing::new(&manager.stats));
         manager.stats.increment(ManagerStat::RqTotal);
-        let Some((host, route)) = found else {
+        let Some(Found { host, route, .. }) = found else {
             manager.stats.increment(ManagerStat::NoRoute);
             transaction.flags.set(Flag::NR);
             transaction.details = "route_not_found";
@@ -503,7 +502,8 @@ impl<'m> Connection<'m> {
                 self.send_reply(transaction, framing, "").await;
             }
             Target::Forward(forward) => {
-                self.forward(transaction, framing, forward, &route.matching, levels).await;
+                let cluster = found.and_then(|found| found.cluster());
+                self.forward(transaction, framing, forward, cluster, &route.matching, levels).await;
             }
         }
     }
@@ -516,6 +516,17 @@ impl<'m> Connection<'m> {
         status: u16,
         body: &str,
     ) {
+        let body = self.start_reply(transaction, status, body);
+        self.send_reply(transaction, framing, body).await;
+    }
+
+    /// Makes `response` an answer with a text, in the form that the client understands. Returns its body.
+    pub(super) fn start_reply<'b>(
+        &mut self,
+        transaction: &Transaction<'_>,
+        status: u16,
+        body: &'b str,
+    ) -> &'b str {
         let is_grpc = self
             .request
             .get("content-type")
@@ -527,10 +538,10 @@ impl<'m> Connection<'m> {
             if !body.is_empty() {
                 self.response.add("grpc-message", reply::grpc_message(body).as_bytes());
             }
-            return self.send_reply(transaction, framing, "").await;
+            return "";
         }
         reply::local(&mut self.response, status, body);
-        self.send_reply(transaction, framing, body).await;
+        body
     }
 
     /// Sends the response in `response` with a body. A request with a body, which nobody reads, ends the connection.
@@ -564,7 +575,7 @@ impl<'m> Connection<'m> {
 
     /// Writes the head of the response; the framing is that of its body.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction<'_>, framing: Framing) {
-        if let Some(call) = &transaction.mixer {
+        for call in transaction.calls.iter().rev() {
             call.edit_response(&mut self.response);
         }
         transaction.status = self.response.status;

@@ -15,7 +15,7 @@ use super::routes::Forward;
 use super::{edits, hash, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy, RetryConfig};
 use crate::buffer;
-use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted, weighted};
+use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::{Pool, Upstream};
@@ -43,16 +43,16 @@ struct Request<'r> {
 }
 
 impl Connection<'_> {
-    /// Forwards the request in `request`.
+    /// Forwards the request in `request` to the cluster that was chosen.
     pub(super) async fn forward(
         &mut self,
         transaction: &mut Transaction<'_>,
         framing: Framing,
         forward: &Forward,
+        chosen: Option<usize>,
         matching: &MatchConfig,
         levels: [&Edits; 3],
     ) {
-        let chosen = weighted(&forward.clusters).flatten();
         let worker = self.worker;
         let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
             self.manager.stats.increment(ManagerStat::NoCluster);

@@ -1,13 +1,13 @@
 //! Route tables as they serve: virtual hosts by domain, routes in order, clusters by index.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bootstrap::{
-    Action, Edits, HashPolicy, HeaderMatch, HeaderTest, MatchConfig, PathMatch, Redirect, RetryConfig,
-    RouteTableConfig, ServiceConfig, TextTest,
+    Action, Edits, HashPolicy, HeaderMatch, HeaderTest, HttpFilterConfig, LimitConfig, MatchConfig,
+    PathMatch, PerFilter, Redirect, RetryConfig, RouteFilter, RouteTableConfig, TextTest,
 };
+use crate::cluster::weighted;
 use crate::head::Head;
 
 /// A route table.
@@ -27,6 +27,8 @@ pub(crate) struct RouteTable {
 #[derive(Debug)]
 pub(crate) struct VirtualHost {
     pub(crate) edits: Edits,
+    /// Its rate limits.
+    pub(crate) limits: Vec<LimitConfig>,
     routes: Vec<Route>,
 }
 
@@ -37,8 +39,8 @@ pub(crate) struct Route {
     pub(crate) matching: MatchConfig,
     pub(crate) target: Target,
     pub(crate) edits: Edits,
-    /// What the Mixer filter does with its requests, if it is not the default.
-    pub(crate) mixer: Option<Arc<ServiceConfig>>,
+    /// What filters do with its requests, by their places.
+    filters: Box<[Option<RouteFilter>]>,
 }
 
 /// What a route does.
@@ -52,16 +54,51 @@ pub(crate) enum Target {
 /// Forwards.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    /// `None` for a cluster that does not exist.
-    pub(crate) clusters: Vec<(Option<usize>, u32)>,
+    clusters: Vec<(Choice, u32)>,
+    /// What filters do with the requests to each of them, if that is not what they do with others of the route.
+    filters: Vec<Option<Box<[Option<RouteFilter>]>>>,
     pub(crate) not_found_status: u16,
     pub(crate) prefix_rewrite: Option<String>,
     pub(crate) host_rewrite: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
+    /// Rate limits of the route, and whether those of the virtual host hold as well.
+    pub(crate) limits: (Vec<LimitConfig>, bool),
     pub(crate) hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     upgrades: Vec<(String, bool)>,
+}
+
+/// A cluster of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    place: usize,
+    /// `None` if it does not exist.
+    cluster: Option<usize>,
+}
+
+/// A route that a request takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'t> {
+    pub(crate) host: &'t VirtualHost,
+    pub(crate) route: &'t Route,
+    choice: Option<Choice>,
+}
+
+impl<'t> Found<'t> {
+    /// The cluster that was chosen; `None` if it does not exist, or the route has none.
+    pub(crate) fn cluster(&self) -> Option<usize> {
+        self.choice?.cluster
+    }
+
+    /// What the filter at a place does with the request, if that is not the default.
+    pub(crate) fn filter(&self, index: usize) -> Option<&'t RouteFilter> {
+        let of_cluster = match (&self.route.target, self.choice) {
+            (Target::Forward(forward), Some(choice)) => forward.filters.get(choice.place)?.as_ref(),
+            _ => None,
+        };
+        of_cluster.unwrap_or(&self.route.filters).get(index)?.as_ref()
+    }
 }
 
 impl Target {
@@ -81,8 +118,12 @@ pub(crate) fn find_upgrade(upgrades: &[(String, bool)], protocol: &[u8]) -> Opti
 }
 
 impl RouteTable {
-    /// A table. `cluster` gives the index of a cluster by its name.
-    pub(crate) fn new(config: &RouteTableConfig, cluster: impl Fn(&str) -> Option<usize>) -> Self {
+    /// A table of a manager with filters. `cluster` gives the index of a cluster by its name.
+    pub(crate) fn new(
+        config: &RouteTableConfig,
+        filters: &[HttpFilterConfig],
+        cluster: impl Fn(&str) -> Option<usize>,
+    ) -> Self {
         let (mut exact, mut suffixes, mut prefixes, mut any) = (HashMap::new(), Vec::new(), Vec::new(), None);
         for (index, domain) in
             config.hosts.iter().enumerate().flat_map(|(i, host)| host.domains.iter().map(move |d| (i, d)))
@@ -101,23 +142,26 @@ impl RouteTable {
         prefixes.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         let hosts = config.hosts.iter().map(|host| VirtualHost {
             edits: host.edits.clone(),
+            limits: host.limits.clone(),
             routes: host
                 .routes
                 .iter()
                 .map(|route| Route {
                     name: route.name.clone(),
                     matching: route.matching.clone(),
-                    target: target(&route.action, &cluster),
+                    target: target(&route.action, &cluster, |own| {
+                        resolve(filters, &[own, &route.filters, &host.filters, &config.filters])
+                    }),
                     edits: route.edits.clone(),
-                    mixer: route.mixer.clone().or_else(|| host.mixer.clone()),
+                    filters: resolve(filters, &[&route.filters, &host.filters, &config.filters]),
                 })
                 .collect(),
         });
         Self { exact, suffixes, prefixes, any, hosts: hosts.collect(), edits: config.edits.clone() }
     }
 
-    /// The virtual host and the first route that takes a request.
-    pub(crate) fn find(&self, head: &Head, scratch: &mut Vec<u8>) -> Option<(&VirtualHost, &Route)> {
+    /// The virtual host and the first route that takes a request, with the cluster that it goes to.
+    pub(crate) fn find(&self, head: &Head, scratch: &mut Vec<u8>) -> Option<Found<'_>> {
         scratch.clear();
         scratch.extend(head.authority().iter().map(u8::to_ascii_lowercase));
         let host = self.host(scratch)?;
@@ -126,7 +170,11 @@ impl RouteTable {
             return None;
         }
         let route = host.routes.iter().find(|route| route.matching.takes(head, scratch))?;
-        Some((host, route))
+        let choice = match &route.target {
+            Target::Forward(forward) => weighted(&forward.clusters),
+            Target::Redirect(_) | Target::Direct(..) => None,
+        };
+        Some(Found { host, route, choice })
     }
 
     fn host(&self, authority: &[u8]) -> Option<usize> {
@@ -148,17 +196,38 @@ impl RouteTable {
     }
 }
 
-fn target(action: &Action, cluster: &impl Fn(&str) -> Option<usize>) -> Target {
+/// What filters do, by their places, as levels say: the most specific one first.
+fn resolve(filters: &[HttpFilterConfig], levels: &[&PerFilter]) -> Box<[Option<RouteFilter>]> {
+    let own = |filter: &HttpFilterConfig| {
+        filter.kind.resolve(levels.iter().filter_map(|level| level.get(&filter.name)))
+    };
+    filters.iter().map(own).collect()
+}
+
+fn target(
+    action: &Action,
+    cluster: &impl Fn(&str) -> Option<usize>,
+    filters: impl Fn(&PerFilter) -> Box<[Option<RouteFilter>]>,
+) -> Target {
     match action {
         Action::Redirect(redirect) => Target::Redirect((**redirect).clone()),
         Action::Direct { status, body } => Target::Direct(*status, body.clone()),
         Action::Route(action) => Target::Forward(Forward {
-            clusters: action.clusters.iter().map(|(name, weight)| (cluster(name), *weight)).collect(),
+            clusters: (0..)
+                .zip(&action.clusters)
+                .map(|(place, own)| (Choice { place, cluster: cluster(&own.name) }, own.weight))
+                .collect(),
+            filters: action
+                .clusters
+                .iter()
+                .map(|own| (!own.filters.is_empty()).then(|| filters(&own.filters)))
+                .collect(),
             not_found_status: action.not_found_status,
             prefix_rewrite: action.prefix_rewrite.clone(),
             host_rewrite: action.host_rewrite.clone(),
             timeout: action.timeout,
             retry: action.retry.clone(),
+            limits: (action.limits.clone(), action.include_host_limits),
             hash: action.hash.clone(),
             upgrades: action.upgrades.clone(),
         }),
@@ -195,7 +264,8 @@ impl MatchConfig {
 }
 
 impl HeaderMatch {
-    fn takes(&self, head: &Head, scratch: &mut Vec<u8>) -> bool {
+    /// Whether a head has such a header.
+    pub(crate) fn takes(&self, head: &Head, scratch: &mut Vec<u8>) -> bool {
         if let HeaderTest::Present(wanted) = self.test {
             let is_there = self.missing_is_empty || head.pseudo_or_field(&self.name).is_some();
             return (is_there == wanted) != self.invert;

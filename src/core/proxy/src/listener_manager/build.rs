@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use super::ListenerManager;
-use crate::accept::{Chain, ChainTls, Filter};
+use crate::accept::{self, Chain, ChainTls};
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{AccessLogConfig, FilterChainConfig, ManagerConfig, NetworkFilter, TcpProxyConfig};
+use crate::bootstrap::{
+    AccessLogConfig, FilterChainConfig, FilterKind, ManagerConfig, NetworkFilter, TcpProxyConfig,
+};
 use crate::drain::Drain;
 use crate::error::StartError;
-use crate::http::HttpManager;
+use crate::ext_authz::Authorizer;
 use crate::http::routes::RouteTable;
+use crate::http::{Filter, HttpManager};
+use crate::log_stream::LogStream;
+use crate::rate_limit::Limiter;
 use crate::socket_factory::reason;
 use crate::stats::Scope;
 use crate::tcp_proxy::TcpProxy;
@@ -30,8 +35,10 @@ impl ListenerManager {
         logs: &AccessLogFiles,
     ) -> Result<Arc<Chain>, StartError> {
         let filter = match &config.filter {
-            NetworkFilter::Tcp(tcp) => Filter::Tcp(self.tcp_proxy(tcp, logs)?),
-            NetworkFilter::Http(http) => Filter::Http(Box::new(self.http_manager(http, place, logs)?)),
+            NetworkFilter::Tcp(tcp) => accept::Filter::Tcp(self.tcp_proxy(tcp, logs)?),
+            NetworkFilter::Http(http) => {
+                accept::Filter::Http(Box::new(self.http_manager(http, place, logs)?))
+            }
         };
         let tls = config.tls.as_ref().map(|context| {
             let stats = TlsStats::new(&self.stats, &Scope::Listener(place.to_owned()));
@@ -46,12 +53,38 @@ impl ListenerManager {
             clusters: clusters.collect(),
             idle_timeout: config.idle_timeout,
             logs: open(&config.access_logs, logs)?,
+            log_streams: self.log_streams(&config.access_logs),
             stats: self.stats.block(&Scope::Tcp(config.stat_prefix.clone())),
             mixer: config
                 .mixer
                 .as_ref()
                 .map(|mixer| Box::new(self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name)))),
         })
+    }
+
+    fn log_streams(&self, configs: &[AccessLogConfig]) -> Vec<Arc<LogStream>> {
+        let streams = configs.iter().filter_map(|config| match config {
+            AccessLogConfig::Stream(stream) => Some(stream),
+            AccessLogConfig::File { .. } => None,
+        });
+        let new = |stream| Arc::new(LogStream::new(stream, &self.stats, |name| self.cluster(name)));
+        streams.map(new).collect()
+    }
+
+    fn filter(&self, kind: &FilterKind, manager: &ManagerConfig) -> Filter {
+        match kind {
+            FilterKind::Mixer(mixer) => {
+                Filter::Mixer(self.mixer.http(mixer, &self.stats, |name| self.cluster(name)))
+            }
+            FilterKind::RateLimit(config) => {
+                Filter::RateLimit(Box::new(Limiter::new(config, &self.shared.clusters, &self.stats)))
+            }
+            FilterKind::ExtAuthz(config) => {
+                let clusters = &self.shared.clusters;
+                let filter = Authorizer::new(config, &manager.stat_prefix, clusters, &self.stats);
+                Filter::ExtAuthz(Box::new(filter))
+            }
+        }
     }
 
     fn http_manager(
@@ -63,12 +96,10 @@ impl ListenerManager {
         let scope = Scope::Http(config.stat_prefix.clone());
         Ok(HttpManager {
             server_name: config.server_name.clone(),
-            routes: RouteTable::new(&config.routes, |name| self.cluster(name)),
-            mixer: config
-                .mixer
-                .as_ref()
-                .map(|mixer| self.mixer.http(mixer, &self.stats, |name| self.cluster(name))),
+            routes: RouteTable::new(&config.routes, &config.filters, |name| self.cluster(name)),
+            filters: config.filters.iter().map(|filter| self.filter(&filter.kind, config)).collect(),
             logs: open(&config.access_logs, logs)?,
+            log_streams: self.log_streams(&config.access_logs),
             use_remote_address: config.use_remote_address,
             generate_request_id: config.generate_request_id,
             preserve_external_request_id: config.preserve_external_request_id,
@@ -95,12 +126,16 @@ fn open(
     configs: &[AccessLogConfig],
     logs: &AccessLogFiles,
 ) -> Result<Vec<(Arc<crate::access_log::AccessLogFile>, crate::access_log::Format)>, StartError> {
-    let open = |config: &AccessLogConfig| match logs.open(&config.path) {
-        Ok(file) => Ok((file, config.format.clone())),
+    let files = configs.iter().filter_map(|config| match config {
+        AccessLogConfig::File { path, format } => Some((path, format)),
+        AccessLogConfig::Stream(_) => None,
+    });
+    let open = |(path, format): (&String, &crate::access_log::Format)| match logs.open(path) {
+        Ok(file) => Ok((file, format.clone())),
         Err(error) => {
             let text = reason(&error);
-            Err(StartError::AccessLog(format!("unable to open file '{}': {text}", config.path)))
+            Err(StartError::AccessLog(format!("unable to open file '{path}': {text}")))
         }
     };
-    configs.iter().map(open).collect()
+    files.map(open).collect()
 }

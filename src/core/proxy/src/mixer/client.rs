@@ -19,9 +19,10 @@ use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::channel::{Channel, NOT_SENT, TIMED_OUT};
+use super::forwarded;
 use super::statistics::MixerStat;
 use crate::bootstrap::TransportConfig;
+use crate::grpc::{Channel, Method, NOT_SENT, TIMED_OUT};
 use crate::stats::Block;
 use crate::upstream::Pools;
 use crate::uuid;
@@ -44,6 +45,11 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
+/// The methods of Mixer, and the time limit of a call.
+const CHECK: &str = "/istio.mixer.v1.Mixer/Check";
+const REPORT: &str = "/istio.mixer.v1.Mixer/Report";
+const TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What the clients of all workers share.
 #[derive(Debug)]
 pub(crate) struct ClientConfig {
@@ -61,6 +67,13 @@ impl ClientConfig {
     /// The filter is gone: no call follows.
     pub(super) fn retire(&self) {
         self.is_retired.store(true, Ordering::Relaxed);
+    }
+}
+
+impl ClientConfig {
+    fn method(&self, path: &'static str) -> Method<'_> {
+        let header = Some((forwarded::HEADER, &self.caller));
+        Method { path, authority: "mixer", timeout: Some(TIMEOUT), header }
     }
 }
 
@@ -347,10 +360,7 @@ impl Client {
     async fn attempt(&self, body: &[u8]) -> Result<CheckResponse, Status> {
         self.count(MixerStat::RemoteCalls);
         let called = match mixer_remote::grpc_message(body) {
-            Ok(message) => {
-                let path = "/istio.mixer.v1.Mixer/Check";
-                self.checks.call(&self.pools, path, message, &self.config.caller).await
-            }
+            Ok(message) => self.checks.call(&self.pools, &self.config.method(CHECK), message).await,
             Err(status) => Err(status),
         };
         let answer = called.and_then(|answer| {
@@ -408,8 +418,7 @@ impl Client {
         drop(self.calls.spawn_local(async move {
             let called = match mixer_remote::grpc_message(&body) {
                 Ok(message) => {
-                    let path = "/istio.mixer.v1.Mixer/Report";
-                    client.reports.call(&client.pools, path, message, &client.config.caller).await
+                    client.reports.call(&client.pools, &client.config.method(REPORT), message).await
                 }
                 Err(status) => Err(status),
             };

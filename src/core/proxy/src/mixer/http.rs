@@ -100,7 +100,7 @@ impl HttpFilter {
                 attributes,
                 outcome: None,
                 edits_response: false,
-                head_bytes: request::head_bytes(head),
+                head_bytes: head.size(),
             })
         });
         head.remove(forwarded::HEADER.as_bytes());

@@ -57,14 +57,6 @@ fn headers(head: &Head) -> BTreeMap<Vec<u8>, Vec<u8>> {
     all.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
 }
 
-/// The bytes of names and values.
-pub(super) fn head_bytes(head: &Head) -> u64 {
-    let pseudo = [":method", ":path", ":authority", ":scheme"];
-    let pseudo = pseudo.into_iter().filter_map(|name| Some(name.len() + head.pseudo_or_field(name)?.len()));
-    let fields = head.fields().map(|(name, value)| name.len() + value.len());
-    u64::try_from(pseudo.chain(fields).sum::<usize>()).unwrap_or(u64::MAX)
-}
-
 /// Adds what a check is told of a request. Spec: proxy.md, "Attributes sent".
 pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) {
     into.insert("request.headers", OwnedValue::StringMap(headers(head)));
@@ -119,7 +111,7 @@ pub(super) fn complete(summary: &Summary<'_>, request_head: u64, into: &mut Owne
     into.insert("request.size", size(summary.received));
     into.insert("response.size", size(summary.sent));
     into.insert("request.total_size", size(summary.received.saturating_add(request_head)));
-    let response_head = if summary.status > 0 { head_bytes(summary.response) + 10 } else { 0 };
+    let response_head = if summary.status > 0 { summary.response.size() + 10 } else { 0 };
     into.insert("response.total_size", size(summary.sent.saturating_add(response_head)));
     let nanos = i64::try_from(summary.duration.as_nanos()).unwrap_or(i64::MAX);
     into.insert("response.duration", SignedDuration { nanos });

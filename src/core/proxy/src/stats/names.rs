@@ -274,6 +274,24 @@ stats! {
 }
 
 stats! {
+    /// Of access logs that are sent to servers.
+    LogStreamStat {
+        LogsWritten = Counter "logs_written",
+        LogsDropped = Counter "logs_dropped",
+    }
+}
+
+stats! {
+    /// Of a filter ext_authz.
+    ExtAuthzStat {
+        Ok = Counter "ok",
+        Denied = Counter "denied",
+        Error = Counter "error",
+        FailureModeAllowed = Counter "failure_mode_allowed",
+    }
+}
+
+stats! {
     /// Of a TCP proxy.
     TcpStat {
         DownstreamCxTotal = Counter "downstream_cx_total",

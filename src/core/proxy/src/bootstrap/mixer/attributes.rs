@@ -6,7 +6,6 @@ use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp};
 use mixer_config::NodeKind;
 
 use super::super::reader::{Fields, Message, Value};
-use super::entries;
 
 static ATTRIBUTES: Message = Message { name: "Attributes", unsupported: &[] };
 static VALUE: Message = Message { name: "AttributeValue", unsupported: &[] };
@@ -17,7 +16,7 @@ pub(super) fn of(holder: &Fields<'_>, field: &str) -> OwnedAttributes {
     let Some(attributes) = holder.message(field, &ATTRIBUTES) else { return OwnedAttributes::new() };
     let mut read = OwnedAttributes::new();
     if let Some(all) = attributes.get("attributes") {
-        for (name, value) in entries(&all) {
+        for (name, value) in all.entries() {
             if let Some(value) = value_of(&value) {
                 read.insert(name, value);
             }
@@ -107,7 +106,7 @@ fn timestamp(value: &Value<'_>) -> Option<OwnedValue> {
 
 fn map(value: &Value<'_>) -> Option<OwnedValue> {
     let fields = value.message(&MAP)?;
-    let all = fields.get("entries").map(|all| entries(&all)).unwrap_or_default();
+    let all = fields.get("entries").map(|all| all.entries()).unwrap_or_default();
     let text =
         |(key, value): (String, Value<'_>)| Some((key.into_bytes(), value.text()?.as_bytes().to_vec()));
     let map = all.into_iter().filter_map(text).collect();

@@ -5,7 +5,7 @@ use mixer_expr::functions::Regex;
 
 use super::super::reader::{Message, Value};
 use super::super::route::whole;
-use super::{UriTemplate, attributes, entries};
+use super::{UriTemplate, attributes};
 
 static API: Message = Message { name: "HTTPAPISpec", unsupported: &[] };
 static PATTERN: Message = Message { name: "HTTPAPISpecPattern", unsupported: &[] };
@@ -141,7 +141,7 @@ fn rule(value: &Value<'_>) -> Option<QuotaRule> {
     let mut matches = Vec::new();
     for value in rule.items("match") {
         let Some(test) = value.message(&MATCH) else { continue };
-        let clauses = test.get("clause").map(|clauses| entries(&clauses)).unwrap_or_default();
+        let clauses = test.get("clause").map(|clauses| clauses.entries()).unwrap_or_default();
         matches.push(clauses.into_iter().filter_map(|(name, value)| Some((name, clause(&value)?))).collect());
         test.finish();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mixer_attribute::OwnedValue;
 use mixer_config::Severity;
 
-use super::super::{Bootstrap, NetworkFilter, read};
+use super::super::{Bootstrap, FilterKind, NetworkFilter, read};
 use super::{MixerConfig, TcpMixerConfig};
 
 /// A bootstrap with an HTTP filter of this configuration (the fields after the name), and a route with these fields.
@@ -35,7 +35,8 @@ fn of_http(bootstrap: &Bootstrap) -> &MixerConfig {
     let NetworkFilter::Http(manager) = &bootstrap.listeners[0].chains[0].filter else {
         panic!("an HTTP listener")
     };
-    manager.mixer.as_ref().unwrap()
+    let FilterKind::Mixer(mixer) = &manager.filters[0].kind else { panic!("a Mixer filter") };
+    mixer
 }
 
 fn tcp(filters: &str) -> String {

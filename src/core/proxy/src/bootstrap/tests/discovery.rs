@@ -1,7 +1,5 @@
 //! Files of listeners.
 
-use std::collections::HashSet;
-
 use super::*;
 
 fn listener(name: &str, fields: &str) -> String {
@@ -11,7 +9,11 @@ fn listener(name: &str, fields: &str) -> String {
 }
 
 fn read_file(text: &str) -> Result<ListenerUpdate, String> {
-    read_listeners(text, "lds.yaml", &HashSet::from(["c".to_owned()]))
+    read_listeners(
+        text,
+        "lds.yaml",
+        &KnownClusters { names: HashSet::from(["c".to_owned()]), ..KnownClusters::default() },
+    )
 }
 
 #[test]

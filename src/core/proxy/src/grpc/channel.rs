@@ -10,29 +10,39 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
-use http::{Method, Request, Version};
+use http::{Request, Version};
 use mixer_base::task::Group;
 use tokio::sync::Mutex;
 use tonic::Status;
 
+use super::outgoing::Outgoing;
 use crate::cluster::{Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Pool, Pools, Upstream};
 
-/// The time limit of a call.
-const TIMEOUT: Duration = Duration::from_millis(5000);
-/// As gRPC writes it.
-const TIMEOUT_TEXT: HeaderValue = HeaderValue::from_static("5000m");
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 4 << 20;
 /// What a call that took too long ends with.
-pub(super) const TIMED_OUT: &str = "upstream request timeout";
+pub(crate) const TIMED_OUT: &str = "upstream request timeout";
 /// What the text of a call begins with that did not get to a server.
-pub(super) const NOT_SENT: &str = "upstream connect error or disconnect/reset before headers";
+pub(crate) const NOT_SENT: &str = "upstream connect error or disconnect/reset before headers";
+
+/// A method, and how it is called.
+#[derive(Debug)]
+pub(crate) struct Method<'m> {
+    /// `/package.Service/Method`.
+    pub(crate) path: &'static str,
+    /// The host that calls name: the authority of a URI.
+    pub(crate) authority: &'m str,
+    /// The time limit of a call; `None` for no limit.
+    pub(crate) timeout: Option<Duration>,
+    /// A further header.
+    pub(crate) header: Option<(&'static str, &'m HeaderValue)>,
+}
 
 /// Calls to one cluster.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     /// `None` if it does not exist.
     cluster: Option<usize>,
     links: RefCell<Vec<(Arc<Host>, Rc<Link>)>>,
@@ -55,40 +65,30 @@ enum Broken {
 }
 
 impl Channel {
-    pub(super) fn new(cluster: Option<usize>) -> Self {
-        let connections = Group::new("proxy mixer connection");
+    pub(crate) fn new(cluster: Option<usize>) -> Self {
+        let connections = Group::new("proxy grpc connection");
         Self { cluster, links: RefCell::default(), connections }
     }
 
-    /// Calls a method with a message and its prefix. `caller` identifies the workload of the proxy.
+    /// Calls a method with a message and its prefix.
     ///
     /// Errors: the status of the server; UNAVAILABLE with one of the texts above if there was none.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         pools: &Pools,
-        path: &'static str,
+        method: &Method<'_>,
         message: Bytes,
-        caller: &HeaderValue,
     ) -> Result<Bytes, Status> {
-        let Some(pool) = self.cluster.and_then(|cluster| pools.get(cluster)) else {
-            return Err(not_sent("no such cluster"));
-        };
+        let (pool, host) = self.host(pools)?;
         let stats = &pool.cluster.stats;
         let Some(_admitted) = pool.cluster.admit(Kind::Request) else {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
             return Err(not_sent("overflow"));
         };
-        let Some(host) = pool.choose_for(Wanted::default()) else {
-            stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
-            return Err(not_sent("no healthy upstream"));
-        };
-        stats.block.increment(ClusterStat::UpstreamRqTotal);
-        stats.block.increment(ClusterStat::UpstreamRqActive);
-        host.requests.fetch_add(1, Ordering::Relaxed);
-        host.active_requests.fetch_add(1, Ordering::Relaxed);
-        let _active = Active(pool, &host);
+        let _active = Active::new(pool, &host);
         let began = tokio::time::Instant::now();
-        let answered = tokio::time::timeout(TIMEOUT, self.exchange(pool, &host, path, message, caller)).await;
+        let limit = method.timeout.unwrap_or(Duration::MAX);
+        let answered = tokio::time::timeout(limit, self.exchange(pool, &host, method, message)).await;
         let (status, outcome) = match answered {
             Ok(Ok(answer)) => (200, answer),
             Ok(Err(broken)) => (503, Err(status_of(&broken))),
@@ -116,19 +116,50 @@ impl Channel {
         outcome
     }
 
+    /// The cluster, and the host of it that a call goes to.
+    fn host<'p>(&self, pools: &'p Pools) -> Result<(&'p Pool, Arc<Host>), Status> {
+        let Some(pool) = self.cluster.and_then(|cluster| pools.get(cluster)) else {
+            return Err(not_sent("no such cluster"));
+        };
+        let Some(host) = pool.choose_for(Wanted::default()) else {
+            pool.cluster.stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
+            return Err(not_sent("no healthy upstream"));
+        };
+        Ok((pool, host))
+    }
+
+    /// Begins a call whose messages follow one by one.
+    ///
+    /// Errors: UNAVAILABLE; there is no connection to a host.
+    pub(crate) async fn open(&self, pools: &Pools, method: &Method<'_>) -> Result<Outgoing, Status> {
+        let (pool, host) = self.host(pools)?;
+        pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
+        host.requests.fetch_add(1, Ordering::Relaxed);
+        let opened = async {
+            let mut sender = self.sender(pool, &host).await?.ready().await.map_err(Broken::Http2)?;
+            sender.send_request(request(method), false).map_err(Broken::Http2)
+        };
+        match opened.await {
+            Ok((response, body)) => Ok(Outgoing::new(response, body)),
+            Err(broken) => {
+                host.failed.fetch_add(1, Ordering::Relaxed);
+                Err(status_of(&broken))
+            }
+        }
+    }
+
     /// Sends a request; once more if the server says that it has not begun it.
     async fn exchange(
         &self,
         pool: &Pool,
         host: &Arc<Host>,
-        path: &'static str,
+        method: &Method<'_>,
         message: Bytes,
-        caller: &HeaderValue,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let first = self.attempt(pool, host, path, message.clone(), caller).await;
+        let first = self.attempt(pool, host, method, message.clone()).await;
         match first {
             Err(Broken::Http2(error)) if mixer_remote::was_not_begun(&error) => {
-                self.attempt(pool, host, path, message, caller).await
+                self.attempt(pool, host, method, message).await
             }
             answered => answered,
         }
@@ -138,23 +169,11 @@ impl Channel {
         &self,
         pool: &Pool,
         host: &Arc<Host>,
-        path: &'static str,
+        method: &Method<'_>,
         message: Bytes,
-        caller: &HeaderValue,
     ) -> Result<Result<Bytes, Status>, Broken> {
         let sender = self.sender(pool, host).await?.ready().await.map_err(Broken::Http2)?;
-        let mut request = Request::new(());
-        *request.method_mut() = Method::POST;
-        *request.version_mut() = Version::HTTP_2;
-        let uri = http::Uri::builder().scheme("http").authority("mixer").path_and_query(path);
-        // Of constants only.
-        *request.uri_mut() = uri.build().unwrap_or_default();
-        let headers = request.headers_mut();
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert("grpc-timeout", TIMEOUT_TEXT);
-        headers.insert(super::forwarded::HEADER, caller.clone());
-        mixer_remote::grpc_exchange(sender, request, message, MAX_ANSWER).await.map_err(Broken::Http2)
+        mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
     }
 
     /// What sends requests to a host: on the connection that is there, or on a new one.
@@ -185,7 +204,7 @@ impl Channel {
             let mut counted = counted;
             if let Err(error) = connection.await {
                 counted.closed_by_host = true;
-                tracing::debug!(%error, "a connection to Mixer has ended");
+                tracing::debug!(%error, "a connection for gRPC has ended");
             }
         }));
         *current = Some(sender.clone());
@@ -204,6 +223,36 @@ impl Channel {
         links.push((Arc::clone(host), Rc::clone(&link)));
         link
     }
+}
+
+/// The head of a call.
+fn request(method: &Method<'_>) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = http::Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    let uri = http::Uri::builder().scheme("http").authority(method.authority).path_and_query(method.path);
+    // Both were checked with the configuration.
+    *request.uri_mut() = uri.build().unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    if let Some(limit) = method.timeout.and_then(timeout_text) {
+        headers.insert("grpc-timeout", limit);
+    }
+    if let Some((name, value)) = method.header {
+        headers.insert(name, value.clone());
+    }
+    request
+}
+
+/// A time limit as gRPC writes it: eight digits at most.
+fn timeout_text(limit: Duration) -> Option<HeaderValue> {
+    let (millis, seconds) = (limit.as_millis(), limit.as_secs());
+    let text = match millis {
+        ..100_000_000 => format!("{millis}m"),
+        _ => format!("{}S", seconds.min(99_999_999)),
+    };
+    HeaderValue::try_from(text).ok()
 }
 
 /// Whether a connection takes further requests.
@@ -227,6 +276,17 @@ fn status_of(broken: &Broken) -> Status {
 
 /// A call on a host.
 struct Active<'c>(&'c Pool, &'c Host);
+
+impl<'c> Active<'c> {
+    fn new(pool: &'c Pool, host: &'c Host) -> Self {
+        let stats = &pool.cluster.stats.block;
+        stats.increment(ClusterStat::UpstreamRqTotal);
+        stats.increment(ClusterStat::UpstreamRqActive);
+        host.requests.fetch_add(1, Ordering::Relaxed);
+        host.active_requests.fetch_add(1, Ordering::Relaxed);
+        Self(pool, host)
+    }
+}
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {

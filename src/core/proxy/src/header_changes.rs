@@ -1,0 +1,136 @@
+//! Changes of headers that other servers ask for: applied only if the message stays one that every parser reads the same.
+
+use crate::head::{Head, is_token_byte};
+
+/// Headers that say where a message ends or that concern a connection. They are the proxy's own: a change would let two parsers read a
+/// message differently.
+const PROTECTED: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// How a header is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Another one is added.
+    Add,
+    /// It is replaced, or added.
+    Set,
+    /// The value is appended to the one that is there, after a comma; without one, nothing happens.
+    Join,
+    /// It is added unless there is one.
+    AddIfAbsent,
+    /// It is replaced if there is one.
+    SetIfPresent,
+    /// It is removed.
+    Remove,
+}
+
+/// A change of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// In lower case.
+    pub(crate) name: String,
+    pub(crate) value: Vec<u8>,
+    pub(crate) manner: Manner,
+}
+
+impl Change {
+    /// Applies it to the head of a request, of which path and host can be replaced as well. Returns false if it is not valid, and nothing
+    /// was changed.
+    pub(crate) fn apply_to_request(&self, head: &mut Head) -> bool {
+        match (self.name.as_str(), self.manner) {
+            (":path", Manner::Set | Manner::SetIfPresent) if is_path(&self.value) => {
+                head.set_path(&self.value)
+            }
+            (":authority" | "host", Manner::Set | Manner::SetIfPresent) if is_host(&self.value) => {
+                head.set_authority(&self.value);
+            }
+            ("host", _) => return false,
+            _ => return self.apply(head),
+        }
+        true
+    }
+
+    /// Applies it to the head of a response. Returns false if it is not valid, and nothing was changed.
+    pub(crate) fn apply(&self, head: &mut Head) -> bool {
+        let (name, value) = (self.name.as_str(), self.value.as_slice());
+        let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !PROTECTED.contains(&name);
+        let is_value = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if !is_name || !is_value {
+            return false;
+        }
+        let is_there = head.get(name).is_some();
+        match self.manner {
+            Manner::Join | Manner::SetIfPresent if !is_there => {}
+            Manner::AddIfAbsent if is_there => {}
+            Manner::Add | Manner::AddIfAbsent => head.add(name, value),
+            Manner::Set | Manner::SetIfPresent => head.set(name, value),
+            Manner::Join => head.append(name, value),
+            Manner::Remove => {
+                head.remove(name.as_bytes());
+            }
+        }
+        true
+    }
+
+    /// Logs that it is not applied. `by` asks for it.
+    pub(crate) fn report_invalid(&self, by: &'static str) {
+        let name: String = self.name.chars().take(64).collect();
+        mixer_base::warn_limited!(1, ?name, by, "a change of a header is not applied: it is invalid");
+    }
+}
+
+fn is_path(path: &[u8]) -> bool {
+    path.starts_with(b"/") && path.iter().all(|byte| *byte > b' ' && *byte != 0x7f && *byte != b'#')
+}
+
+fn is_host(host: &[u8]) -> bool {
+    !host.is_empty() && host.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%:[]".contains(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_depend_on_what_is_there_and_never_touch_framing() {
+        let mut head = Head::default();
+        head.read_request(b"GET /a HTTP/1.1\r\nhost: h\r\nx-a: 1\r\ncontent-length: 3\r\n\r\n", 10).unwrap();
+        let mut apply = |name: &str, value: &str, manner| {
+            let change = Change { name: name.to_owned(), value: value.as_bytes().to_vec(), manner };
+            let is_applied = change.apply_to_request(&mut head);
+            let value = head.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+            (is_applied, value.unwrap_or_default())
+        };
+        let is = |value: &str| (true, value.to_owned());
+        assert_eq!(apply("x-a", "2", Manner::Join), is("1,2"));
+        assert_eq!(apply("x-b", "2", Manner::Join), is(""));
+        assert_eq!(apply("x-b", "2", Manner::SetIfPresent), is(""));
+        assert_eq!(apply("x-b", "2", Manner::AddIfAbsent), is("2"));
+        assert_eq!(apply("x-b", "3", Manner::AddIfAbsent), is("2"));
+        assert_eq!(apply("x-b", "4", Manner::Set), is("4"));
+        assert_eq!(apply("x-b", "", Manner::Remove), is(""));
+        assert_eq!(apply(":path", "/b", Manner::Set), is(""));
+        for (name, value) in [
+            ("content-length", "4"),
+            ("transfer-encoding", "chunked"),
+            ("x-a", "b\r\nc: d"),
+            (":path", "/b c"),
+            (":path", "b"),
+            ("host", "a b"),
+            (":method", "POST"),
+            ("", "a"),
+        ] {
+            assert!(!apply(name, value, Manner::Set).0, "{name}: {value}");
+        }
+        assert!(!apply("host", "", Manner::Remove).0);
+        assert_eq!((head.path(), head.get("content-length")), (&b"/b"[..], Some(&b"3"[..])));
+    }
+}

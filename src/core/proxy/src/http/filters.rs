@@ -1,0 +1,320 @@
+//! The filters of a connection manager: before a route acts, when a response begins, and at the end of a request.
+//!
+//! [`Filter`] is a filter as it serves, [`Call`] a request on its way through one. A filter lets a request pass, changes its head, or answers
+//! it; while it waits, what the client sends waits, too, and the end of the client ends the wait. What a filter adds to responses it adds to
+//! all of them, in the reverse order of the filters.
+
+use super::body::Ahead;
+use super::connection::{Connection, Transaction};
+use super::descriptors::{self, Source};
+use super::framing::{Framing, Remaining};
+use super::hash;
+use super::routes::{Found, Target};
+use crate::bootstrap::RouteFilter;
+use crate::ext_authz::{Authorizer, Body, Denial, Facts, Grant, Verdict};
+use crate::flags::Flag;
+use crate::head::Head;
+use crate::mixer::{HttpCall, HttpFilter, Next, Peer, Summary};
+use crate::rate_limit::{Additions, Limited, Limiter, includes_host};
+
+/// A filter as it serves.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    Mixer(HttpFilter),
+    ExtAuthz(Box<Authorizer>),
+    RateLimit(Box<Limiter>),
+}
+
+/// A request on its way through a filter.
+#[derive(Debug)]
+pub(super) enum Call {
+    Mixer(Box<HttpCall>),
+    /// With changes of the response.
+    Granted(Box<Grant>),
+    /// With headers of the response.
+    Limited(Box<Additions>),
+}
+
+/// What a filter does with a request.
+pub(super) enum Step {
+    Pass,
+    /// The head of the request was changed: a route is to be chosen again.
+    Reroute,
+    /// The proxy answers.
+    Reply(LocalReply),
+    /// The client is gone.
+    Gone,
+}
+
+/// An answer of a filter.
+#[derive(Debug, Default)]
+pub(super) struct LocalReply {
+    pub(super) status: u16,
+    pub(super) body: String,
+    pub(super) details: &'static str,
+    pub(super) flag: Option<Flag>,
+    /// Headers that an authorization server adds.
+    pub(super) denial: Option<Denial>,
+    /// Headers that a server of rate limits adds.
+    pub(super) additions: Option<Box<Additions>>,
+    /// The status of gRPC, if it is not that of the status.
+    pub(super) grpc_status: Option<&'static str>,
+}
+
+impl Call {
+    /// Changes the head of a response.
+    pub(super) fn edit_response(&self, head: &mut Head) {
+        match self {
+            Call::Mixer(call) => call.edit_response(head),
+            Call::Granted(grant) => grant.edit_response(head),
+            Call::Limited(additions) => additions.edit_response(head),
+        }
+    }
+}
+
+impl<'m> Connection<'m> {
+    /// Has the filters decide on a request, one after the other. Returns the route that the request takes then; `None` if it is answered,
+    /// or its client is gone.
+    pub(super) async fn pass_filters(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        framing: Framing,
+        mut found: Option<Found<'m>>,
+    ) -> Option<Option<Found<'m>>> {
+        let manager = self.manager;
+        transaction.take(found);
+        for (index, filter) in manager.filters.iter().enumerate() {
+            let own = found.and_then(|found| found.filter(index));
+            let step = match filter {
+                Filter::Mixer(filter) => self.ask_mixer(transaction, filter, own).await,
+                Filter::RateLimit(filter) => self.ask_limiter(transaction, filter, found, own).await,
+                Filter::ExtAuthz(filter) => {
+                    self.ask_authorizer(transaction, framing, filter, found, own).await
+                }
+            };
+            match step {
+                Step::Pass => {}
+                Step::Reroute => {
+                    found = manager.routes.find(&self.request, &mut self.scratch);
+                    transaction.take(found);
+                    if self.refuses_upgrade(transaction, found) {
+                        self.refuse_upgrade(transaction, found).await;
+                        return None;
+                    }
+                }
+                Step::Reply(answer) => {
+                    transaction.details = answer.details;
+                    if let Some(flag) = answer.flag {
+                        transaction.flags.set(flag);
+                    }
+                    self.answer_locally(transaction, framing, answer).await;
+                    return None;
+                }
+                Step::Gone => {
+                    transaction.flags.set(Flag::DC);
+                    transaction.details = "downstream_remote_disconnect";
+                    transaction.closes = true;
+                    transaction.is_aborted = true;
+                    return None;
+                }
+            }
+        }
+        Some(found)
+    }
+
+    async fn answer_locally(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        framing: Framing,
+        answer: LocalReply,
+    ) {
+        let body = self.start_reply(transaction, answer.status, &answer.body);
+        let is_grpc = self.response.get("grpc-status").is_some();
+        if let Some(status) = answer.grpc_status.filter(|_| is_grpc) {
+            self.response.set("grpc-status", status.as_bytes());
+        }
+        if let Some(denial) = &answer.denial {
+            denial.edit(&mut self.response);
+        }
+        if let Some(additions) = &answer.additions {
+            additions.edit_response(&mut self.response);
+        }
+        if is_grpc {
+            // Whatever the server says of the text that is not sent.
+            self.response.set("content-type", b"application/grpc");
+        }
+        self.send_reply(transaction, framing, body).await;
+    }
+
+    /// Has the Mixer filter decide on a request.
+    async fn ask_mixer(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        filter: &HttpFilter,
+        own: Option<&RouteFilter>,
+    ) -> Step {
+        let service = match own {
+            Some(RouteFilter::Mixer(service)) => Some(service),
+            _ => None,
+        };
+        let peer = Peer::of(&self.info);
+        let Some(mut call) = filter.begin(&mut self.request, service, &peer, &self.worker.mixer) else {
+            return Step::Pass;
+        };
+        let mut next = Some(Next::Forward);
+        if call.wants_check() {
+            // Boxed: a check is most of what a connection would hold for good.
+            let outcome = self.while_there(Box::pin(call.check())).await;
+            next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
+        }
+        transaction.calls.push(Call::Mixer(call));
+        match next {
+            None => Step::Gone,
+            Some(Next::Forward) => Step::Pass,
+            Some(Next::Reroute) => Step::Reroute,
+            Some(Next::Reply { status, body, is_direct: true }) => {
+                let details = "mixer_direct_response";
+                Step::Reply(LocalReply { status, body, details, ..LocalReply::default() })
+            }
+            Some(Next::Reply { status, body, is_direct: false }) => {
+                let (details, flag) = ("mixer_access_denied", Some(Flag::Uaex));
+                Step::Reply(LocalReply { status, body, details, flag, ..LocalReply::default() })
+            }
+        }
+    }
+
+    /// Has an authorization server decide on a request.
+    async fn ask_authorizer(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        framing: Framing,
+        filter: &Authorizer,
+        found: Option<Found<'m>>,
+        own: Option<&RouteFilter>,
+    ) -> Step {
+        let own = match own {
+            Some(RouteFilter::ExtAuthz(route)) => Some(&**route),
+            _ => None,
+        };
+        if own.is_some_and(|route| route.disabled) || found.is_none() {
+            return Step::Pass;
+        }
+        let mut body = None;
+        if let Some(wanted) = filter.body(own)
+            && !Remaining::of(framing).is_done()
+            && transaction.upgrade.is_none()
+        {
+            match self.read_ahead(transaction, framing, wanted.max, wanted.allow_partial).await {
+                Ok(Ahead { data, received, is_partial }) => {
+                    transaction.received = received;
+                    body = Some(Body { data, received, is_partial, as_bytes: wanted.as_bytes });
+                }
+                Err(step) => return step,
+            }
+        }
+        let facts = Facts { head: &self.request, connection: &self.info, start: transaction.start, body };
+        let request = filter.request(&facts, own);
+        let worker = self.worker;
+        let Some(decision) = self.while_there(Box::pin(filter.check(&worker.channels, request))).await else {
+            return Step::Gone;
+        };
+        match filter.settle(decision, found.and_then(|found| found.cluster())) {
+            Verdict::Pass { grant, reroutes } => {
+                grant.edit_request(&mut self.request);
+                if grant.changes_response() {
+                    transaction.calls.push(Call::Granted(grant));
+                }
+                if reroutes { Step::Reroute } else { Step::Pass }
+            }
+            Verdict::Refuse { mut denial, details } => Step::Reply(LocalReply {
+                status: denial.status.unwrap_or(403),
+                body: std::mem::take(&mut denial.body),
+                details,
+                flag: Some(Flag::Uaex),
+                denial: Some(denial),
+                ..LocalReply::default()
+            }),
+        }
+    }
+
+    /// Has a server of rate limits decide on a request.
+    async fn ask_limiter(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        filter: &Limiter,
+        found: Option<Found<'m>>,
+        own: Option<&RouteFilter>,
+    ) -> Step {
+        let own = match own {
+            Some(RouteFilter::RateLimit(route)) => Some(&**route),
+            _ => None,
+        };
+        let Some(Found { host, route, .. }) = found else { return Step::Pass };
+        let worker = self.worker;
+        let cluster = found.and_then(|found| found.cluster());
+        let (Target::Forward(forward), Some(cluster), Some(pool)) =
+            (&route.target, cluster, cluster.and_then(|cluster| worker.pool(cluster)))
+        else {
+            return Step::Pass;
+        };
+        let source = Source {
+            head: &self.request,
+            client: hash::client(&self.request, &self.info, self.manager.use_remote_address),
+            own_cluster: &worker.shared.node.cluster,
+            cluster: &pool.cluster.config.name,
+        };
+        let (limits, include) = &forward.limits;
+        let mut descriptors = Vec::new();
+        descriptors::add(limits, filter.stage(), &source, &mut self.scratch, &mut descriptors);
+        if includes_host(own, *include, !limits.is_empty()) {
+            descriptors::add(&host.limits, filter.stage(), &source, &mut self.scratch, &mut descriptors);
+        }
+        if descriptors.is_empty() {
+            return Step::Pass;
+        }
+        let asked = Box::pin(filter.ask(&worker.channels, own, descriptors));
+        let Some(answer) = self.while_there(asked).await else { return Step::Gone };
+        match filter.settle(answer, cluster) {
+            Limited::Within(additions) => {
+                additions.edit_request(&mut self.request);
+                if additions.has_response() {
+                    transaction.calls.push(Call::Limited(additions));
+                }
+                Step::Pass
+            }
+            Limited::Over { status, body, grpc_status, additions } => {
+                let additions = Some(additions);
+                let (details, flag) = ("request_rate_limited", Some(Flag::RL));
+                Step::Reply(LocalReply { status, body, details, flag, grpc_status, additions, denial: None })
+            }
+            Limited::Failed(None) => Step::Pass,
+            Limited::Failed(Some(status)) => {
+                let (details, flag) = ("rate_limiter_error", Some(Flag::Rlse));
+                Step::Reply(LocalReply { status, details, flag, ..LocalReply::default() })
+            }
+        }
+    }
+
+    /// Has the filters end their calls.
+    pub(super) fn end_calls(&self, transaction: &mut Transaction<'_>) {
+        for call in std::mem::take(&mut transaction.calls) {
+            match call {
+                Call::Mixer(call) => call.report(&self.summary(transaction)),
+                Call::Granted(_) | Call::Limited(_) => {}
+            }
+        }
+    }
+
+    fn summary(&self, transaction: &Transaction<'_>) -> Summary<'_> {
+        Summary {
+            request: &self.request,
+            response: &self.response,
+            status: transaction.status,
+            flags: transaction.flags,
+            received: transaction.received,
+            sent: transaction.sent,
+            upstream: transaction.upstream,
+            duration: transaction.began.elapsed(),
+        }
+    }
+}
