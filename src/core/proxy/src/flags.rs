@@ -23,6 +23,8 @@ pub(crate) enum Flag {
     Upe,
     /// Downstream connection termination.
     DC,
+    /// Downstream remote reset: a stream of HTTP/2.
+    DR,
     /// Downstream protocol error.
     Dpe,
     /// Stream idle timeout.
@@ -33,7 +35,7 @@ pub(crate) enum Flag {
     Uaex,
 }
 
-const NAMES: [(Flag, &str); 14] = [
+const NAMES: [(Flag, &str); 15] = [
     (Flag::UH, "UH"),
     (Flag::UF, "UF"),
     (Flag::UO, "UO"),
@@ -44,6 +46,7 @@ const NAMES: [(Flag, &str); 14] = [
     (Flag::UC, "UC"),
     (Flag::Upe, "UPE"),
     (Flag::DC, "DC"),
+    (Flag::DR, "DR"),
     (Flag::Dpe, "DPE"),
     (Flag::SI, "SI"),
     (Flag::UR, "UR"),

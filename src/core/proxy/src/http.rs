@@ -1,8 +1,12 @@
-//! The HTTP connection manager: HTTP/1.1, routes, the router.
+//! The HTTP connection manager: HTTP/1.1 and HTTP/2, routes, the router.
 //!
 //! A connection is one task: `connection` reads requests one after the other, `routes` chooses what to do, `forward` makes the attempts,
-//! `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request.
+//! `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request of HTTP/1.1.
+//!
+//! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
+//! `http2` serves many at the same time.
 
+mod client;
 mod connection;
 mod date;
 mod edits;
@@ -11,6 +15,7 @@ mod failure;
 mod forward;
 pub(crate) mod framing;
 mod hash;
+mod http2;
 mod mixer;
 mod redirect;
 mod reply;
@@ -23,14 +28,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
+use crate::bootstrap::{Codec, Http2Options};
 use crate::mixer::HttpFilter;
-use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
+use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 
 pub(crate) use connection::serve;
 
 /// A connection manager as it serves.
 #[derive(Debug)]
 pub(crate) struct HttpManager {
+    pub(crate) codec: Codec,
+    pub(crate) http2: Http2Options,
     pub(crate) server_name: String,
     pub(crate) routes: routes::RouteTable,
     /// The filter `mixer`.
@@ -51,6 +59,7 @@ pub(crate) struct HttpManager {
     pub(crate) upgrades: Vec<(String, bool)>,
     pub(crate) stats: Arc<Block<ManagerStat>>,
     pub(crate) listener_stats: Arc<Block<HttpStat>>,
+    pub(crate) http2_stats: Arc<Block<Http2Stat>>,
     pub(crate) request_time: Arc<Histogram>,
     pub(crate) connection_length: Arc<Histogram>,
 }

@@ -71,6 +71,7 @@ impl TcpProxy {
         let entry = Entry {
             start,
             duration: begun.elapsed(),
+            protocol: "-",
             request: None,
             response: None,
             status: 0,

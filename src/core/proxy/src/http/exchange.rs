@@ -7,13 +7,12 @@ use std::time::Duration;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::time::Instant;
 
+use super::client::{Client, ReadEnd};
 use super::framing::{Framing, Remaining};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::timer::{Timer, earlier};
 use crate::upstream::Upstream;
-
-use mixer_net::stream::Stream;
 
 /// Maximum size of the head of a response, in bytes, and of its fields.
 const MAX_RESPONSE_HEAD: usize = 60 << 10;
@@ -60,9 +59,7 @@ pub(super) struct Deadlines {
 
 /// The client's side.
 pub(super) struct Downstream<'c> {
-    pub(super) stream: &'c mut Stream,
-    pub(super) input: &'c mut BytesMut,
-    pub(super) output: &'c mut BytesMut,
+    pub(super) client: &'c mut Client,
     pub(super) timer: &'c mut Timer,
 }
 
@@ -204,43 +201,32 @@ impl<'e> Exchange<'e> {
 
     /// The request: from the client to the host.
     fn poll_request(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
-        if !self.body.remaining.is_done() && (self.upstream.output.len() < HIGH_WATERMARK || self.is_deaf) {
-            let (output, framing) = (&mut self.upstream.output, self.body.framing);
-            let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
-            let decoded = self.body.remaining.decode(self.downstream.input, HIGH_WATERMARK, |data| {
-                if !is_deaf {
-                    RequestBody::encode(framing, data, output);
-                }
-                match replay {
-                    Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
-                    _ => *replay = None,
-                }
-            });
-            let Ok(count) = decoded else { return Some(Event::InvalidBody) };
-            self.body.received += u64::try_from(count).unwrap_or(0);
-            *moved |= count > 0;
-            if self.body.remaining.is_done() {
-                if framing == Framing::Chunked && !is_deaf {
-                    output.put_slice(b"0\r\n\r\n");
-                }
-                self.body.complete = Some(Instant::now());
-                *moved = true;
+        let was_done = self.body.remaining.is_done();
+        let wants = !was_done && (self.upstream.output.len() < HIGH_WATERMARK || self.is_deaf);
+        let (output, framing) = (&mut self.upstream.output, self.body.framing);
+        let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
+        let progress = self.downstream.client.poll_body(cx, &mut self.body.remaining, wants, |data| {
+            if !is_deaf {
+                RequestBody::encode(framing, data, output);
             }
+            match replay {
+                Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
+                _ => *replay = None,
+            }
+        });
+        self.body.received += u64::try_from(progress.data).unwrap_or(0);
+        self.bytes.0 += u64::try_from(progress.bytes).unwrap_or(0);
+        *moved |= progress.moved;
+        if !was_done && self.body.remaining.is_done() {
+            if framing == Framing::Chunked && !is_deaf {
+                output.put_slice(b"0\r\n\r\n");
+            }
+            self.body.complete = Some(Instant::now());
         }
-        // Also after the request: the client may close the connection, or send the next one.
-        if self.downstream.input.len() < HIGH_WATERMARK {
-            match buffer::poll_read(self.downstream.stream, self.downstream.input, cx) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Some(Event::DownstreamGone),
-                Poll::Ready(Ok(count)) => {
-                    self.bytes.0 += u64::try_from(count).unwrap_or(0);
-                    *moved |= !self.body.remaining.is_done();
-                    if self.body.remaining.is_done() {
-                        // Pipelined: read once more, so that the end of the connection is noticed.
-                        cx.waker().wake_by_ref();
-                    }
-                }
-                Poll::Pending => {}
-            }
+        match progress.end {
+            Some(ReadEnd::Gone) => return Some(Event::DownstreamGone),
+            Some(ReadEnd::Invalid) => return Some(Event::InvalidBody),
+            None => {}
         }
         if !self.is_deaf && buffer::has_output(&self.upstream.stream, &self.upstream.output) {
             match buffer::poll_write(&mut self.upstream.stream, &mut self.upstream.output, cx) {
@@ -269,13 +255,11 @@ impl<'e> Exchange<'e> {
         }
         if let Some(rest) = &mut self.rest
             && !rest.is_done()
-            && self.downstream.output.len() < HIGH_WATERMARK
+            && !self.downstream.client.is_full()
         {
-            let (output, outgoing) = (&mut *self.downstream.output, self.outgoing);
-            let decoded = rest.decode(&mut self.upstream.input, HIGH_WATERMARK, |data| match outgoing {
-                Framing::Chunked => encode_chunk(data, output),
-                _ => output.put_slice(data),
-            });
+            let (client, outgoing) = (&mut *self.downstream.client, self.outgoing);
+            let decoded = rest
+                .decode(&mut self.upstream.input, HIGH_WATERMARK, |data| client.write_data(outgoing, data));
             let Ok(count) = decoded else { return Some(Event::UpstreamInvalid) };
             self.sent += u64::try_from(count).unwrap_or(0);
             *moved |= count > 0;
@@ -288,7 +272,7 @@ impl<'e> Exchange<'e> {
             Some(rest) => {
                 !rest.is_done()
                     && self.upstream.input.len() < HIGH_WATERMARK
-                    && self.downstream.output.len() < HIGH_WATERMARK
+                    && !self.downstream.client.is_full()
             }
         };
         if wants_more {
@@ -315,8 +299,8 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        if buffer::has_output(self.downstream.stream, self.downstream.output) {
-            match buffer::poll_write(self.downstream.stream, self.downstream.output, cx) {
+        if self.downstream.client.has_output() {
+            match self.downstream.client.poll_flush(cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.1 += u64::try_from(count).unwrap_or(0);
                     *moved = true;
@@ -325,15 +309,12 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        let is_complete = self.rest.is_some_and(Remaining::is_done)
-            && !buffer::has_output(self.downstream.stream, self.downstream.output);
+        let is_complete = self.rest.is_some_and(Remaining::is_done) && !self.downstream.client.has_output();
         is_complete.then_some(Event::Complete)
     }
 
     fn end_body(&mut self) {
-        if self.outgoing == Framing::Chunked {
-            self.downstream.output.put_slice(b"0\r\n\r\n");
-        }
+        self.downstream.client.write_end(self.outgoing, None);
     }
 
     /// Reads the head of the response; informational ones are dropped. Returns whether it is there.
@@ -383,7 +364,7 @@ impl<'e> Exchange<'e> {
         let request = limits.request.filter(|_| self.body.complete.is_none());
         let first = earlier(earlier(response, attempt), earlier(idle, request));
         loop {
-            let is_paused = self.downstream.input.len() >= HIGH_WATERMARK;
+            let is_paused = self.downstream.client.is_paused();
             let look = self.look.filter(|_| is_paused);
             self.look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
             let next = earlier(first, self.look);
@@ -394,7 +375,7 @@ impl<'e> Exchange<'e> {
             if next == first {
                 break;
             }
-            if self.downstream.stream.is_reset() {
+            if self.downstream.client.is_reset() {
                 return Poll::Ready(Event::DownstreamGone);
             }
             self.look = None;

@@ -1,7 +1,9 @@
 //! The router: attempts at forwarding a request, until one gives a response that is to be returned.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{BufMut as _, BytesMut};
@@ -10,7 +12,7 @@ use tokio::time::Instant;
 use super::connection::{Connection, Transaction};
 use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
 use super::failure::Failure;
-use super::framing::{Framing, Remaining};
+use super::framing::Framing;
 use super::routes::Forward;
 use super::{edits, hash, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy, RetryConfig};
@@ -68,13 +70,14 @@ impl Connection<'_> {
             Framing::Empty if !has_no_body(self.request.method()) => self.request.set("content-length", b"0"),
             _ => {}
         }
+        let remaining = self.client.body(framing);
         let body = RequestBody {
-            remaining: Remaining::of(framing),
+            remaining,
             framing,
             received: 0,
             replay: forward.retry.as_ref().map(|_| BytesMut::new()),
             // A request to change the protocol is never complete.
-            complete: (Remaining::of(framing).is_done() && transaction.upgrade.is_none()).then(Instant::now),
+            complete: (remaining.is_done() && transaction.upgrade.is_none()).then(Instant::now),
         };
         if let Some((connection, protocol)) = &transaction.upgrade {
             self.request.set("connection", connection);
@@ -239,7 +242,12 @@ impl Connection<'_> {
                 // Boxed: connections of clients do not hold what it takes.
                 let connecting =
                     tokio::time::timeout(left.unwrap_or(Duration::MAX), Box::pin(pool.obtain(&host)));
-                let connected = connecting.await;
+                let Some(connected) = self.while_there(connecting).await else {
+                    stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
+                    stats.block.increment(ClusterStat::UpstreamRqCancelled);
+                    self.client_gone(transaction);
+                    return Attempt::Done;
+                };
                 stats.block.decrement(ClusterStat::UpstreamRqPendingActive);
                 match connected {
                     Ok(Ok(upstream)) => upstream,
@@ -275,6 +283,23 @@ impl Connection<'_> {
             pool.put(upstream);
         }
         attempt
+    }
+
+    /// Waits for something while the client is there. `None` if a stream of HTTP/2 has ended before; the end of a connection of HTTP/1.1 is
+    /// noticed afterwards.
+    async fn while_there<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = std::pin::pin!(future);
+        let client = &mut self.client;
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            match client.is_http2() {
+                true => client.poll_gone(cx).map(|()| None),
+                false => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// Writes the head of the request for the host.
@@ -332,9 +357,7 @@ impl Connection<'_> {
         let (event, framing, keeps, bytes) = {
             let mut exchange = Exchange::new(
                 Downstream {
-                    stream: &mut self.stream,
-                    input: &mut self.input,
-                    output: &mut self.output,
+                    client: &mut self.client,
                     timer: &mut self.timer,
                 },
                 upstream,
@@ -391,6 +414,7 @@ impl Connection<'_> {
         // Nobody reads what is left of a body: the client is told to begin a new connection, as with Envoy.
         transaction.closes |= self.worker.is_draining() || !request.body.remaining.is_done();
         let needs_length = framing == Framing::Empty
+            && !self.client.is_http2()
             && !to_head
             && !matches!(status, 100..=199 | 204 | 304)
             && self.response.get("content-length").is_none();
@@ -420,9 +444,7 @@ impl Connection<'_> {
         request.body.replay = None;
         let mut exchange = Exchange::new(
             Downstream {
-                stream: &mut self.stream,
-                input: &mut self.input,
-                output: &mut self.output,
+                client: &mut self.client,
                 timer: &mut self.timer,
             },
             upstream,
@@ -451,9 +473,7 @@ impl Connection<'_> {
                 }
             }
             Event::DownstreamGone => {
-                transaction.flags.set(Flag::DC);
-                transaction.details = "downstream_remote_disconnect";
-                transaction.is_aborted = true;
+                self.client_gone(transaction);
                 stats.block.increment(ClusterStat::UpstreamRqTxReset);
             }
             // The response was begun: there is no other way to say that it is not complete than to end the connection.
@@ -557,17 +577,22 @@ impl Connection<'_> {
                 transaction.details = "stream_idle_timeout";
                 (408, "stream timeout")
             }
-            _ => {
-                transaction.flags.set(Flag::DC);
-                transaction.details = "downstream_remote_disconnect";
-                transaction.is_aborted = true;
-                return;
-            }
+            _ => return self.client_gone(transaction),
         };
         reply::local(&mut self.response, status, body);
-        self.write_head(transaction, Framing::Length(0));
-        self.output.put_slice(body.as_bytes());
         transaction.sent = u64::try_from(body.len()).unwrap_or(0);
+        let framing = Framing::Length(transaction.sent);
+        self.write_head(transaction, framing);
+        self.client.write_data(framing, body.as_bytes());
+        self.client.write_end(framing, None);
+    }
+
+    /// Notes that the client is gone.
+    fn client_gone(&self, transaction: &mut Transaction<'_>) {
+        let (flag, details) = self.client.gone();
+        transaction.flags.set(flag);
+        transaction.details = details;
+        transaction.is_aborted = true;
     }
 
     /// Whether a response is to be retried, if there are retries left.

@@ -7,7 +7,6 @@ use std::task::Poll;
 use super::connection::{Connection, Transaction};
 use super::framing::Framing;
 use crate::bootstrap::ServiceConfig;
-use crate::buffer;
 use crate::flags::Flag;
 use crate::mixer::{HttpFilter, Next, Peer, Summary};
 
@@ -62,27 +61,21 @@ impl<'m> Connection<'m> {
             let outcome = {
                 // Boxed: a check is most of what a connection would hold for good.
                 let mut check = Box::pin(call.check());
-                let (stream, input) = (&mut self.stream, &mut self.input);
+                let client = &mut self.client;
                 poll_fn(|cx| {
                     if let Poll::Ready(outcome) = check.as_mut().poll(cx) {
                         return Poll::Ready(Some(outcome));
                     }
-                    while input.len() < buffer::HIGH_WATERMARK {
-                        match buffer::poll_read(stream, input, cx) {
-                            Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(None),
-                            Poll::Ready(Ok(_)) => {}
-                            Poll::Pending => break,
-                        }
-                    }
-                    Poll::Pending
+                    client.poll_gone(cx).map(|()| None)
                 })
                 .await
             };
             next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
         if next.is_none() {
-            transaction.flags.set(Flag::DC);
-            transaction.details = "downstream_remote_disconnect";
+            let (flag, details) = self.client.gone();
+            transaction.flags.set(flag);
+            transaction.details = details;
             transaction.closes = true;
             transaction.is_aborted = true;
         }

@@ -81,12 +81,14 @@ stats! {
     ManagerStat {
         DownstreamCxTotal = Counter "downstream_cx_total",
         DownstreamCxHttp1Total = Counter "downstream_cx_http1_total",
+        DownstreamCxHttp2Total = Counter "downstream_cx_http2_total",
         DownstreamCxSslTotal = Counter "downstream_cx_ssl_total",
         DownstreamCxUpgradesTotal = Counter "downstream_cx_upgrades_total",
         DownstreamCxDestroy = Counter "downstream_cx_destroy",
         DownstreamCxDestroyLocal = Counter "downstream_cx_destroy_local",
         DownstreamCxDestroyRemote = Counter "downstream_cx_destroy_remote",
         DownstreamCxDestroyActiveRq = Counter "downstream_cx_destroy_active_rq",
+        DownstreamCxDestroyLocalActiveRq = Counter "downstream_cx_destroy_local_active_rq",
         DownstreamCxDestroyRemoteActiveRq = Counter "downstream_cx_destroy_remote_active_rq",
         DownstreamCxRxBytesTotal = Counter "downstream_cx_rx_bytes_total",
         DownstreamCxTxBytesTotal = Counter "downstream_cx_tx_bytes_total",
@@ -96,6 +98,7 @@ stats! {
         DownstreamCxMaxRequestsReached = Counter "downstream_cx_max_requests_reached",
         DownstreamRqTotal = Counter "downstream_rq_total",
         DownstreamRqHttp1Total = Counter "downstream_rq_http1_total",
+        DownstreamRqHttp2Total = Counter "downstream_rq_http2_total",
         DownstreamRqCompleted = Counter "downstream_rq_completed",
         DownstreamRq1xx = Counter "downstream_rq_1xx",
         DownstreamRq2xx = Counter "downstream_rq_2xx",
@@ -103,6 +106,7 @@ stats! {
         DownstreamRq4xx = Counter "downstream_rq_4xx",
         DownstreamRq5xx = Counter "downstream_rq_5xx",
         DownstreamRqRxReset = Counter "downstream_rq_rx_reset",
+        DownstreamRqTooManyPrematureResets = Counter "downstream_rq_too_many_premature_resets",
         DownstreamRqTooLarge = Counter "downstream_rq_too_large",
         DownstreamRqTimeout = Counter "downstream_rq_timeout",
         DownstreamRqIdleTimeout = Counter "downstream_rq_idle_timeout",
@@ -116,9 +120,21 @@ stats! {
         RqDirectResponse = Counter "rq_direct_response",
         DownstreamCxActive = Gauge "downstream_cx_active",
         DownstreamCxHttp1Active = Gauge "downstream_cx_http1_active",
+        DownstreamCxHttp2Active = Gauge "downstream_cx_http2_active",
         DownstreamCxSslActive = Gauge "downstream_cx_ssl_active",
         DownstreamCxUpgradesActive = Gauge "downstream_cx_upgrades_active",
         DownstreamRqActive = Gauge "downstream_rq_active",
+    }
+}
+
+stats! {
+    /// Of connections of HTTP/2: those of all clients, or those of a cluster.
+    Http2Stat {
+        GoawaySent = Counter "goaway_sent",
+        RxMessagingError = Counter "rx_messaging_error",
+        RxReset = Counter "rx_reset",
+        TxReset = Counter "tx_reset",
+        StreamsActive = Gauge "streams_active",
     }
 }
 

@@ -1,0 +1,94 @@
+//! Heads of HTTP/2 messages to [`Head`] and back.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, request};
+
+use super::super::framing::{self, Framing};
+use crate::head::{Head, HeadError, is_authority};
+
+/// Fields that concern one connection of HTTP/1.1: a message of HTTP/2 has none of them.
+fn is_of_connection(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" | b"host"
+    )
+}
+
+/// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
+/// the decoder. Returns the framing of the body, were it forwarded.
+///
+/// Errors: too many fields; several hosts or one that is no host; a content length that is no number.
+pub(super) fn request(
+    parts: &request::Parts,
+    is_end: bool,
+    max_fields: usize,
+    head: &mut Head,
+) -> Result<Framing, HeadError> {
+    if parts.headers.len() > max_fields {
+        return Err(HeadError::TooManyFields);
+    }
+    let target = &parts.uri;
+    let scheme = target.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
+    let authority = target.authority().map(|authority| authority.as_str().as_bytes());
+    let mut hosts = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
+    let host = hosts.next();
+    // Whoever reads the request next may look at either of them.
+    if hosts.next().is_some() || matches!((authority, host), (Some(authority), Some(host)) if authority != host)
+    {
+        return Err(HeadError::Malformed);
+    }
+    let authority = authority.or(host).unwrap_or_default();
+    if !authority.is_empty() && !is_authority(authority) {
+        return Err(HeadError::Malformed);
+    }
+    let path = target.path_and_query().map_or("", |path| path.as_str());
+    head.start_request(
+        parts.method.as_str().as_bytes(),
+        path.as_bytes(),
+        authority,
+        scheme.unwrap_or_default().as_bytes(),
+    );
+    let mut cookies: Vec<u8> = Vec::new();
+    for (name, value) in &parts.headers {
+        match name {
+            &http::header::HOST => {}
+            // Spec: RFC 9113 section 8.2.3.
+            &http::header::COOKIE => {
+                if !cookies.is_empty() {
+                    cookies.extend_from_slice(b"; ");
+                }
+                cookies.extend_from_slice(value.as_bytes());
+            }
+            name => head.add(name.as_str(), value.as_bytes()),
+        }
+    }
+    if !cookies.is_empty() {
+        head.add("cookie", &cookies);
+    }
+    Ok(match framing::of_request(head)? {
+        // Without a length: its end is that of the stream.
+        Framing::Empty if !is_end => Framing::Chunked,
+        framing => framing,
+    })
+}
+
+/// The fields of a head.
+fn fields(head: &Head) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in head.fields().filter(|(name, _)| !is_of_connection(name)) {
+        // Both were checked when the head was read or configured.
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            let _ = headers.try_append(name, value);
+        }
+    }
+    headers
+}
+
+/// The head of a response.
+pub(super) fn response(head: &Head) -> http::Response<()> {
+    let mut response = http::Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.version_mut() = http::Version::HTTP_2;
+    *response.headers_mut() = fields(head);
+    response
+}
