@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::bootstrap::{ClusterConfig, Discovery, Policy};
-use crate::stats::{Block, ClusterStat, Histogram, Scope, Stats, Statuses, Value};
+use crate::stats::{Block, ClusterStat, Histogram, Http2Stat, Scope, Stats, Statuses, Value};
 use crate::tls::TlsStats;
 
 pub(crate) use dns::resolve_all;
@@ -74,9 +74,19 @@ pub(crate) struct ClusterStats {
     pub(crate) request_time: Arc<Histogram>,
     /// `None` for clusters of plain text.
     pub(crate) tls: Option<TlsStats>,
+    /// `None` for clusters without HTTP/2.
+    pub(crate) http2: Option<Arc<Block<Http2Stat>>>,
 }
 
 impl ClusterStats {
+    /// Counts a stream that its host reset.
+    pub(crate) fn count_rx_reset(&self) {
+        self.block.increment(ClusterStat::UpstreamRqRxReset);
+        if let Some(http2) = &self.http2 {
+            http2.increment(Http2Stat::RxReset);
+        }
+    }
+
     /// Counts a response to a request.
     pub(crate) fn count_response(&self, status: u16) {
         self.block.increment(ClusterStat::UpstreamRqCompleted);
@@ -165,6 +175,7 @@ impl Cluster {
             connection_length: stats.histogram(&scope, "upstream_cx_length_ms"),
             request_time: stats.histogram(&scope, "upstream_rq_time"),
             tls: config.tls.is_some().then(|| TlsStats::new(stats, &scope)),
+            http2: config.http2.map(|_| stats.block(&scope)),
         };
         let cluster = Arc::new(Self {
             config,

@@ -1,11 +1,12 @@
 //! The HTTP connection manager: HTTP/1.1 and HTTP/2, routes, the router.
 //!
-//! A connection is one task: `connection` reads requests one after the other, `routes` chooses what to do, `forward` makes the attempts,
+//! A connection is one task: `serve` finds its protocol, `connection` reads requests one after the other, `routes` chooses what to do, `forward` makes the attempts,
 //! `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request of HTTP/1.1.
 //!
 //! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
-//! `http2` serves many at the same time.
+//! `http2` serves many at the same time. `upstream_request` is its counterpart for hosts.
 
+mod attempt;
 mod client;
 mod connection;
 mod date;
@@ -18,11 +19,14 @@ mod hash;
 mod http2;
 mod mixer;
 mod redirect;
+mod refuse;
 mod reply;
 pub(crate) mod routes;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod upstream_request;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +36,7 @@ use crate::bootstrap::{Codec, Http2Options};
 use crate::mixer::HttpFilter;
 use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 
-pub(crate) use connection::serve;
+pub(crate) use serve::serve;
 
 /// A connection manager as it serves.
 #[derive(Debug)]

@@ -191,7 +191,7 @@ impl ListenerManager {
             listener_stats: self
                 .stats
                 .block(&Scope::ListenerHttp(place.to_owned(), config.stat_prefix.clone())),
-            http2_stats: self.stats.block(&Scope::Http2),
+            http2_stats: self.stats.block(&Scope::Root),
             request_time: self.stats.histogram(&scope, "downstream_rq_time"),
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
         })

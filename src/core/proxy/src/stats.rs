@@ -15,8 +15,8 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    ClusterStat, Http2Stat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat, RootStat,
-    SslStat, TcpStat, TlsInspectorStat, WorkerStat,
+    ClusterStat, Http2Stat, HttpInspectorStat, HttpStat, ListenerStat, ManagerStat, ProxyProtocolStat,
+    RootStat, SslStat, TcpStat, TlsInspectorStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 
@@ -42,8 +42,6 @@ pub(crate) enum Scope {
     ClusterManager,
     /// Files of access logs.
     Filesystem,
-    /// HTTP/2 connections of clients.
-    Http2,
     Http(String),
     Listener(String),
     /// What a connection manager counts for its listener.
@@ -68,7 +66,6 @@ impl Scope {
             Scope::Cluster(name) => format!("cluster.{}.", name.replace(':', "_")),
             Scope::ClusterManager => "cluster_manager.".to_owned(),
             Scope::Filesystem => "filesystem.".to_owned(),
-            Scope::Http2 => "http2.".to_owned(),
             Scope::Http(name) => format!("http.{name}."),
             Scope::Listener(name) => format!("listener.{name}."),
             Scope::ListenerHttp(listener, name) => format!("listener.{listener}.http.{name}."),
@@ -90,7 +87,6 @@ impl Scope {
             Scope::Cluster(name) => ("envoy_cluster", vec![("envoy_cluster_name", name.clone())]),
             Scope::ClusterManager => ("envoy_cluster_manager", Vec::new()),
             Scope::Filesystem => ("envoy_filesystem", Vec::new()),
-            Scope::Http2 => ("envoy_http2", Vec::new()),
             Scope::Http(name) => ("envoy_http", vec![("envoy_http_conn_manager_prefix", name.clone())]),
             Scope::Listener(name) => ("envoy_listener", vec![("envoy_listener_address", name.clone())]),
             Scope::ListenerHttp(listener, name) => (

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mixer_net::tls::context::ClientContext;
 
 use super::address::{self, HostPort};
+use super::http2::{self, Http2Options};
 use super::reader::{Fields, Message, Value};
 use super::tls;
 
@@ -24,8 +25,6 @@ static CLUSTER: Message = Message {
         "upstream_http_protocol_options",
         "common_http_protocol_options",
         "http_protocol_options",
-        "http2_protocol_options",
-        "typed_extension_protocol_options",
         "dns_jitter",
         "dns_failure_refresh_rate",
         "respect_dns_ttl",
@@ -172,6 +171,8 @@ pub struct ClusterConfig {
     pub thresholds: Thresholds,
     /// TLS with hosts; `None` for plain text.
     pub tls: Option<Arc<ClientContext>>,
+    /// HTTP/2 with hosts; `None` for HTTP/1.1.
+    pub http2: Option<Http2Options>,
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
@@ -252,6 +253,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         None => Thresholds::default(),
     };
     let tls = tls::read_client(&cluster);
+    let http2 = http2::read_cluster(&cluster);
     let endpoints = cluster.message("load_assignment", &ASSIGNMENT).map(read_endpoints).unwrap_or_default();
     if number == Some(2) && endpoints.len() != 1 {
         cluster.required(
@@ -293,6 +295,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         policy: policy?,
         thresholds,
         tls: tls?,
+        http2: http2?,
     })
 }
 

@@ -31,6 +31,40 @@ const WINDOWS: (u32, u32) = (65_535, (1 << 31) - 1);
 pub(super) const SERVER: Http2Options =
     Http2Options { max_streams: 1024, stream_window: 256 << 10, connection_window: 4 << 20 };
 
+static PROTOCOL_OPTIONS: Message = Message {
+    name: "HttpProtocolOptions",
+    unsupported: &[
+        "common_http_protocol_options",
+        "upstream_http_protocol_options",
+        "use_downstream_protocol_config",
+        "auto_config",
+        "http_filters",
+        "header_validation_config",
+        "outlier_detection",
+    ],
+};
+static EXPLICIT: Message = Message { name: "ExplicitHttpConfig", unsupported: &["http3_protocol_options"] };
+static HTTP1: Message = Message {
+    name: "Http1ProtocolOptions",
+    unsupported: &[
+        "allow_absolute_url",
+        "accept_http_10",
+        "default_host_for_http_10",
+        "header_key_format",
+        "enable_trailers",
+        "allow_chunked_length",
+        "override_stream_error_on_invalid_http_message",
+        "send_fully_qualified_url",
+        "use_balsa_parser",
+        "allow_custom_methods",
+        "ignore_http_11_upgrade",
+    ],
+};
+static EXTENSIONS: Message = Message { name: "Cluster.typed_extension_protocol_options", unsupported: &[] };
+
+/// The key and the type of the options of a cluster.
+const EXTENSION: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
 /// The protocol of the connections of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
@@ -51,6 +85,60 @@ pub struct Http2Options {
     pub stream_window: u32,
     /// The same of a connection.
     pub connection_window: u32,
+}
+
+impl Http2Options {
+    /// Options of connections with hosts that say nothing else.
+    pub(crate) const CLIENT: Self =
+        Self { max_streams: 1024, stream_window: 256 << 10, connection_window: 1 << 20 };
+}
+
+/// Reads the protocol of a cluster: `typed_extension_protocol_options`, or the deprecated `http2_protocol_options`. `Some(None)` is HTTP/1.1.
+pub(super) fn read_cluster(cluster: &Fields<'_>) -> Option<Option<Http2Options>> {
+    let old = cluster.get("http2_protocol_options");
+    let Some(extensions) = cluster.get("typed_extension_protocol_options") else {
+        return match old {
+            Some(options) => read(&options, Http2Options::CLIENT).map(Some),
+            None => Some(None),
+        };
+    };
+    if let Some(old) = old {
+        old.invalid("`typed_extension_protocol_options` excludes `http2_protocol_options`: only one of them may be set");
+    }
+    let extensions = extensions.message(&EXTENSIONS)?;
+    let Some(options) = extensions.get(EXTENSION) else {
+        extensions.finish();
+        return Some(None);
+    };
+    extensions.finish();
+    let kind = options.node.get("@type").and_then(mixer_config::Node::as_str).unwrap_or_default();
+    if kind.rsplit('/').next() != Some(EXTENSION) {
+        options.invalid(format!("expected the type {EXTENSION}, found `{kind}`"));
+        return None;
+    }
+    let options = options.message(&PROTOCOL_OPTIONS)?;
+    let explicit = options.message("explicit_http_config", &EXPLICIT);
+    let found = match &explicit {
+        Some(explicit) => match explicit.one_of(&["http_protocol_options", "http2_protocol_options"]) {
+            Some(("http2_protocol_options", value)) => read(&value, Http2Options::CLIENT).map(Some),
+            Some((_, value)) => value.message(&HTTP1).map(|http1| {
+                http1.finish();
+                None
+            }),
+            None => Some(None),
+        },
+        None => {
+            options.required(
+                "HttpProtocolOptionsValidationError: field: \"upstream_protocol_options\", reason: is required",
+            );
+            None
+        }
+    };
+    if let Some(explicit) = explicit {
+        explicit.finish();
+    }
+    options.finish();
+    found
 }
 
 /// Reads the field `codec_type`.

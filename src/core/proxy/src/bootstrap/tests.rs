@@ -1,6 +1,7 @@
 //! Bootstraps that are valid, and what is wrong with others.
 
 mod connections;
+mod http2;
 
 use super::*;
 

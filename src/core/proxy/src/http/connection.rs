@@ -5,20 +5,18 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::Buf as _;
 use tokio::time::Instant;
 
-use mixer_net::stream::Stream;
-
-use super::client::{Client, Http1Client};
+use super::client::Client;
 use super::framing::{self, Framing, Remaining};
 use super::mixer::Passed;
 use super::routes::{Route, Target, VirtualHost, find_upgrade};
+use super::serve::OfProtocol;
 use super::{HttpManager, date, edits, http2, redirect, reply};
 use crate::access_log::Entry;
-use crate::bootstrap::Codec;
 use crate::buffer;
 use crate::cluster::weighted;
 use crate::connection_info::ConnectionInfo;
@@ -28,10 +26,6 @@ use crate::head::{Head, HeadError, end_of_head, is_authority};
 use crate::mixer::HttpCall;
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
-use crate::upstream;
-
-/// Time for a client to close after the last response, so that it is not lost by a reset.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// Bytes of working memory that an idle connection keeps.
 const MAX_IDLE_SCRATCH: usize = 256;
@@ -64,7 +58,7 @@ pub(super) struct Transaction<'m> {
     /// Whether the client is gone.
     pub(super) is_aborted: bool,
     /// Whether there is a head to log.
-    has_head: bool,
+    pub(super) has_head: bool,
     /// The name of the route.
     route: &'m str,
     /// The headers `connection` and `upgrade` of a request to change the protocol.
@@ -94,80 +88,6 @@ enum NoRequest {
     Refused(HeadError),
 }
 
-/// How the requests of a connection end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// This side ends it.
-    Local,
-    /// The client ended it.
-    Remote,
-    /// It goes on with HTTP/2: what was read is the beginning of that.
-    Http2,
-}
-
-/// Serves a connection until it ends.
-pub(crate) async fn serve(
-    manager: &HttpManager,
-    stream: Stream,
-    info: Box<ConnectionInfo>,
-    worker: &Rc<WorkerContext>,
-) {
-    let is_tls = info.tls.is_some();
-    let ended = Ended::new(manager, is_tls);
-    let negotiated = info.tls.as_ref().and_then(|tls| tls.protocol.as_deref());
-    let is_http2 = match (manager.codec, negotiated) {
-        (Codec::Http1, _) => Some(false),
-        (Codec::Http2, _) => Some(true),
-        (Codec::Auto, Some(protocol)) => Some(protocol == b"h2"),
-        // The first bytes tell.
-        (Codec::Auto, None) => None,
-    };
-    let info = Rc::from(info);
-    if is_http2 == Some(true) {
-        return ended.count(serve_http2(manager, worker, stream, BytesMut::new(), info).await);
-    }
-    let client = Client::Http1(Http1Client::new(stream));
-    let mut connection = Connection::new(manager, worker, client, Rc::clone(&info));
-    let end = connection.run(is_http2.is_none()).await;
-    let client = connection.finish();
-    ended.count(match (end, client) {
-        (End::Http2, Client::Http1(http1)) => {
-            serve_http2(manager, worker, http1.stream, http1.input, info).await
-        }
-        (end, _) => end == End::Local,
-    });
-}
-
-/// Serves a connection of HTTP/2, of which `input` was read. Returns whether this side ended it.
-async fn serve_http2(
-    manager: &HttpManager,
-    worker: &Rc<WorkerContext>,
-    stream: Stream,
-    input: BytesMut,
-    info: Rc<ConnectionInfo>,
-) -> bool {
-    let _active = OfProtocol::new(&manager.stats, ManagerStat::DownstreamCxHttp2Total, ManagerStat::DownstreamCxHttp2Active);
-    // Boxed: connections of HTTP/1.1 do not hold what it takes.
-    Box::pin(http2::serve(manager, worker, stream, input, info)).await
-}
-
-/// Counts a connection of a protocol.
-struct OfProtocol<'m>(&'m Block<ManagerStat>, ManagerStat);
-
-impl<'m> OfProtocol<'m> {
-    fn new(stats: &'m Block<ManagerStat>, total: ManagerStat, active: ManagerStat) -> Self {
-        stats.increment(total);
-        stats.increment(active);
-        Self(stats, active)
-    }
-}
-
-impl Drop for OfProtocol<'_> {
-    fn drop(&mut self) {
-        self.0.decrement(self.1);
-    }
-}
-
 /// Counts a connection that is to change its protocol.
 struct Changing<'m>(&'m Block<ManagerStat>);
 
@@ -185,43 +105,15 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Counts a connection, and its end, however it comes.
-struct Ended<'m> {
-    manager: &'m HttpManager,
-    opened: Instant,
-    is_tls: bool,
-}
-
-impl<'m> Ended<'m> {
-    fn new(manager: &'m HttpManager, is_tls: bool) -> Self {
-        manager.stats.increment(ManagerStat::DownstreamCxTotal);
-        manager.stats.increment(ManagerStat::DownstreamCxActive);
-        if is_tls {
-            manager.stats.increment(ManagerStat::DownstreamCxSslTotal);
-            manager.stats.increment(ManagerStat::DownstreamCxSslActive);
-        }
-        Self { manager, opened: Instant::now(), is_tls }
-    }
-
-    /// Counts an end in order: by this side, or by the client.
-    fn count(self, is_local: bool) {
-        self.manager.stats.increment(match is_local {
-            true => ManagerStat::DownstreamCxDestroyLocal,
-            false => ManagerStat::DownstreamCxDestroyRemote,
-        });
-    }
-}
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        let stats = &self.manager.stats;
-        if self.is_tls {
-            stats.decrement(ManagerStat::DownstreamCxSslActive);
-        }
-        stats.decrement(ManagerStat::DownstreamCxActive);
-        stats.increment(ManagerStat::DownstreamCxDestroy);
-        self.manager.connection_length.observe(self.opened.elapsed());
-    }
+/// How the requests of a connection end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// This side ends it.
+    Local,
+    /// The client ended it.
+    Remote,
+    /// It goes on with HTTP/2: what was read is the beginning of that.
+    Http2,
 }
 
 impl<'m> Connection<'m> {
@@ -245,7 +137,7 @@ impl<'m> Connection<'m> {
     }
 
     /// Answers requests until the connection ends. `is_undecided`: it may be one of HTTP/2.
-    async fn run(&mut self, mut is_undecided: bool) -> End {
+    pub(super) async fn run(&mut self, mut is_undecided: bool) -> End {
         let manager = self.manager;
         let of_http1 = || {
             let (total, active) = (ManagerStat::DownstreamCxHttp1Total, ManagerStat::DownstreamCxHttp1Active);
@@ -707,85 +599,5 @@ impl<'m> Connection<'m> {
         let result = flushed.await;
         self.manager.stats.add(ManagerStat::DownstreamCxTxBytesTotal, count);
         result
-    }
-
-    /// Answers a request whose head was read, and ends the connection.
-    pub(super) async fn refuse_request(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        status: u16,
-        details: &'static str,
-        body: &str,
-        flag: Option<Flag>,
-    ) {
-        transaction.closes = true;
-        transaction.details = details;
-        if let Some(flag) = flag {
-            transaction.flags.set(flag);
-        }
-        reply::local(&mut self.response, status, body);
-        self.send_reply(transaction, Framing::Empty, body).await;
-    }
-
-    /// As [`refuse_request`](Self::refuse_request), of a head that cannot be trusted: none of it is logged.
-    async fn refuse_unread(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        status: u16,
-        details: &'static str,
-        body: &str,
-    ) {
-        self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        transaction.has_head = false;
-        self.refuse_request(transaction, status, details, body, Some(Flag::Dpe)).await;
-    }
-
-    /// Answers what is no request, and ends the connection.
-    async fn refuse_head(&mut self, error: HeadError) {
-        let (status, details, body) = match error {
-            HeadError::OldVersion => (426, "low_version", "Upgrade Required"),
-            HeadError::TooLarge => (431, "http1.headers_too_large", "Request Header Fields Too Large"),
-            HeadError::TooManyFields => (431, "http1.too_many_headers", "Request Header Fields Too Large"),
-            HeadError::UnknownCoding => (501, "http1.unsupported_transfer_encoding", "Not Implemented"),
-            HeadError::Malformed | HeadError::Framing => (400, "http1.codec_error", "Bad Request"),
-        };
-        self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        if status == 431 {
-            self.manager.stats.increment(ManagerStat::DownstreamRqTooLarge);
-        }
-        self.refuse(status, details, Some(body), Flag::Dpe).await;
-    }
-
-    async fn refuse(&mut self, status: u16, details: &'static str, body: Option<&str>, flag: Flag) {
-        let mut transaction = self.begin();
-        transaction.has_head = false;
-        transaction.closes = true;
-        transaction.details = details;
-        transaction.flags.set(flag);
-        self.request = Head::default();
-        reply::local(&mut self.response, status, body.unwrap_or_default());
-        self.send_reply(&mut transaction, Framing::Empty, body.unwrap_or_default()).await;
-        self.end(&mut transaction);
-        self.close().await;
-    }
-
-    /// Ends the connection: no more is sent, and what the client sends is dropped until it closes, too, or for a second.
-    async fn close(&mut self) {
-        let Some(Http1Client { stream, input, output }) = self.client.http1() else { return };
-        upstream::close(stream, output).await;
-        let lingering = poll_fn(|cx| {
-            // Bounded, so that a client that goes on sending does not keep the worker.
-            for _ in 0..64 {
-                input.clear();
-                match buffer::poll_read(stream, input, cx) {
-                    Poll::Ready(Ok(1..)) => {}
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Poll::Ready(())
-        });
-        // Without the peer's end after this time, the connection is closed in any case.
-        let _ = tokio::time::timeout(LINGER, lingering).await;
     }
 }

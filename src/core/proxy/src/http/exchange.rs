@@ -5,14 +5,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
+use http::HeaderMap;
 use tokio::time::Instant;
 
 use super::client::{Client, ReadEnd};
 use super::framing::{Framing, Remaining};
+use super::upstream_request::UpstreamRequest;
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::timer::{Timer, earlier};
-use crate::upstream::Upstream;
 
 /// Maximum size of the head of a response, in bytes, and of its fields.
 const MAX_RESPONSE_HEAD: usize = 60 << 10;
@@ -39,6 +40,10 @@ pub(super) enum Event {
     RequestTimeout,
     /// The host closed or reset the connection.
     UpstreamGone,
+    /// The host reset the stream of the request.
+    UpstreamReset,
+    /// The host says that nothing of the request was begun.
+    UpstreamRefused,
     /// The host sent what is no valid response.
     UpstreamInvalid,
     /// The client closed or reset the connection.
@@ -71,17 +76,16 @@ pub(super) struct RequestBody {
     pub(super) received: u64,
     /// What was read of the body, for a retry; `None` if it is not kept.
     pub(super) replay: Option<BytesMut>,
+    /// What followed it.
+    pub(super) trailers: Option<HeaderMap>,
     /// When it was complete.
     pub(super) complete: Option<Instant>,
 }
 
 impl RequestBody {
-    /// Encodes data for the host.
-    fn encode(framing: Framing, data: &[u8], out: &mut BytesMut) {
-        match framing {
-            Framing::Chunked => encode_chunk(data, out),
-            _ => out.put_slice(data),
-        }
+    /// Whether the request ends with its head.
+    pub(super) fn has_none(&self) -> bool {
+        matches!(self.framing, Framing::Empty | Framing::Length(0))
     }
 }
 
@@ -103,7 +107,7 @@ pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
 /// One attempt at a request.
 pub(super) struct Exchange<'e> {
     pub(super) downstream: Downstream<'e>,
-    pub(super) upstream: &'e mut Upstream,
+    pub(super) upstream: &'e mut UpstreamRequest,
     pub(super) body: &'e mut RequestBody,
     pub(super) response: &'e mut Head,
     pub(super) to_head: bool,
@@ -134,7 +138,7 @@ pub(super) struct Exchange<'e> {
 impl<'e> Exchange<'e> {
     pub(super) fn new(
         downstream: Downstream<'e>,
-        upstream: &'e mut Upstream,
+        upstream: &'e mut UpstreamRequest,
         body: &'e mut RequestBody,
         response: &'e mut Head,
         to_head: bool,
@@ -142,9 +146,9 @@ impl<'e> Exchange<'e> {
     ) -> Self {
         let now = Instant::now();
         if let Some(replay) = &body.replay {
-            RequestBody::encode(body.framing, replay, &mut upstream.output);
-            if body.remaining.is_done() && body.framing == Framing::Chunked {
-                upstream.output.put_slice(b"0\r\n\r\n");
+            upstream.write_data(body.framing, replay);
+            if body.remaining.is_done() && !body.has_none() {
+                upstream.write_end(body.framing, body.trailers.clone());
             }
         }
         Self {
@@ -177,7 +181,7 @@ impl<'e> Exchange<'e> {
 
     /// Starts with the body of the response, whose head was written.
     pub(super) fn forward_body(&mut self) {
-        self.rest = Some(Remaining::of(self.framing));
+        self.rest = Some(self.upstream.body(self.framing));
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -202,12 +206,12 @@ impl<'e> Exchange<'e> {
     /// The request: from the client to the host.
     fn poll_request(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
         let was_done = self.body.remaining.is_done();
-        let wants = !was_done && (self.upstream.output.len() < HIGH_WATERMARK || self.is_deaf);
-        let (output, framing) = (&mut self.upstream.output, self.body.framing);
+        let wants = !was_done && (self.upstream.has_room() || self.is_deaf);
+        let (upstream, framing) = (&mut *self.upstream, self.body.framing);
         let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
         let progress = self.downstream.client.poll_body(cx, &mut self.body.remaining, wants, |data| {
             if !is_deaf {
-                RequestBody::encode(framing, data, output);
+                upstream.write_data(framing, data);
             }
             match replay {
                 Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
@@ -218,8 +222,9 @@ impl<'e> Exchange<'e> {
         self.bytes.0 += u64::try_from(progress.bytes).unwrap_or(0);
         *moved |= progress.moved;
         if !was_done && self.body.remaining.is_done() {
-            if framing == Framing::Chunked && !is_deaf {
-                output.put_slice(b"0\r\n\r\n");
+            self.body.trailers = self.downstream.client.take_trailers();
+            if !is_deaf && !self.body.has_none() {
+                self.upstream.write_end(framing, self.body.trailers.clone());
             }
             self.body.complete = Some(Instant::now());
         }
@@ -228,15 +233,17 @@ impl<'e> Exchange<'e> {
             Some(ReadEnd::Invalid) => return Some(Event::InvalidBody),
             None => {}
         }
-        if !self.is_deaf && buffer::has_output(&self.upstream.stream, &self.upstream.output) {
-            match buffer::poll_write(&mut self.upstream.stream, &mut self.upstream.output, cx) {
+        if !self.is_deaf && self.upstream.has_output() {
+            match self.upstream.poll_flush(cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.2 += u64::try_from(count).unwrap_or(0);
                     *moved = true;
                 }
-                Poll::Ready(Err(_)) => {
+                Poll::Ready(Err(())) => {
                     self.is_deaf = true;
-                    self.upstream.output.clear();
+                    if let Some(upstream) = self.upstream.http1() {
+                        upstream.output.clear();
+                    }
                 }
                 Poll::Pending => {}
             }
@@ -247,10 +254,10 @@ impl<'e> Exchange<'e> {
     /// The response: from the host to the client.
     fn poll_response(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
         if self.rest.is_none() {
-            match self.read_head() {
+            match self.poll_head(cx) {
                 Ok(true) => return Some(Event::Head),
                 Ok(false) => {}
-                Err(()) => return Some(Event::UpstreamInvalid),
+                Err(event) => return Some(event),
             }
         }
         if let Some(rest) = &mut self.rest
@@ -258,46 +265,20 @@ impl<'e> Exchange<'e> {
             && !self.downstream.client.is_full()
         {
             let (client, outgoing) = (&mut *self.downstream.client, self.outgoing);
-            let decoded = rest
-                .decode(&mut self.upstream.input, HIGH_WATERMARK, |data| client.write_data(outgoing, data));
-            let Ok(count) = decoded else { return Some(Event::UpstreamInvalid) };
+            let read = self.upstream.poll_body(cx, rest, |data| client.write_data(outgoing, data));
+            let count = match read {
+                Ok(count) => count,
+                Err(event) => return Some(event),
+            };
             self.sent += u64::try_from(count).unwrap_or(0);
             *moved |= count > 0;
             if rest.is_done() {
                 self.end_body();
+                *moved = true;
             }
         }
-        let wants_more = match self.rest {
-            None => self.upstream.input.len() <= MAX_RESPONSE_HEAD,
-            Some(rest) => {
-                !rest.is_done()
-                    && self.upstream.input.len() < HIGH_WATERMARK
-                    && !self.downstream.client.is_full()
-            }
-        };
-        if wants_more {
-            match buffer::poll_read(&mut self.upstream.stream, &mut self.upstream.input, cx) {
-                Poll::Ready(Ok(0)) => {
-                    self.upstream.counted.closed_by_host = true;
-                    match &mut self.rest {
-                        Some(rest) if *rest == Remaining::UntilClose => {
-                            *rest = Remaining::Done;
-                            self.end_body();
-                            *moved = true;
-                        }
-                        _ => return Some(Event::UpstreamGone),
-                    }
-                }
-                Poll::Ready(Err(_)) => {
-                    self.upstream.counted.closed_by_host = true;
-                    return Some(Event::UpstreamGone);
-                }
-                Poll::Ready(Ok(count)) => {
-                    self.bytes.3 += u64::try_from(count).unwrap_or(0);
-                    *moved = true;
-                }
-                Poll::Pending => {}
-            }
+        if let Some(event) = self.poll_upstream(cx, moved) {
+            return Some(event);
         }
         if self.downstream.client.has_output() {
             match self.downstream.client.poll_flush(cx) {
@@ -313,19 +294,71 @@ impl<'e> Exchange<'e> {
         is_complete.then_some(Event::Complete)
     }
 
-    fn end_body(&mut self) {
-        self.downstream.client.write_end(self.outgoing, None);
+    /// Reads on from a connection of HTTP/1.1.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
+        let is_full = self.downstream.client.is_full();
+        let upstream = self.upstream.http1()?;
+        let wants_more = match self.rest {
+            None => upstream.input.len() <= MAX_RESPONSE_HEAD,
+            Some(rest) => !rest.is_done() && upstream.input.len() < HIGH_WATERMARK && !is_full,
+        };
+        if !wants_more {
+            return None;
+        }
+        match buffer::poll_read(&mut upstream.stream, &mut upstream.input, cx) {
+            Poll::Ready(Ok(0)) => {
+                upstream.counted.closed_by_host = true;
+                match &mut self.rest {
+                    Some(rest) if *rest == Remaining::UntilClose => {
+                        *rest = Remaining::Done;
+                        self.end_body();
+                        *moved = true;
+                    }
+                    _ => return Some(Event::UpstreamGone),
+                }
+            }
+            Poll::Ready(Err(_)) => {
+                upstream.counted.closed_by_host = true;
+                return Some(Event::UpstreamGone);
+            }
+            Poll::Ready(Ok(count)) => {
+                self.bytes.3 += u64::try_from(count).unwrap_or(0);
+                *moved = true;
+            }
+            Poll::Pending => {}
+        }
+        None
     }
 
-    /// Reads the head of the response; informational ones are dropped. Returns whether it is there.
+    fn end_body(&mut self) {
+        let trailers = self.upstream.take_trailers();
+        self.downstream.client.write_end(self.outgoing, trailers);
+    }
+
+    /// Reads the head of the response. Returns whether it is there.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<bool, Event> {
+        if let UpstreamRequest::Http2(stream) = &mut *self.upstream {
+            return match stream.poll_head(cx, self.response) {
+                Poll::Ready(framing) => {
+                    self.framing = framing?;
+                    Ok(true)
+                }
+                Poll::Pending => Ok(false),
+            };
+        }
+        self.read_head().map_err(|()| Event::UpstreamInvalid)
+    }
+
+    /// Reads the head of a response of HTTP/1.1; informational ones are dropped. Returns whether it is there.
     fn read_head(&mut self) -> Result<bool, ()> {
+        let Some(upstream) = self.upstream.http1() else { return Ok(false) };
         loop {
-            let found = end_of_head(&self.upstream.input, &mut self.scanned, MAX_RESPONSE_HEAD);
+            let found = end_of_head(&upstream.input, &mut self.scanned, MAX_RESPONSE_HEAD);
             let Some(end) = found.map_err(|_| ())? else { return Ok(false) };
-            let text = self.upstream.input.get(..end).unwrap_or_default();
+            let text = upstream.input.get(..end).unwrap_or_default();
             let is_http11 =
                 self.response.read_response(text, MAX_RESPONSE_FIELDS).map_err(|_: HeadError| ())?;
-            self.upstream.input.advance(end);
+            upstream.input.advance(end);
             self.scanned = 0;
             let framing = super::framing::of_response(self.response, self.to_head, is_http11);
             let framing = framing.map_err(|_| ())?;

@@ -17,7 +17,7 @@ use tonic::Status;
 
 use crate::cluster::{Host, Kind, Wanted};
 use crate::stats::ClusterStat;
-use crate::upstream::{ConnectError, Pool, Pools, Upstream};
+use crate::upstream::{ConnectError, Pool, Pools, Protocol, Upstream};
 
 /// The time limit of a call.
 const TIMEOUT: Duration = Duration::from_millis(5000);
@@ -166,7 +166,7 @@ impl Channel {
         {
             return Err(Broken::Connect(error));
         }
-        let upstream = pool.connect(host, false).await.map_err(|error| {
+        let upstream = pool.connect(host, Protocol::Tcp).await.map_err(|error| {
             link.failed.set((failures.wrapping_add(1), Some(error)));
             Broken::Connect(error)
         })?;

@@ -26,6 +26,7 @@ stats! {
     ClusterStat {
         UpstreamCxTotal = Counter "upstream_cx_total",
         UpstreamCxHttp1Total = Counter "upstream_cx_http1_total",
+        UpstreamCxHttp2Total = Counter "upstream_cx_http2_total",
         UpstreamCxConnectFail = Counter "upstream_cx_connect_fail",
         UpstreamCxConnectTimeout = Counter "upstream_cx_connect_timeout",
         UpstreamCxConnectAttemptsExceeded = Counter "upstream_cx_connect_attempts_exceeded",
@@ -71,6 +72,7 @@ stats! {
         OriginalDstHostInvalid = Counter "original_dst_host_invalid",
         UpstreamCxActive = Gauge "upstream_cx_active",
         UpstreamCxHttp1Active = Gauge "upstream_cx_http1_active",
+        UpstreamCxHttp2Active = Gauge "upstream_cx_http2_active",
         UpstreamRqActive = Gauge "upstream_rq_active",
         UpstreamRqPendingActive = Gauge "upstream_rq_pending_active",
     }
@@ -128,13 +130,13 @@ stats! {
 }
 
 stats! {
-    /// Of connections of HTTP/2: those of all clients, or those of a cluster.
+    /// Of connections of HTTP/2: those of all clients, or those of a cluster, whose name comes first then.
     Http2Stat {
-        GoawaySent = Counter "goaway_sent",
-        RxMessagingError = Counter "rx_messaging_error",
-        RxReset = Counter "rx_reset",
-        TxReset = Counter "tx_reset",
-        StreamsActive = Gauge "streams_active",
+        GoawaySent = Counter "http2.goaway_sent",
+        RxMessagingError = Counter "http2.rx_messaging_error",
+        RxReset = Counter "http2.rx_reset",
+        TxReset = Counter "http2.tx_reset",
+        StreamsActive = Gauge "http2.streams_active",
     }
 }
 

@@ -1,10 +1,13 @@
 //! Heads of HTTP/2 messages to [`Head`] and back.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{StatusCode, request};
+use http::{Method, Request, StatusCode, Uri, request, response};
 
 use super::super::framing::{self, Framing};
 use crate::head::{Head, HeadError, is_authority};
+
+/// Fields of a response.
+const MAX_RESPONSE_FIELDS: usize = 100;
 
 /// Fields that concern one connection of HTTP/1.1: a message of HTTP/2 has none of them.
 fn is_of_connection(name: &[u8]) -> bool {
@@ -33,7 +36,8 @@ pub(super) fn request(
     let mut hosts = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
     let host = hosts.next();
     // Whoever reads the request next may look at either of them.
-    if hosts.next().is_some() || matches!((authority, host), (Some(authority), Some(host)) if authority != host)
+    if hosts.next().is_some()
+        || matches!((authority, host), (Some(authority), Some(host)) if authority != host)
     {
         return Err(HeadError::Malformed);
     }
@@ -91,4 +95,46 @@ pub(super) fn response(head: &Head) -> http::Response<()> {
     *response.version_mut() = http::Version::HTTP_2;
     *response.headers_mut() = fields(head);
     response
+}
+
+/// The head of a request to a host. `None` if it cannot be written: a target that is no URI.
+pub(super) fn to_request(head: &Head) -> Option<Request<()>> {
+    let part = |name: &str| head.pseudo_or_field(name).unwrap_or_default();
+    let target = Uri::builder().scheme(part(":scheme")).authority(part(":authority"));
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(head.method()).ok()?;
+    *request.uri_mut() = target.path_and_query(head.path()).build().ok()?;
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.headers_mut() = fields(head);
+    Some(request)
+}
+
+/// Reads the head of a response into `head`. `is_end`: the response has no body. Returns the framing of the body.
+///
+/// Errors: too many fields, a content length that is no number, a status that HTTP/2 does not have.
+pub(super) fn response_head(
+    parts: &response::Parts,
+    is_end: bool,
+    head: &mut Head,
+) -> Result<Framing, HeadError> {
+    if parts.headers.len() > MAX_RESPONSE_FIELDS {
+        return Err(HeadError::TooManyFields);
+    }
+    if parts.status.is_informational() {
+        return Err(HeadError::Malformed);
+    }
+    head.start_response(parts.status.as_u16());
+    for (name, value) in &parts.headers {
+        head.add(name.as_str(), value.as_bytes());
+    }
+    let declared = framing::of_request(head)?;
+    Ok(match declared {
+        _ if is_end => Framing::Empty,
+        Framing::Length(length) if length > 0 => declared,
+        // Its end is that of the stream; trailers may follow.
+        _ => {
+            head.remove(b"content-length");
+            Framing::UntilClose
+        }
+    })
 }

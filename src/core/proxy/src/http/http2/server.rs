@@ -18,14 +18,14 @@ use mixer_net::stream::Stream;
 use super::super::HttpManager;
 use super::super::client::Client;
 use super::super::connection::Connection;
-use super::transport::{Traffic, Transport};
-use super::{SEND_BUFFER, ServerStream, convert};
+use super::{ServerStream, convert};
 use crate::connection_info::ConnectionInfo;
 use crate::context::WorkerContext;
 use crate::flags::Flag;
 use crate::head::HeadError;
 use crate::stats::{Http2Stat, ManagerStat};
 use crate::timer::Timer;
+use crate::transport::{SEND_BUFFER, Traffic, Transport};
 
 /// Time between two looks at what no event tells of: draining, idleness, a client that takes nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -228,11 +228,13 @@ impl<'m> Driver<'m> {
         if self.ends.is_some_and(|ends| ends <= now) {
             return true;
         }
-        let is_over = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| since + limit <= now);
+        let is_over =
+            |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| since + limit <= now);
         if self.traffic.stalled().is_some_and(|since| is_over(self.manager.stream_idle_timeout, since)) {
             return true;
         }
-        if self.requests.is_empty() && !self.is_leaving && is_over(self.manager.idle_timeout, self.idle_since) {
+        if self.requests.is_empty() && !self.is_leaving && is_over(self.manager.idle_timeout, self.idle_since)
+        {
             self.manager.stats.increment(ManagerStat::DownstreamCxIdleTimeout);
             self.leave();
             self.ends = Some(now + GRACE);
@@ -267,8 +269,8 @@ impl<'m> Driver<'m> {
         self.connection.abrupt_shutdown(if is_local { Reason::ENHANCE_YOUR_CALM } else { Reason::NO_ERROR });
         // Without the peer's end after this time, the connection is closed in any case.
         let _ = tokio::time::timeout(GRACE, poll_fn(|cx| self.connection.poll_closed(cx))).await;
-        // They notice that their connection has ended; those that wait for a host are dropped.
-        let _ = tokio::time::timeout(GRACE, async { while self.requests.next().await.is_some() {} }).await;
+        // They notice that their connection has ended.
+        while self.requests.next().await.is_some() {}
         count_bytes(self.manager, &self.traffic);
     }
 }

@@ -18,6 +18,8 @@ use crate::head::Head;
 #[derive(Debug)]
 pub(crate) struct ServerStream {
     body: RecvStream,
+    /// Whether the request ended with its head. Decided once: the end of a body that has none may arrive at any time.
+    is_empty: bool,
     /// Whether all data was read, and trailers may follow.
     is_read: bool,
     trailers: Option<HeaderMap>,
@@ -38,12 +40,20 @@ enum Gone {
 
 impl ServerStream {
     pub(super) fn new(body: RecvStream, respond: SendResponse<Bytes>) -> Self {
-        Self { body, is_read: false, trailers: None, respond, outgoing: None, gone: None }
+        Self {
+            is_empty: body.is_end_stream(),
+            body,
+            is_read: false,
+            trailers: None,
+            respond,
+            outgoing: None,
+            gone: None,
+        }
     }
 
     /// What is left of the body.
     pub(crate) fn body(&self) -> Remaining {
-        if self.body.is_end_stream() { Remaining::Done } else { Remaining::UntilClose }
+        if self.is_empty { Remaining::Done } else { Remaining::UntilClose }
     }
 
     pub(crate) fn poll_body(

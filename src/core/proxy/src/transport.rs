@@ -11,6 +11,9 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
+/// Bytes of a body that wait for the socket, of each stream.
+pub(crate) const SEND_BUFFER: usize = 32 << 10;
+
 /// What happened on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -66,7 +69,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// A connection whose input begins with `input`, which was counted.
+    /// A connection whose input begins with `input`, which was counted when it was read.
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
         (Self { stream, input, traffic: Rc::clone(&traffic) }, traffic)

@@ -1,0 +1,178 @@
+//! A host of HTTP/2 that answers as the path says.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use tokio::sync::Notify;
+
+use crate::client::RUNTIME;
+
+/// A host, and what it has seen.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) port: u16,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) requests: Arc<AtomicUsize>,
+    /// Streams that were reset before they were answered.
+    pub(crate) resets: Arc<AtomicUsize>,
+    /// Lets `/hold` go on.
+    pub(crate) gate: Arc<Notify>,
+    /// Paths that were asked for before.
+    seen: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Host {
+    /// Starts a host that takes so many streams on a connection.
+    pub(crate) fn start(max_streams: u32) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let host = Self {
+            port: listener.local_addr().unwrap().port(),
+            connections: Arc::default(),
+            requests: Arc::default(),
+            resets: Arc::default(),
+            gate: Arc::default(),
+            seen: Arc::default(),
+        };
+        let serving = host.clone();
+        RUNTIME.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(serving.clone().serve(stream, max_streams));
+            }
+        });
+        host
+    }
+
+    async fn serve(self, stream: tokio::net::TcpStream, max_streams: u32) {
+        let mut builder = h2::server::Builder::new();
+        builder.max_concurrent_streams(max_streams);
+        let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            let path = request.uri().path().to_owned();
+            if path.ends_with("/goaway") && self.is_first(&path) {
+                // The request is not answered on this connection.
+                connection.abrupt_shutdown(Reason::NO_ERROR);
+                continue;
+            }
+            tokio::spawn(self.clone().answer(request, respond));
+        }
+    }
+
+    /// Whether a path was not asked for before.
+    fn is_first(&self, path: &str) -> bool {
+        self.seen.lock().unwrap().insert(path.to_owned())
+    }
+
+    async fn answer(self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let path = request.uri().path().to_owned();
+        let kind = path.rsplit('/').next().unwrap_or_default();
+        let response = |status: u16, fields: &[(&'static str, &'static str)]| {
+            let mut response = Response::new(());
+            *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+            for (name, value) in fields {
+                response.headers_mut().append(*name, HeaderValue::from_static(value));
+            }
+            response
+        };
+        let grpc = ("content-type", "application/grpc");
+        match kind {
+            "grpc" => {
+                let (body, _) = read(request.into_body()).await;
+                let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
+                let _ = stream.send_data(body.into(), false);
+                let mut trailers = HeaderMap::new();
+                trailers.insert("grpc-status", HeaderValue::from_static("0"));
+                trailers.insert("grpc-message", HeaderValue::from_static("fine"));
+                let _ = stream.send_trailers(trailers);
+            }
+            "trailers-only" => {
+                let _ = respond.send_response(response(200, &[grpc, ("grpc-status", "5")]), true);
+            }
+            "unavailable-first" => {
+                let status = if self.is_first(&path) { "14" } else { "0" };
+                let _ = respond.send_response(response(200, &[grpc, ("grpc-status", status)]), true);
+            }
+            "refuse-first" if self.is_first(&path) => respond.send_reset(Reason::REFUSED_STREAM),
+            "refuse" => respond.send_reset(Reason::REFUSED_STREAM),
+            "reset" => respond.send_reset(Reason::INTERNAL_ERROR),
+            "reset-late" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[]), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(b"half"), false);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                stream.send_reset(Reason::INTERNAL_ERROR);
+            }
+            "empty" => {
+                let _ = respond.send_response(response(200, &[("x-up", "1")]), true);
+            }
+            "length" => {
+                let fields = [("content-length", "4"), ("x-up", "1")];
+                let Ok(mut stream) = respond.send_response(response(200, &fields), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(b"four"), true);
+            }
+            "204" => {
+                let _ = respond.send_response(response(204, &[]), true);
+            }
+            "503" => {
+                let Ok(mut stream) = respond.send_response(response(503, &[]), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(b"busy"), true);
+            }
+            "hold" => {
+                let reset = std::future::poll_fn(|cx| respond.poll_reset(cx));
+                tokio::select! {
+                    _ = reset => {
+                        self.resets.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                    () = self.gate.notified() => {}
+                }
+                let _ = respond.send_response(response(200, &[]), true);
+            }
+            "never" => {
+                let _ = std::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+                self.resets.fetch_add(1, Ordering::Relaxed);
+            }
+            "big" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[]), false) else { return };
+                let _ = stream.send_data(Bytes::from(vec![b'x'; 3 << 20]), true);
+            }
+            // The request as it was received.
+            _ => {
+                let mut lines: Vec<String> = request
+                    .headers()
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+                    .collect();
+                lines.sort_unstable();
+                let first = format!("{} {}", request.method(), request.uri());
+                let (body, trailers) = read(request.into_body()).await;
+                let mut text = format!("{first}\n{}\n\n{}", lines.join("\n"), String::from_utf8_lossy(&body));
+                for (name, value) in trailers.iter().flatten() {
+                    text.push_str(&format!("\n{name}: {}", String::from_utf8_lossy(value.as_bytes())));
+                }
+                let Ok(mut stream) = respond.send_response(response(200, &[("x-up", "1")]), false) else {
+                    return;
+                };
+                let _ = stream.send_data(text.into(), true);
+            }
+        }
+    }
+}
+
+/// Reads a body, and the trailers.
+async fn read(mut stream: RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
+    let mut body = Vec::new();
+    while let Some(Ok(data)) = stream.data().await {
+        body.extend_from_slice(&data);
+        let _ = stream.flow_control().release_capacity(data.len());
+    }
+    (body, stream.trailers().await.ok().flatten())
+}
