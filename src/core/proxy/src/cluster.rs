@@ -463,6 +463,7 @@ mod tests {
             policy,
             thresholds: Thresholds { requests: 20, retries: 2, ..Thresholds::default() },
             tls: None,
+            http2: None,
         };
         Cluster::new(config, &Stats::default())
     }

@@ -8,6 +8,8 @@ mod client;
 mod host;
 #[path = "http2/hostile.rs"]
 mod hostile;
+#[path = "http2/mixer.rs"]
+mod mixer;
 #[path = "support/peers.rs"]
 mod peers;
 #[path = "support/proxy.rs"]

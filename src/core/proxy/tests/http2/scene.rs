@@ -15,6 +15,8 @@ pub(crate) struct Scene {
     pub(crate) http2: u16,
     /// HTTP/1.1 only.
     pub(crate) http1: u16,
+    /// With the Mixer filter.
+    pub(crate) checked: u16,
     pub(crate) admin: u16,
 }
 
@@ -26,12 +28,13 @@ impl Scene {
 
     /// Starts a proxy before a host of HTTP/1.1 and one of HTTP/2.
     pub(crate) fn start_before(host: u16, peer: u16) -> Self {
-        let [auto, http2, http1, admin] = free_ports();
+        let [auto, http2, http1, checked, admin] = free_ports();
         let mut text = include_str!("bootstrap.yaml").to_owned();
         let ports = [
             ("$AUTO", auto),
             ("$HTTP2", http2),
             ("$HTTP1", http1),
+            ("$CHECKED", checked),
             ("$ADMIN", admin),
             ("$HOST", host),
             ("$PEER", peer),
@@ -39,7 +42,7 @@ impl Scene {
         for (name, port) in ports {
             text = text.replace(name, &port.to_string());
         }
-        Self { proxy: Proxy::start(&text, admin, 1), auto, http2, http1, admin }
+        Self { proxy: Proxy::start(&text, admin, 1), auto, http2, http1, checked, admin }
     }
 
     /// Waits until no request and no connection of a client is left.

@@ -19,6 +19,8 @@ pub(crate) struct Host {
     pub(crate) port: u16,
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) requests: Arc<AtomicUsize>,
+    /// Checks that are not answered.
+    pub(crate) waiting: Arc<AtomicUsize>,
     /// Streams that were reset before they were answered.
     pub(crate) resets: Arc<AtomicUsize>,
     /// Lets `/hold` go on.
@@ -36,6 +38,7 @@ impl Host {
             port: listener.local_addr().unwrap().port(),
             connections: Arc::default(),
             requests: Arc::default(),
+            waiting: Arc::default(),
             resets: Arc::default(),
             gate: Arc::default(),
             seen: Arc::default(),
@@ -58,10 +61,8 @@ impl Host {
         while let Some(Ok((request, respond))) = connection.accept().await {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let path = request.uri().path().to_owned();
-            if path.ends_with("/goaway") && self.is_first(&path) {
-                // The request is not answered on this connection.
-                connection.abrupt_shutdown(Reason::NO_ERROR);
-                continue;
+            if path.ends_with("/leave") {
+                connection.graceful_shutdown();
             }
             tokio::spawn(self.clone().answer(request, respond));
         }
@@ -89,10 +90,27 @@ impl Host {
                 let (body, _) = read(request.into_body()).await;
                 let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
                 let _ = stream.send_data(body.into(), false);
-                let mut trailers = HeaderMap::new();
-                trailers.insert("grpc-status", HeaderValue::from_static("0"));
-                trailers.insert("grpc-message", HeaderValue::from_static("fine"));
-                let _ = stream.send_trailers(trailers);
+                let _ = stream.send_trailers(fine());
+            }
+            // Calls of a Mixer filter.
+            "Check" => {
+                let (body, _) = read(request.into_body()).await;
+                let tells = |text: &[u8]| body.windows(text.len()).any(|part| part == text);
+                if tells(b"/wait") {
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    let _ = std::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+                    self.resets.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
+                let _ = stream.send_data(checked(tells(b"/denied")), false);
+                let _ = stream.send_trailers(fine());
+            }
+            "Report" => {
+                read(request.into_body()).await;
+                let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(&[0; 5]), false);
+                let _ = stream.send_trailers(fine());
             }
             "trailers-only" => {
                 let _ = respond.send_response(response(200, &[grpc, ("grpc-status", "5")]), true);
@@ -165,6 +183,45 @@ impl Host {
             }
         }
     }
+}
+
+/// The trailers of a call.
+fn fine() -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers.insert("grpc-message", HeaderValue::from_static("fine"));
+    trailers
+}
+
+/// The answer to a check, which depends on the path.
+fn checked(is_denied: bool) -> Bytes {
+    use mixer_wire::istio::mixer::v1 as wire;
+    use prost::Message as _;
+    let mut precondition = wire::check_response::PreconditionResult {
+        valid_use_count: 1000,
+        valid_duration: Some(Default::default()),
+        ..Default::default()
+    };
+    if let Some(duration) = &mut precondition.valid_duration {
+        duration.seconds = 60;
+    }
+    let (code, message) = if is_denied { (7, "no") } else { (0, "") };
+    precondition.status =
+        Some(mixer_wire::google::rpc::Status { code, message: message.to_owned(), details: Vec::new() });
+    let path = wire::referenced_attributes::AttributeMatch {
+        name: -1,
+        condition: wire::referenced_attributes::Condition::Exact.into(),
+        ..Default::default()
+    };
+    precondition.referenced_attributes = Some(wire::ReferencedAttributes {
+        words: vec!["request.path".to_owned()],
+        attribute_matches: vec![path],
+    });
+    let message = wire::CheckResponse { precondition: Some(precondition), ..Default::default() };
+    let mut bytes = vec![0];
+    bytes.extend(u32::try_from(message.encoded_len()).unwrap().to_be_bytes());
+    message.encode(&mut bytes).unwrap();
+    bytes.into()
 }
 
 /// Reads a body, and the trailers.

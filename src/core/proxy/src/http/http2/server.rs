@@ -46,7 +46,7 @@ type Running<'m> = Pin<Box<dyn Future<Output = Outcome> + 'm>>;
 
 /// What a connection waits for.
 enum Next {
-    Request(http::Request<RecvStream>, SendResponse<Bytes>),
+    Request(Box<http::Request<RecvStream>>, SendResponse<Bytes>),
     Finished(Outcome),
     Ended(Result<(), h2::Error>),
     Tick,
@@ -148,7 +148,7 @@ impl<'m> Driver<'m> {
     async fn run(&mut self) -> bool {
         let is_local = loop {
             match poll_fn(|cx| self.poll(cx)).await {
-                Next::Request(request, respond) => self.begin(request, respond),
+                Next::Request(request, respond) => self.begin(*request, respond),
                 Next::Finished(outcome) => {
                     if self.finish(&outcome) {
                         break true;
@@ -174,7 +174,7 @@ impl<'m> Driver<'m> {
         }
         match self.connection.poll_accept(cx) {
             Poll::Ready(Some(Ok((request, respond)))) => {
-                return Poll::Ready(Next::Request(request, respond));
+                return Poll::Ready(Next::Request(Box::new(request), respond));
             }
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Next::Ended(Err(error))),
             Poll::Ready(None) => return Poll::Ready(Next::Ended(Ok(()))),
