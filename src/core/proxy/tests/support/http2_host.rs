@@ -80,21 +80,24 @@ impl Host {
             let mut response = Response::new(());
             *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
             for (name, value) in fields {
-                response.headers_mut().append(*name, HeaderValue::from_static(value));
+                response.headers_mut().append(*name, HeaderValue::from_static(*value));
             }
             response
         };
         let grpc = ("content-type", "application/grpc");
+        let (head, mut stream) = request.into_parts();
+        let is_unread = matches!(kind, "never" | "hold" | "reset" | "reset-late" | "refuse")
+            || kind == "refuse-first" && self.is_first(&path);
+        // A stream whose request is not read is reset when it is dropped.
+        let (body, trailers) = if is_unread { (Vec::new(), None) } else { read(&mut stream).await };
         match kind {
             "grpc" => {
-                let (body, _) = read(request.into_body()).await;
                 let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
                 let _ = stream.send_data(body.into(), false);
                 let _ = stream.send_trailers(fine());
             }
             // Calls of a Mixer filter.
             "Check" => {
-                let (body, _) = read(request.into_body()).await;
                 let tells = |text: &[u8]| body.windows(text.len()).any(|part| part == text);
                 if tells(b"/wait") {
                     self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +110,6 @@ impl Host {
                 let _ = stream.send_trailers(fine());
             }
             "Report" => {
-                read(request.into_body()).await;
                 let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
                 let _ = stream.send_data(Bytes::from_static(&[0; 5]), false);
                 let _ = stream.send_trailers(fine());
@@ -119,7 +121,7 @@ impl Host {
                 let status = if self.is_first(&path) { "14" } else { "0" };
                 let _ = respond.send_response(response(200, &[grpc, ("grpc-status", status)]), true);
             }
-            "refuse-first" if self.is_first(&path) => respond.send_reset(Reason::REFUSED_STREAM),
+            "refuse-first" if is_unread => respond.send_reset(Reason::REFUSED_STREAM),
             "refuse" => respond.send_reset(Reason::REFUSED_STREAM),
             "reset" => respond.send_reset(Reason::INTERNAL_ERROR),
             "reset-late" => {
@@ -164,14 +166,13 @@ impl Host {
             }
             // The request as it was received.
             _ => {
-                let mut lines: Vec<String> = request
-                    .headers()
+                let mut lines: Vec<String> = head
+                    .headers
                     .iter()
                     .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
                     .collect();
                 lines.sort_unstable();
-                let first = format!("{} {}", request.method(), request.uri());
-                let (body, trailers) = read(request.into_body()).await;
+                let first = format!("{} {}", head.method, head.uri);
                 let mut text = format!("{first}\n{}\n\n{}", lines.join("\n"), String::from_utf8_lossy(&body));
                 for (name, value) in trailers.iter().flatten() {
                     text.push_str(&format!("\n{name}: {}", String::from_utf8_lossy(value.as_bytes())));
@@ -225,7 +226,7 @@ fn checked(is_denied: bool) -> Bytes {
 }
 
 /// Reads a body, and the trailers.
-async fn read(mut stream: RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
+async fn read(stream: &mut RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
     let mut body = Vec::new();
     while let Some(Ok(data)) = stream.data().await {
         body.extend_from_slice(&data);

@@ -67,6 +67,8 @@ struct Driver<'m> {
     /// When the connection is closed, whatever is left of it.
     ends: Option<Instant>,
     is_leaving: bool,
+    /// What the client is told at the end.
+    reason: Reason,
     begun: u32,
     finished: u64,
     early_resets: u64,
@@ -120,6 +122,7 @@ pub(crate) async fn serve(
         ticked: now,
         ends: None,
         is_leaving: false,
+        reason: Reason::NO_ERROR,
         begun: 0,
         finished: 0,
         early_resets: 0,
@@ -214,6 +217,7 @@ impl<'m> Driver<'m> {
         self.drain();
         if self.finished >= MAX_EARLY && self.early_resets > self.finished / 2 {
             self.manager.stats.increment(ManagerStat::DownstreamRqTooManyPrematureResets);
+            self.reason = Reason::ENHANCE_YOUR_CALM;
             return true;
         }
         false
@@ -225,6 +229,13 @@ impl<'m> Driver<'m> {
         self.ticked = now;
         count_bytes(self.manager, &self.traffic);
         self.drain();
+        if self.is_leaving {
+            // A client that does not confirm the GOAWAY keeps nothing open.
+            self.ends = match self.requests.is_empty() {
+                true => self.ends.or(Some(now + GRACE)),
+                false => None,
+            };
+        }
         if self.ends.is_some_and(|ends| ends <= now) {
             return true;
         }
@@ -237,7 +248,6 @@ impl<'m> Driver<'m> {
         {
             self.manager.stats.increment(ManagerStat::DownstreamCxIdleTimeout);
             self.leave();
-            self.ends = Some(now + GRACE);
         }
         false
     }
@@ -266,7 +276,7 @@ impl<'m> Driver<'m> {
                 false => ManagerStat::DownstreamCxDestroyRemoteActiveRq,
             });
         }
-        self.connection.abrupt_shutdown(if is_local { Reason::ENHANCE_YOUR_CALM } else { Reason::NO_ERROR });
+        self.connection.abrupt_shutdown(self.reason);
         // Without the peer's end after this time, the connection is closed in any case.
         let _ = tokio::time::timeout(GRACE, poll_fn(|cx| self.connection.poll_closed(cx))).await;
         // They notice that their connection has ended.
