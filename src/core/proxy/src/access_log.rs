@@ -97,6 +97,8 @@ const OPERATORS: [(&str, Operator); 21] = [
 pub(crate) struct Entry<'e> {
     pub(crate) start: SystemTime,
     pub(crate) duration: Duration,
+    /// The name of the protocol; `-` for TCP.
+    pub(crate) protocol: &'static str,
     /// The request as it was forwarded; `None` for TCP and for requests that could not be read.
     pub(crate) request: Option<&'e Head>,
     pub(crate) response: Option<&'e Head>,
@@ -227,7 +229,7 @@ impl Operator {
                 Ok(time) => write!(out, "{time:.3}"),
                 Err(_) => write!(out, "-"),
             },
-            Operator::Protocol => write!(out, "{}", if entry.response.is_some() { "HTTP/1.1" } else { "-" }),
+            Operator::Protocol => out.write_all(entry.protocol.as_bytes()),
             Operator::ResponseCode => write!(out, "{}", entry.status),
             Operator::ResponseCodeDetails => or_dash(entry.details, out),
             Operator::ResponseFlags => {
@@ -266,6 +268,7 @@ mod tests {
         let entry = Entry {
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::from_millis(7),
+            protocol: "-",
             request: None,
             response: None,
             status: 0,

@@ -13,6 +13,7 @@ mod filter;
 mod grpc_service;
 mod hash;
 mod health;
+mod http2;
 mod listener;
 mod listener_filter;
 mod log_stream;
@@ -49,6 +50,7 @@ pub use filter::{FilterKind, HttpFilterConfig, PerFilter, RouteFilter};
 pub use grpc_service::GrpcServiceConfig;
 pub use hash::HashPolicy;
 pub use health::{CheckKind, GrpcCheck, HealthCheckConfig, HttpCheck, TcpCheck};
+pub use http2::{Codec, Http2Options};
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
 pub use log_stream::LogStreamConfig;
@@ -226,14 +228,11 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
 #[derive(Debug, Clone, Default)]
 pub struct KnownClusters {
     names: HashSet<String>,
-    /// Those whose hosts take HTTP/2.
-    http2: HashSet<String>,
 }
 
 impl KnownClusters {
     /// False if there is one of its name.
     pub fn add(&mut self, cluster: &ClusterConfig) -> bool {
-        self.http2.extend(cluster.http2.then(|| cluster.name.clone()));
         self.names.insert(cluster.name.clone())
     }
 }
@@ -285,7 +284,6 @@ fn check_listener(value: &Value<'_>, listener: &ListenerConfig, clusters: &Known
         if let NetworkFilter::Http(manager) = &chain.filter {
             check_clusters(value, &manager.routes, &clusters.names);
         }
-        refuse_http2(value, &chain.filter, &clusters.http2);
         check_called_clusters(value, &chain.filter, &clusters.names);
     }
 }
@@ -308,25 +306,6 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
             let kind = if action.clusters.len() > 1 { "weighted cluster" } else { "cluster" };
             listener.invalid(format!("route: unknown {kind} '{name}'"));
         }
-    }
-}
-
-/// Requests and connections go to hosts of HTTP/1.1 only.
-fn refuse_http2(listener: &Value<'_>, filter: &NetworkFilter, http2: &HashSet<String>) {
-    let targets: Vec<&str> = match filter {
-        NetworkFilter::Http(manager) => {
-            let routes = manager.routes.hosts.iter().flat_map(|host| &host.routes);
-            let actions = routes.filter_map(|route| match &route.action {
-                Action::Route(action) => Some(action),
-                _ => None,
-            });
-            actions.flat_map(|action| &action.clusters).map(|cluster| cluster.name.as_str()).collect()
-        }
-        NetworkFilter::Tcp(_) => Vec::new(),
-    };
-    for name in targets.into_iter().filter(|name| http2.contains(*name)) {
-        listener
-            .unsupported(&format!("a route to the cluster '{name}', which has http2_protocol_options: it"));
     }
 }
 

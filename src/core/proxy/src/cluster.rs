@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::bootstrap::{ClusterConfig, Discovery, Policy};
-use crate::stats::{Block, ClusterStat, HealthStat, Histogram, Scope, Stats, Statuses, Value};
+use crate::stats::{Block, ClusterStat, HealthStat, Histogram, Http2Stat, Scope, Stats, Statuses, Value};
 use crate::tls::TlsStats;
 
 pub(crate) use balancer::{Balancer, Wanted};
@@ -46,9 +46,19 @@ pub(crate) struct ClusterStats {
     pub(crate) tls: Option<TlsStats>,
     /// `None` without health checks.
     pub(crate) health: Option<Arc<Block<HealthStat>>>,
+    /// `None` for clusters without HTTP/2.
+    pub(crate) http2: Option<Arc<Block<Http2Stat>>>,
 }
 
 impl ClusterStats {
+    /// Counts a stream that its host reset.
+    pub(crate) fn count_rx_reset(&self) {
+        self.block.increment(ClusterStat::UpstreamRqRxReset);
+        if let Some(http2) = &self.http2 {
+            http2.increment(Http2Stat::RxReset);
+        }
+    }
+
     /// Counts a response to a request.
     pub(crate) fn count_response(&self, status: u16) {
         self.block.increment(ClusterStat::UpstreamRqCompleted);
@@ -183,6 +193,7 @@ impl Cluster {
             request_time: stats.histogram(&scope, "upstream_rq_time"),
             tls: config.tls.is_some().then(|| TlsStats::new(stats, &scope)),
             health: config.health_check.is_some().then(|| stats.block(&scope)),
+            http2: config.http2.map(|_| stats.block(&scope)),
         };
         let usable = Usable::of(&hosts, config.panic_threshold);
         let detector = config.outlier.clone().map(|outlier| Detector::new(outlier, stats.block(&scope)));

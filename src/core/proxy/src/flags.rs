@@ -23,6 +23,8 @@ pub(crate) enum Flag {
     Upe,
     /// Downstream connection termination.
     DC,
+    /// Downstream remote reset: a stream of HTTP/2.
+    DR,
     /// Downstream protocol error.
     Dpe,
     /// Stream idle timeout.
@@ -37,7 +39,7 @@ pub(crate) enum Flag {
     Rlse,
 }
 
-const NAMES: [(Flag, &str); 16] = [
+const NAMES: [(Flag, &str); 17] = [
     (Flag::UH, "UH"),
     (Flag::UF, "UF"),
     (Flag::UO, "UO"),
@@ -48,6 +50,7 @@ const NAMES: [(Flag, &str); 16] = [
     (Flag::UC, "UC"),
     (Flag::Upe, "UPE"),
     (Flag::DC, "DC"),
+    (Flag::DR, "DR"),
     (Flag::Dpe, "DPE"),
     (Flag::SI, "SI"),
     (Flag::UR, "UR"),

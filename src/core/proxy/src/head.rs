@@ -453,6 +453,15 @@ impl Head {
         self.set(name, &joined);
     }
 
+    /// Makes this a request without fields. The parts were checked.
+    pub(crate) fn start_request(&mut self, method: &[u8], path: &[u8], authority: &[u8], scheme: &[u8]) {
+        self.clear();
+        self.method = self.push(method);
+        self.path = self.push(path);
+        self.authority = self.push(authority);
+        self.scheme = self.push(scheme);
+    }
+
     /// Makes this a response without fields.
     pub(crate) fn start_response(&mut self, status: u16) {
         self.clear();

@@ -1,9 +1,14 @@
-//! The HTTP connection manager: HTTP/1.1, routes, the router.
+//! The HTTP connection manager: HTTP/1.1 and HTTP/2, routes, the router.
 //!
-//! A connection is one task: `connection` reads requests one after the other, `filters` decide on them, `routes` chooses what to do, `forward` makes the
-//! attempts, `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request.
+//! A connection is one task: `serve` finds its protocol, `connection` reads requests one after the other, `filters` decide on them, `routes` chooses what to do,
+//! `forward` makes the attempts, `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request of HTTP/1.1.
+//!
+//! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
+//! `http2` serves many at the same time. `upstream_request` is its counterpart for hosts.
 
+mod attempt;
 mod body;
+mod client;
 mod connection;
 mod date;
 mod descriptors;
@@ -15,28 +20,35 @@ mod filters;
 mod forward;
 pub(crate) mod framing;
 mod hash;
+mod http2;
 mod presence;
 mod redirect;
+mod refuse;
 mod reply;
 pub(crate) mod routes;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod upstream_request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
+use crate::bootstrap::{Codec, Http2Options};
 use crate::log_stream::LogStream;
-use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
+use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 
-pub(crate) use connection::serve;
 pub(crate) use edits::edit_request;
 pub(crate) use filters::Filter;
+pub(crate) use serve::serve;
 
 /// A connection manager as it serves.
 #[derive(Debug)]
 pub(crate) struct HttpManager {
+    pub(crate) codec: Codec,
+    pub(crate) http2: Http2Options,
     pub(crate) server_name: String,
     pub(crate) routes: routes::RouteTable,
     /// The filters before the router, in order.
@@ -58,6 +70,7 @@ pub(crate) struct HttpManager {
     pub(crate) upgrades: Vec<(String, bool)>,
     pub(crate) stats: Arc<Block<ManagerStat>>,
     pub(crate) listener_stats: Arc<Block<HttpStat>>,
+    pub(crate) http2_stats: Arc<Block<Http2Stat>>,
     pub(crate) request_time: Arc<Histogram>,
     pub(crate) connection_length: Arc<Histogram>,
 }

@@ -37,6 +37,7 @@ mod stats;
 mod tcp_proxy;
 mod timer;
 mod tls;
+mod transport;
 mod upstream;
 mod uuid;
 mod worker;

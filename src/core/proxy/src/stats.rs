@@ -15,7 +15,7 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    CertificateStat, ClusterStat, ExtAuthzStat, HealthStat, HttpInspectorStat, HttpStat, LdsStat,
+    CertificateStat, ClusterStat, ExtAuthzStat, HealthStat, Http2Stat, HttpInspectorStat, HttpStat, LdsStat,
     ListenerStat, LogStreamStat, ManagerStat, OutlierStat, ProxyProtocolStat, RootStat, SslStat, TcpStat,
     TlsInspectorStat, WorkerStat,
 };

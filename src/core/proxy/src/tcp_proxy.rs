@@ -23,7 +23,7 @@ use crate::log_stream::LogStream;
 use crate::mixer::{Bytes, Peer, TcpCall, TcpFilter};
 use crate::stats::{Block, ClusterStat, TcpStat};
 use crate::timer::{Timer, earlier};
-use crate::upstream::Upstream;
+use crate::upstream::{Protocol, Upstream};
 
 /// Time between two looks at a side that is not read from.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -73,6 +73,7 @@ impl TcpProxy {
         let entry = Entry {
             start,
             duration: begun.elapsed(),
+            protocol: "-",
             request: None,
             response: None,
             status: 0,
@@ -134,7 +135,7 @@ impl TcpProxy {
         // Boxed: connections do not hold what it takes once they are open.
         let host_of = &host;
         let connecting = Box::pin(async move {
-            let connected = pool.connect(host_of, false).await;
+            let connected = pool.connect(host_of, Protocol::Tcp).await;
             drop(pending);
             connected
         });

@@ -1,4 +1,6 @@
-//! Connections to hosts: opened within a time limit, counted, and kept for the next request.
+//! Connections to hosts: opened within a time limit, counted, and kept for the next request. Those of HTTP/2 are in `http2`.
+
+mod http2;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -23,6 +25,10 @@ use mixer_net::tls::context::HandshakeError;
 use crate::buffer;
 use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Outcome, Wanted, connect_timeout};
 use crate::stats::ClusterStat;
+
+pub(crate) use http2::Place;
+
+use http2::Links;
 
 /// Idle connections that a worker keeps of a cluster.
 const MAX_IDLE: usize = 1024;
@@ -50,7 +56,7 @@ pub(crate) struct Counted {
     _place: Admitted,
     pub(crate) host: Arc<Host>,
     opened: Instant,
-    is_http: bool,
+    protocol: Protocol,
     /// Whether the host closed it.
     pub(crate) closed_by_host: bool,
     /// Whether a request was on it when it was closed.
@@ -63,8 +69,8 @@ impl Drop for Counted {
         self.open.closed(&self.host);
         self.host.active_connections.fetch_sub(1, Ordering::Relaxed);
         stats.block.decrement(ClusterStat::UpstreamCxActive);
-        if self.is_http {
-            stats.block.decrement(ClusterStat::UpstreamCxHttp1Active);
+        if let Some((_, active)) = self.protocol.stats() {
+            stats.block.decrement(active);
         }
         stats.block.increment(ClusterStat::UpstreamCxDestroy);
         stats.block.increment(match self.closed_by_host {
@@ -79,6 +85,37 @@ impl Drop for Counted {
             });
         }
         stats.connection_length.observe(self.opened.elapsed());
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Bytes.
+    Tcp,
+    /// Requests of HTTP/1.1.
+    Http1,
+    /// Requests of HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// How connections of it are counted: all, and those that are open.
+    fn stats(self) -> Option<(ClusterStat, ClusterStat)> {
+        match self {
+            Protocol::Tcp => None,
+            Protocol::Http1 => Some((ClusterStat::UpstreamCxHttp1Total, ClusterStat::UpstreamCxHttp1Active)),
+            Protocol::Http2 => Some((ClusterStat::UpstreamCxHttp2Total, ClusterStat::UpstreamCxHttp2Active)),
+        }
+    }
+
+    /// Its name in ALPN.
+    fn alpn(self) -> Option<&'static [u8]> {
+        match self {
+            Protocol::Tcp => None,
+            Protocol::Http1 => Some(b"http/1.1"),
+            Protocol::Http2 => Some(b"h2"),
+        }
     }
 }
 
@@ -116,6 +153,7 @@ pub(crate) struct Pool {
     pub(crate) cluster: Arc<Cluster>,
     state: RefCell<PoolState>,
     open: Rc<Open>,
+    links: Links,
 }
 
 /// The open connections of a cluster on one worker, by host.
@@ -163,7 +201,8 @@ struct PoolState {
 impl Pool {
     pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
         let balancer = Balancer::new(Arc::clone(&cluster));
-        Self { cluster, state: RefCell::new(PoolState { balancer, idle: Vec::new() }), open: Rc::default() }
+        let state = RefCell::new(PoolState { balancer, idle: Vec::new() });
+        Self { cluster, state, open: Rc::default(), links: Links::new() }
     }
 
     /// The next host for what is wanted.
@@ -223,17 +262,19 @@ impl Pool {
                 return Ok(upstream);
             }
         }
-        self.connect(host, true).await
+        self.connect(host, Protocol::Http1).await
     }
 
     /// Closes idle connections that the host closed, that were idle for too long, or whose host is gone.
     pub(crate) fn sweep(&self) {
         let mut idle = std::mem::take(&mut self.state.borrow_mut().idle);
-        if idle.is_empty() {
+        if idle.is_empty() && self.links.is_empty() {
             return;
         }
         let hosts = self.cluster.hosts();
         let hosts: HashSet<*const Host> = hosts.iter().map(Arc::as_ptr).collect();
+        let expired = self.links.sweep(|host| hosts.contains(&Arc::as_ptr(host)));
+        self.cluster.stats.block.add(ClusterStat::UpstreamCxIdleTimeout, expired);
         idle.retain_mut(|upstream| {
             if upstream.since.elapsed() >= IDLE_TIMEOUT {
                 self.cluster.stats.block.increment(ClusterStat::UpstreamCxIdleTimeout);
@@ -247,13 +288,17 @@ impl Pool {
     /// Opens a connection.
     ///
     /// Errors: refused, or the time limit of the cluster has passed.
-    pub(crate) async fn connect(&self, host: &Arc<Host>, is_http: bool) -> Result<Upstream, ConnectError> {
+    pub(crate) async fn connect(
+        &self,
+        host: &Arc<Host>,
+        protocol: Protocol,
+    ) -> Result<Upstream, ConnectError> {
         let stats = &self.cluster.stats;
         stats.block.increment(ClusterStat::UpstreamCxTotal);
         stats.block.increment(ClusterStat::UpstreamCxActive);
-        if is_http {
-            stats.block.increment(ClusterStat::UpstreamCxHttp1Total);
-            stats.block.increment(ClusterStat::UpstreamCxHttp1Active);
+        if let Some((total, active)) = protocol.stats() {
+            stats.block.increment(total);
+            stats.block.increment(active);
         }
         self.open.opened(host);
         host.connections.fetch_add(1, Ordering::Relaxed);
@@ -264,12 +309,11 @@ impl Pool {
             _place: self.cluster.count(Kind::Connection),
             host: Arc::clone(host),
             opened: Instant::now(),
-            is_http,
+            protocol,
             closed_by_host: false,
             with_request: false,
         };
-        let protocol = is_http.then_some(b"http/1.1".as_slice());
-        let connected = establish(&self.cluster, host.address, protocol).await;
+        let connected = establish(&self.cluster, host.address, protocol.alpn()).await;
         match connected {
             Ok(stream) => {
                 self.cluster.record(host, Outcome::Connected);

@@ -11,8 +11,14 @@ mod authz;
 mod backend;
 #[path = "envoy/cases.rs"]
 mod cases;
+#[path = "support/http2.rs"]
+mod client;
 #[path = "envoy/health.rs"]
 mod health;
+#[path = "support/http2_host.rs"]
+mod host;
+#[path = "envoy/http2.rs"]
+mod http2;
 #[path = "envoy/lds.rs"]
 mod lds;
 #[path = "envoy/limits.rs"]
@@ -170,6 +176,22 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 }
 
+/// A connection of HTTP/2 with one request.
+fn frames(path: &str) -> String {
+    let mut block = String::new();
+    for (name, value) in [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path", path)] {
+        block.push('\0');
+        for text in [name, value] {
+            block.push(char::from(u8::try_from(text.len()).unwrap()));
+            block.push_str(text);
+        }
+    }
+    let length = char::from(u8::try_from(block.len()).unwrap());
+    let settings = "\0\0\0\u{4}\0\0\0\0\0";
+    let goaway = "\0\0\u{8}\u{7}\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{settings}\0\0{length}\u{1}\u{5}\0\0\0\u{1}{block}{goaway}")
+}
+
 #[test]
 fn tls_with_clients_is_that_of_envoy() {
     let secure = Secure::start();
@@ -232,6 +254,13 @@ fn tls_with_clients_is_that_of_envoy() {
         "listener.127.0.0.1_$REQUIRED.ssl.connection_error",
         "listener.127.0.0.1_$REQUIRED.ssl.handshake",
     ]);
+    // Clients that offer HTTP/2 get it: the answer is in frames.
+    let [port, _] = secure.pair.ports("$TLS");
+    let http2 = Client { alpn: &["h2", "http/1.1"], ..of(None) };
+    let shown = http2.ask(port, &frames("/redirect"));
+    assert!(shown.starts_with("Some(TLSv1_3) Some(\"h2\")"), "{shown}");
+    assert_eq!(secure.pair.stat("http.in.downstream_cx_http2_total").1, 1);
+    assert_eq!(secure.pair.stat("http.in.downstream_rq_http2_total").1, 1);
     // Certificates are followed, which Envoy does only with SDS.
     let other = secure.authority.issue(&["a.test"]);
     let [chain, _] = other.write(&secure.directory, "server");

@@ -6,6 +6,8 @@
 mod clients;
 #[path = "hostile/hosts.rs"]
 mod hosts;
+#[path = "support/peers.rs"]
+mod peers;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "hostile/resources.rs"]

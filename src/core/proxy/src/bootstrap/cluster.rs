@@ -8,6 +8,7 @@ use mixer_net::tls::context::ClientContext;
 
 use super::address::{self, HostPort};
 use super::health::{self, HealthCheckConfig};
+use super::http2::{self, Http2Options};
 use super::outlier::{self, OutlierConfig};
 use super::reader::{Fields, Message, Value};
 use super::tls;
@@ -71,47 +72,6 @@ static LB_ENDPOINT: Message =
     Message { name: "LbEndpoint", unsupported: &["endpoint_name", "health_status", "metadata"] };
 static ENDPOINT: Message =
     Message { name: "Endpoint", unsupported: &["health_check_config", "hostname", "additional_addresses"] };
-
-static EXTENSIONS: Message = Message { name: "typed_extension_protocol_options", unsupported: &[] };
-static HTTP_OPTIONS: Message = Message {
-    name: "HttpProtocolOptions",
-    unsupported: &[
-        "common_http_protocol_options",
-        "upstream_http_protocol_options",
-        "use_downstream_protocol_config",
-        "auto_config",
-        "http_filters",
-        "header_validation_config",
-        "outlier_detection",
-        "retry_policy",
-        "request_mirror_policies",
-        "hash_policy",
-    ],
-};
-static EXPLICIT: Message =
-    Message { name: "ExplicitHttpConfig", unsupported: &["http_protocol_options", "http3_protocol_options"] };
-static HTTP2: Message = Message {
-    name: "Http2ProtocolOptions",
-    unsupported: &[
-        "hpack_table_size",
-        "max_concurrent_streams",
-        "initial_stream_window_size",
-        "initial_connection_window_size",
-        "allow_connect",
-        "allow_metadata",
-        "max_outbound_frames",
-        "max_outbound_control_frames",
-        "max_consecutive_inbound_frames_with_empty_payload",
-        "max_inbound_priority_frames_per_stream",
-        "max_inbound_window_update_frames_per_data_frame_sent",
-        "stream_error_on_invalid_http_messaging",
-        "override_stream_error_on_invalid_http_message",
-        "custom_settings_parameters",
-        "connection_keepalive",
-        "use_oghttp2_codec",
-        "max_metadata_size",
-    ],
-};
 
 static RING: Message = Message { name: "RingHashLbConfig", unsupported: &[] };
 static ORIGINAL: Message = Message {
@@ -215,8 +175,8 @@ pub struct ClusterConfig {
     pub panic_threshold: f64,
     /// TLS with hosts; `None` for plain text.
     pub tls: Option<Arc<ClientContext>>,
-    /// Whether its hosts take HTTP/2: for calls of gRPC, and for nothing else yet.
-    pub http2: bool,
+    /// HTTP/2 with hosts; `None` for HTTP/1.1.
+    pub http2: Option<Http2Options>,
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
@@ -308,7 +268,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
     let health_check = health::read(&cluster);
     let outlier = outlier::read(&cluster);
     let panic_threshold = outlier::read_panic_threshold(&cluster);
-    let http2 = read_http2(&cluster);
+    let http2 = http2::read_cluster(&cluster);
     let endpoints = cluster.message("load_assignment", &ASSIGNMENT).map(read_endpoints).unwrap_or_default();
     if number == Some(2) && endpoints.len() != 1 {
         cluster.required(
@@ -353,33 +313,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<ClusterConfig> {
         outlier,
         panic_threshold,
         tls: tls?,
-        http2,
+        http2: http2?,
     })
-}
-
-/// Whether the cluster is one of HTTP/2.
-fn read_http2(cluster: &Fields<'_>) -> bool {
-    let mut found = false;
-    let mut read = |holder: &Fields<'_>| {
-        if let Some(options) = holder.message("http2_protocol_options", &HTTP2) {
-            options.finish();
-            found = true;
-        }
-    };
-    read(cluster);
-    if let Some(extensions) = cluster.message("typed_extension_protocol_options", &EXTENSIONS) {
-        if let Some(options) =
-            extensions.message("envoy.extensions.upstreams.http.v3.HttpProtocolOptions", &HTTP_OPTIONS)
-        {
-            if let Some(explicit) = options.message("explicit_http_config", &EXPLICIT) {
-                read(&explicit);
-                explicit.finish();
-            }
-            options.finish();
-        }
-        extensions.finish();
-    }
-    found
 }
 
 /// The sizes of a ring.

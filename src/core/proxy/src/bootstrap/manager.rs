@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::access_log::{self, AccessLogConfig};
 use super::filter::{self, HttpFilterConfig};
+use super::http2::{self, Codec, Http2Options};
 use super::listener::{read_stat_prefix, timeout};
 use super::reader::{Fields, Message, Value};
 use super::route;
@@ -15,7 +16,6 @@ static MANAGER: Message = Message {
         "rds",
         "scoped_routes",
         "tracing",
-        "http2_protocol_options",
         "http3_protocol_options",
         "server_header_transformation",
         "scheme_header_transformation",
@@ -85,6 +85,10 @@ static UPGRADE: Message = Message { name: "UpgradeConfig", unsupported: &["filte
 pub struct ManagerConfig {
     /// The prefix of its statistics.
     pub stat_prefix: String,
+    /// The protocol of connections.
+    pub codec: Codec,
+    /// Connections of HTTP/2.
+    pub http2: Http2Options,
     /// The header `server` of responses.
     pub server_name: String,
     /// The routes.
@@ -143,11 +147,8 @@ pub(super) fn read_upgrades(holder: &Fields<'_>) -> Vec<(String, bool)> {
 
 pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     let manager = value.message(&MANAGER)?;
-    if let Some(codec) = manager.get("codec_type")
-        && let Some(2..) = codec.choice(&[("AUTO", 0), ("HTTP1", 1), ("HTTP2", 2), ("HTTP3", 3)])
-    {
-        codec.unsupported("codec_type HTTP2 or HTTP3");
-    }
+    let codec = http2::read_codec(&manager);
+    let http2 = manager.get("http2_protocol_options").and_then(|value| http2::read(&value, http2::SERVER));
     let stat_prefix = read_stat_prefix(&manager, "HttpConnectionManager");
     let routes = match manager.get("route_config") {
         Some(routes) => route::read(&routes),
@@ -191,6 +192,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     let server_name = manager.text("server_name").filter(|name| !name.is_empty()).unwrap_or("mixer");
     let config = ManagerConfig {
         stat_prefix: stat_prefix.unwrap_or_default(),
+        codec,
+        http2: http2.unwrap_or(http2::SERVER),
         server_name: server_name.to_owned(),
         routes: routes.unwrap_or_default(),
         filters,

@@ -276,16 +276,15 @@ fn read_weighted(value: &Value<'_>) -> Option<Vec<WeightedCluster>> {
 }
 
 /// Tokens of `retry_on` that Envoy knows and this version does not act on.
-const UNSUPPORTED_TOKENS: [&str; 9] = [
-    "refused-stream",
-    "retriable-headers",
-    "http3-post-connect-failure",
-    "cancelled",
-    "deadline-exceeded",
-    "internal",
-    "resource-exhausted",
-    "unavailable",
-    "none",
+const UNSUPPORTED_TOKENS: [&str; 3] = ["retriable-headers", "http3-post-connect-failure", "none"];
+
+/// Tokens of `retry_on` that name a status of gRPC, and its number.
+const GRPC_TOKENS: [(&str, u32); 5] = [
+    ("cancelled", 1),
+    ("deadline-exceeded", 4),
+    ("resource-exhausted", 8),
+    ("internal", 13),
+    ("unavailable", 14),
 ];
 
 fn read_retry(value: &Value<'_>) -> Option<RetryConfig> {
@@ -295,6 +294,10 @@ fn read_retry(value: &Value<'_>) -> Option<RetryConfig> {
         && let Some(text) = conditions.text()
     {
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
+            if let Some((_, status)) = GRPC_TOKENS.iter().find(|(name, _)| *name == token) {
+                on.grpc_statuses |= 1 << status;
+                continue;
+            }
             let flag = match token {
                 "5xx" => &mut on.server_error,
                 "gateway-error" => &mut on.gateway_error,
@@ -303,6 +306,7 @@ fn read_retry(value: &Value<'_>) -> Option<RetryConfig> {
                 "connect-failure" => &mut on.connect_failure,
                 "retriable-4xx" => &mut on.retriable_4xx,
                 "retriable-status-codes" => &mut on.statuses,
+                "refused-stream" => &mut on.refused_stream,
                 "envoy-ratelimited" => &mut on.ratelimited,
                 _ if UNSUPPORTED_TOKENS.contains(&token) => {
                     conditions.unsupported(&format!("retry_on `{token}`"));

@@ -196,4 +196,15 @@ pub struct RetryOn {
     pub statuses: bool,
     /// `x-envoy-ratelimited`.
     pub ratelimited: bool,
+    /// A stream that the host refused, of which nothing was begun.
+    pub refused_stream: bool,
+    /// Statuses of gRPC, one bit each.
+    pub grpc_statuses: u32,
+}
+
+impl RetryOn {
+    /// Whether a status of gRPC is among those that are retried.
+    pub fn has_grpc(&self, status: u8) -> bool {
+        self.grpc_statuses.checked_shr(u32::from(status)).is_some_and(|bits| bits & 1 == 1)
+    }
 }

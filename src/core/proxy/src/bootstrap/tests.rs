@@ -4,6 +4,7 @@ mod connections;
 mod discovery;
 mod filters;
 mod health;
+mod http2;
 
 use super::*;
 

@@ -259,7 +259,6 @@ fn read_common(common: Fields<'_>, defaults: (TlsVersion, TlsVersion)) -> Option
         // Envoy splits each at commas.
         for name in protocol.text().unwrap_or_default().split(',') {
             match name.len() {
-                _ if name == "h2" => protocol.unsupported("the protocol h2"),
                 1..=255 => alpn.push(name.as_bytes().to_vec()),
                 _ => protocol.invalid("Invalid ALPN protocol string"),
             }

@@ -21,7 +21,7 @@ fn weighted_cluster(policy: Policy, weights: &[u32]) -> Arc<Cluster> {
         outlier: None,
         panic_threshold: 50.0,
         tls: None,
-        http2: false,
+        http2: None,
     };
     Cluster::new(config, &Stats::default())
 }

@@ -18,7 +18,7 @@ use tonic::Status;
 use super::outgoing::Outgoing;
 use crate::cluster::{Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
-use crate::upstream::{ConnectError, Pool, Pools, Upstream};
+use crate::upstream::{ConnectError, Pool, Pools, Protocol, Upstream};
 
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 4 << 20;
@@ -193,7 +193,7 @@ impl Channel {
         {
             return Err(Broken::Connect(error));
         }
-        let upstream = pool.connect(host, false).await.map_err(|error| {
+        let upstream = pool.connect(host, Protocol::Tcp).await.map_err(|error| {
             link.failed.set((failures.wrapping_add(1), Some(error)));
             Broken::Connect(error)
         })?;

@@ -1,11 +1,12 @@
 //! The body of a request as filters see it: read ahead, and left where it is for the host.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::time::Instant;
 
+use super::client::{Client, ReadEnd};
 use super::connection::{Connection, Transaction};
 use super::filters::{LocalReply, Step};
 use super::framing::{Framing, Remaining};
@@ -33,6 +34,104 @@ enum Missing {
     TooLarge,
     Idle,
     Late,
+}
+
+/// Reads the beginning of a body, of which nothing is taken.
+struct Reader {
+    max: usize,
+    allow_partial: bool,
+    remaining: Remaining,
+    /// Of HTTP/1.1: what is not decoded yet, and how much of the input was looked at.
+    raw: BytesMut,
+    seen: usize,
+    data: Vec<u8>,
+}
+
+impl Reader {
+    fn new(framing: Framing, max: usize, allow_partial: bool) -> Self {
+        Self {
+            max,
+            allow_partial,
+            remaining: Remaining::of(framing),
+            raw: BytesMut::new(),
+            seen: 0,
+            data: Vec::new(),
+        }
+    }
+
+    /// The beginning of the body, if enough of it is there.
+    fn look(&mut self, client: &mut Client) -> Result<Option<Ahead>, Missing> {
+        let Self { max, allow_partial, remaining, raw, seen, data } = self;
+        let max = *max;
+        let (length, is_whole) = match client {
+            Client::Http1(http1) => {
+                raw.extend_from_slice(http1.input.get(*seen..).unwrap_or_default());
+                *seen = http1.input.len();
+                // One byte more shows that there is more.
+                while !remaining.is_done() && data.len() <= max {
+                    let room = max + 1 - data.len();
+                    match remaining.decode(raw, room, |piece| data.extend_from_slice(piece)) {
+                        Ok(0) => break,
+                        Ok(_) => {}
+                        Err(_) => return Err(Missing::Invalid),
+                    }
+                }
+                (data.len(), remaining.is_done())
+            }
+            Client::Http2(stream) => {
+                let (ahead, is_whole) = stream.ahead();
+                (ahead.len(), is_whole)
+            }
+        };
+        let is_longer = length > max;
+        if is_longer && !*allow_partial {
+            return Err(Missing::TooLarge);
+        }
+        if !(is_whole || is_longer || (*allow_partial && length >= max)) {
+            return Ok(None);
+        }
+        let mut received = u64::try_from(length).unwrap_or(0);
+        let mut data = match client {
+            Client::Http1(_) => {
+                while let Ok(count @ 1..) = remaining.decode(raw, usize::MAX, |_| {}) {
+                    received += u64::try_from(count).unwrap_or(0);
+                }
+                std::mem::take(data)
+            }
+            Client::Http2(stream) => stream.ahead().0.get(..length.min(max)).unwrap_or_default().to_vec(),
+        };
+        data.truncate(max);
+        Ok(Some(Ahead { data, received, is_partial: is_longer }))
+    }
+
+    /// Reads more. `received` counts the bytes of HTTP/1.1; those of HTTP/2 connections are counted by themselves.
+    fn poll_more(
+        &self,
+        client: &mut Client,
+        cx: &mut Context<'_>,
+        received: &mut u64,
+    ) -> Poll<Result<(), Missing>> {
+        match client {
+            Client::Http1(http1) => {
+                // Chunks may be small: what stands between them is bounded, too.
+                let most = self.max.saturating_mul(2).saturating_add(buffer::HIGH_WATERMARK);
+                if http1.input.len() >= most {
+                    return Poll::Ready(Err(Missing::TooLarge));
+                }
+                buffer::poll_read(&mut http1.stream, &mut http1.input, cx).map(|read| match read {
+                    Ok(0) | Err(_) => Err(Missing::Gone),
+                    Ok(count) => {
+                        *received += u64::try_from(count).unwrap_or(0);
+                        Ok(())
+                    }
+                })
+            }
+            Client::Http2(stream) => stream.poll_ahead(cx).map_err(|end| match end {
+                ReadEnd::Gone => Missing::Gone,
+                ReadEnd::Invalid => Missing::Invalid,
+            }),
+        }
+    }
 }
 
 impl Connection<'_> {
@@ -65,47 +164,18 @@ impl Connection<'_> {
     ) -> Result<Ahead, Missing> {
         let idle_limit = self.manager.stream_idle_timeout;
         let late = self.manager.request_timeout.map(|limit| began + limit);
-        // Chunks may be small: what stands between them is bounded, too.
-        let most = max.saturating_mul(2).saturating_add(buffer::HIGH_WATERMARK);
-        let (mut remaining, mut raw, mut seen) = (Remaining::of(framing), BytesMut::new(), 0);
-        let mut data = Vec::new();
         let mut idle = idle_limit.map(|limit| Instant::now() + limit);
-        let stats = &self.manager.stats;
-        let (stream, input, timer) = (&mut self.stream, &mut self.input, &mut self.timer);
-        poll_fn(|cx| {
+        let mut reader = Reader::new(framing, max, allow_partial);
+        let (client, timer) = (&mut self.client, &mut self.timer);
+        let mut received = 0;
+        let read = poll_fn(|cx| {
             loop {
-                raw.extend_from_slice(input.get(seen..).unwrap_or_default());
-                seen = input.len();
-                // One byte more shows that there is more.
-                while !remaining.is_done() && data.len() <= max {
-                    let room = max + 1 - data.len();
-                    match remaining.decode(&mut raw, room, |piece| data.extend_from_slice(piece)) {
-                        Ok(0) => break,
-                        Ok(_) => {}
-                        Err(_) => return Poll::Ready(Err(Missing::Invalid)),
-                    }
+                if let Some(ahead) = reader.look(client)? {
+                    return Poll::Ready(Ok(ahead));
                 }
-                let is_longer = data.len() > max;
-                if is_longer && !allow_partial {
-                    return Poll::Ready(Err(Missing::TooLarge));
-                }
-                if remaining.is_done() || is_longer || (allow_partial && data.len() >= max) {
-                    let mut received = u64::try_from(data.len()).unwrap_or(0);
-                    while let Ok(count @ 1..) = remaining.decode(&mut raw, usize::MAX, |_| {}) {
-                        received += u64::try_from(count).unwrap_or(0);
-                    }
-                    data.truncate(max);
-                    let (data, is_partial) = (std::mem::take(&mut data), is_longer);
-                    return Poll::Ready(Ok(Ahead { data, received, is_partial }));
-                }
-                if input.len() >= most {
-                    return Poll::Ready(Err(Missing::TooLarge));
-                }
-                match buffer::poll_read(stream, input, cx) {
-                    Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(Missing::Gone)),
-                    Poll::Ready(Ok(count)) => {
-                        let count = u64::try_from(count).unwrap_or(0);
-                        stats.add(ManagerStat::DownstreamCxRxBytesTotal, count);
+                match reader.poll_more(client, cx, &mut received) {
+                    Poll::Ready(more) => {
+                        more?;
                         idle = idle_limit.map(|limit| Instant::now() + limit);
                     }
                     Poll::Pending => {
@@ -117,7 +187,9 @@ impl Connection<'_> {
                 }
             }
         })
-        .await
+        .await;
+        self.manager.stats.add(ManagerStat::DownstreamCxRxBytesTotal, received);
+        read
     }
 
     /// What becomes of a request whose body cannot be read.

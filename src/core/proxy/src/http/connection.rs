@@ -1,20 +1,21 @@
-//! A connection of a client: requests one after the other, each answered before the next is read.
+//! A connection of a client with HTTP/1.1: requests one after the other, each answered before the next is read. What follows the head of a
+//! request is the same for streams of HTTP/2.
 
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use bytes::{Buf as _, BufMut as _, BytesMut};
+use bytes::Buf as _;
 use tokio::time::Instant;
 
-use mixer_net::stream::Stream;
-
+use super::client::Client;
 use super::filters::Call;
 use super::framing::{self, Framing, Remaining};
 use super::routes::{Found, Target, find_upgrade};
-use super::{HttpManager, date, edits, hash, redirect, reply};
+use super::serve::OfProtocol;
+use super::{HttpManager, date, edits, hash, http2, redirect, reply};
 use crate::access_log::Entry;
 use crate::buffer;
 use crate::connection_info::ConnectionInfo;
@@ -23,26 +24,20 @@ use crate::flags::{Flag, Flags};
 use crate::head::{Head, HeadError, end_of_head, is_authority, is_bodiless};
 use crate::stats::{Block, HttpStat, ManagerStat};
 use crate::timer::{Timer, earlier};
-use crate::upstream;
-
-/// Time for a client to close after the last response, so that it is not lost by a reset.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// Bytes of working memory that an idle connection keeps.
 const MAX_IDLE_SCRATCH: usize = 256;
 
-/// The state of a connection. Buffers and heads are reused from request to request.
+/// The state of a connection of HTTP/1.1, or of a stream of HTTP/2. Buffers and heads are reused from request to request.
 pub(super) struct Connection<'m> {
     pub(super) manager: &'m HttpManager,
     pub(super) worker: &'m Rc<WorkerContext>,
-    pub(super) stream: Stream,
-    pub(super) input: BytesMut,
-    pub(super) output: BytesMut,
+    pub(super) client: Client,
     pub(super) timer: Timer,
     pub(super) request: Head,
     pub(super) response: Head,
     pub(super) scratch: Vec<u8>,
-    pub(super) info: Box<ConnectionInfo>,
+    pub(super) info: Rc<ConnectionInfo>,
 }
 
 /// A request, as far as it went.
@@ -61,7 +56,7 @@ pub(super) struct Transaction<'m> {
     /// Whether the client is gone.
     pub(super) is_aborted: bool,
     /// Whether there is a head to log.
-    has_head: bool,
+    pub(super) has_head: bool,
     /// The name of the route.
     route: &'m str,
     /// The headers `connection` and `upgrade` of a request to change the protocol.
@@ -83,49 +78,13 @@ impl<'m> Transaction<'m> {
 /// Why there is no next request.
 enum NoRequest {
     Closed,
+    /// The connection begins as one of HTTP/2.
+    Http2,
     Idle,
     HeadersTimeout,
     /// The filter chain was replaced or removed, and its drain time is over.
     Drained,
     Refused(HeadError),
-}
-
-/// Serves a connection until it ends.
-pub(crate) async fn serve(
-    manager: &HttpManager,
-    stream: Stream,
-    info: Box<ConnectionInfo>,
-    worker: &Rc<WorkerContext>,
-) {
-    let opened = Instant::now();
-    let stats = &manager.stats;
-    stats.increment(ManagerStat::DownstreamCxTotal);
-    stats.increment(ManagerStat::DownstreamCxHttp1Total);
-    stats.increment(ManagerStat::DownstreamCxActive);
-    stats.increment(ManagerStat::DownstreamCxHttp1Active);
-    let is_tls = info.tls.is_some();
-    if is_tls {
-        stats.increment(ManagerStat::DownstreamCxSslTotal);
-        stats.increment(ManagerStat::DownstreamCxSslActive);
-    }
-    let _ended = Ended { manager, opened, is_tls };
-    let mut connection = Connection {
-        manager,
-        worker,
-        stream,
-        input: BytesMut::new(),
-        output: BytesMut::new(),
-        timer: Timer::new(),
-        request: Head::default(),
-        response: Head::default(),
-        scratch: Vec::new(),
-        info,
-    };
-    let is_local = connection.run().await;
-    stats.increment(match is_local {
-        true => ManagerStat::DownstreamCxDestroyLocal,
-        false => ManagerStat::DownstreamCxDestroyRemote,
-    });
 }
 
 /// Counts a connection that is to change its protocol.
@@ -145,56 +104,70 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Counts the end of a connection, however it comes.
-struct Ended<'m> {
-    manager: &'m HttpManager,
-    opened: Instant,
-    is_tls: bool,
-}
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        let stats = &self.manager.stats;
-        if self.is_tls {
-            stats.decrement(ManagerStat::DownstreamCxSslActive);
-        }
-        stats.decrement(ManagerStat::DownstreamCxActive);
-        stats.decrement(ManagerStat::DownstreamCxHttp1Active);
-        stats.increment(ManagerStat::DownstreamCxDestroy);
-        self.manager.connection_length.observe(self.opened.elapsed());
-    }
-}
-
-impl Drop for Connection<'_> {
-    fn drop(&mut self) {
-        self.input.clear();
-        self.output.clear();
-        self.release();
-    }
+/// How the requests of a connection end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// This side ends it.
+    Local,
+    /// The client ended it.
+    Remote,
+    /// It goes on with HTTP/2: what was read is the beginning of that.
+    Http2,
 }
 
 impl<'m> Connection<'m> {
-    /// Answers requests. Returns whether this side ends the connection.
-    async fn run(&mut self) -> bool {
+    /// A client that has sent nothing.
+    pub(super) fn new(
+        manager: &'m HttpManager,
+        worker: &'m Rc<WorkerContext>,
+        client: Client,
+        info: Rc<ConnectionInfo>,
+    ) -> Self {
+        Self {
+            manager,
+            worker,
+            client,
+            timer: Timer::new(),
+            request: Head::default(),
+            response: Head::default(),
+            scratch: Vec::new(),
+            info,
+        }
+    }
+
+    /// Answers requests until the connection ends. `is_undecided`: it may be one of HTTP/2.
+    pub(super) async fn run(&mut self, mut is_undecided: bool) -> End {
+        let manager = self.manager;
+        let of_http1 = || {
+            let (total, active) = (ManagerStat::DownstreamCxHttp1Total, ManagerStat::DownstreamCxHttp1Active);
+            OfProtocol::new(&manager.stats, total, active)
+        };
+        let mut active = (!is_undecided).then(of_http1);
         let mut count = 0_u32;
         loop {
-            match self.read_head().await {
+            let read = self.read_head(is_undecided).await;
+            if is_undecided && !matches!(read, Err(NoRequest::Http2)) {
+                active.get_or_insert_with(of_http1);
+                is_undecided = false;
+            }
+            match read {
                 Ok(()) => {}
-                Err(NoRequest::Closed) => return false,
-                Err(NoRequest::Drained) => return true,
+                Err(NoRequest::Closed) => return End::Remote,
+                Err(NoRequest::Drained) => return End::Local,
+                Err(NoRequest::Http2) => return End::Http2,
                 Err(NoRequest::Idle) => {
                     self.manager.stats.increment(ManagerStat::DownstreamCxIdleTimeout);
-                    return true;
+                    return End::Local;
                 }
                 Err(NoRequest::HeadersTimeout) => {
                     self.manager.stats.increment(ManagerStat::DownstreamRqHeaderTimeout);
                     self.refuse(408, "request_header_timeout", Some("request header timeout"), Flag::Dpe)
                         .await;
-                    return true;
+                    return End::Local;
                 }
                 Err(NoRequest::Refused(error)) => {
                     self.refuse_head(error).await;
-                    return true;
+                    return End::Local;
                 }
             }
             count = count.saturating_add(1);
@@ -206,17 +179,23 @@ impl<'m> Connection<'m> {
             self.answer_until_drained(&mut transaction).await;
             self.end(&mut transaction);
             if transaction.is_aborted {
-                return false;
+                return End::Remote;
             }
             if transaction.closes {
                 self.close().await;
-                return true;
+                return End::Local;
             }
         }
     }
 
-    /// Reads the next head into `request`.
-    async fn read_head(&mut self) -> Result<(), NoRequest> {
+    /// Gives up what the connection has for requests.
+    pub(super) fn finish(mut self) -> Client {
+        self.release();
+        self.client
+    }
+
+    /// Reads the next head into `request`. `is_undecided`: the connection may be one of HTTP/2.
+    async fn read_head(&mut self, is_undecided: bool) -> Result<(), NoRequest> {
         let manager = self.manager;
         let mut scanned = 0;
         let waiting_since = Instant::now();
@@ -226,27 +205,35 @@ impl<'m> Connection<'m> {
                 return Poll::Ready(Err(NoRequest::Drained));
             }
             loop {
-                // Empty lines before a request line have no meaning.
-                while scanned == 0 && self.input.starts_with(b"\r\n") {
-                    self.input.advance(2);
+                let Some(http1) = self.client.http1() else { return Poll::Ready(Err(NoRequest::Closed)) };
+                if is_undecided && http1.input.starts_with(http2::PREFACE) {
+                    return Poll::Ready(Err(NoRequest::Http2));
                 }
-                match end_of_head(&self.input, &mut scanned, manager.max_head) {
+                let may_be_http2 = is_undecided && http2::PREFACE.starts_with(&http1.input);
+                if scanned == 0 {
+                    http1.skip_empty_lines();
+                }
+                let end = match may_be_http2 {
+                    true => Ok(None),
+                    false => end_of_head(&http1.input, &mut scanned, manager.max_head),
+                };
+                match end {
                     Err(error) => return Poll::Ready(Err(NoRequest::Refused(error))),
                     Ok(Some(end)) => {
-                        let text = self.input.get(..end).unwrap_or_default();
+                        let text = http1.input.get(..end).unwrap_or_default();
                         self.request.acquire();
                         self.response.acquire();
-                        buffer::acquire(&mut self.output);
+                        buffer::acquire(&mut http1.output);
                         let read = self.request.read_request(text, manager.max_fields);
-                        self.input.advance(end);
+                        http1.input.advance(end);
                         return Poll::Ready(read.map_err(NoRequest::Refused));
                     }
                     Ok(None) => {}
                 }
-                if !self.input.is_empty() && begun.is_none() {
+                if !http1.input.is_empty() && begun.is_none() {
                     begun = Some(Instant::now());
                 }
-                match buffer::poll_read(&mut self.stream, &mut self.input, cx) {
+                match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
                     Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(NoRequest::Closed)),
                     Poll::Ready(Ok(count)) => {
                         let count = u64::try_from(count).unwrap_or(0);
@@ -272,8 +259,9 @@ impl<'m> Connection<'m> {
 
     /// Gives up what only a request needs.
     fn release(&mut self) {
-        buffer::release(&mut self.input);
-        buffer::release(&mut self.output);
+        if let Some(http1) = self.client.http1() {
+            http1.release();
+        }
         self.request.release();
         self.response.release();
         if self.scratch.capacity() > MAX_IDLE_SCRATCH {
@@ -281,10 +269,13 @@ impl<'m> Connection<'m> {
         }
     }
 
-    fn begin(&self) -> Transaction<'m> {
+    pub(super) fn begin(&self) -> Transaction<'m> {
         let stats = &self.manager.stats;
         stats.increment(ManagerStat::DownstreamRqTotal);
-        stats.increment(ManagerStat::DownstreamRqHttp1Total);
+        stats.increment(match self.client.is_http2() {
+            true => ManagerStat::DownstreamRqHttp2Total,
+            false => ManagerStat::DownstreamRqHttp1Total,
+        });
         stats.increment(ManagerStat::DownstreamRqActive);
         Transaction {
             start: SystemTime::now(),
@@ -307,14 +298,17 @@ impl<'m> Connection<'m> {
     }
 
     /// Counts and logs a request.
-    fn end(&self, transaction: &mut Transaction<'_>) {
+    pub(super) fn end(&self, transaction: &mut Transaction<'_>) {
         let stats = &self.manager.stats;
         stats.decrement(ManagerStat::DownstreamRqActive);
         self.count_status(transaction.status);
         self.manager.request_time.observe(transaction.began.elapsed());
         if transaction.is_aborted {
-            stats.increment(ManagerStat::DownstreamCxDestroyActiveRq);
-            stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
+            // A connection of HTTP/2 has other streams.
+            if !self.client.is_http2() {
+                stats.increment(ManagerStat::DownstreamCxDestroyActiveRq);
+                stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
+            }
             stats.increment(ManagerStat::DownstreamRqRxReset);
         }
         self.end_calls(transaction);
@@ -325,6 +319,7 @@ impl<'m> Connection<'m> {
         let entry = Entry {
             start: transaction.start,
             duration: transaction.began.elapsed(),
+            protocol: if self.client.is_http2() { "HTTP/2" } else { "HTTP/1.1" },
             request: transaction.has_head.then_some(&self.request),
             response: Some(&self.response),
             status: transaction.status,
@@ -427,8 +422,30 @@ impl<'m> Connection<'m> {
         }
         let continues =
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
-        if continues && framing != Framing::Empty && self.input.is_empty() {
-            self.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        self.continue_and_route(transaction, framing, continues).await;
+    }
+
+    /// Answers the request in `request`, which came on a stream of HTTP/2.
+    pub(super) async fn answer_http2(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
+        if self.request.authority().is_empty() {
+            return self.refuse_request(transaction, 400, "missing_host_header", "", None).await;
+        }
+        if self.request.path() == b"*" {
+            return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
+        }
+        let continues =
+            self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        self.continue_and_route(transaction, framing, continues).await;
+    }
+
+    /// Goes on with a request whose head is valid. `continues`: its client waits for a word before it sends the body.
+    async fn continue_and_route(
+        &mut self,
+        transaction: &mut Transaction<'m>,
+        framing: Framing,
+        continues: bool,
+    ) {
+        if continues && framing != Framing::Empty && self.client.write_continue() {
             self.count_status(100);
         }
         if !self.manager.logs.is_empty() {
@@ -558,14 +575,21 @@ impl<'m> Connection<'m> {
             self.response.remove(b"content-length");
         }
         let is_empty = body.is_empty();
-        if is_empty && self.response.get("content-length").is_none() && !is_bodiless {
+        if is_empty
+            && !self.client.is_http2()
+            && self.response.get("content-length").is_none()
+            && !is_bodiless
+        {
             self.response.add("content-length", b"0");
         }
         // As Envoy: also if the body has arrived as a whole.
         transaction.closes |= !Remaining::of(framing).is_done();
-        self.write_head(transaction, Framing::Length(u64::try_from(body.len()).unwrap_or(0)));
-        if self.request.method() != b"HEAD" {
-            self.output.put_slice(body.as_bytes());
+        let has_body = !body.is_empty() && self.request.method() != b"HEAD";
+        let framing = Framing::Length(if has_body { u64::try_from(body.len()).unwrap_or(0) } else { 0 });
+        self.write_head(transaction, framing);
+        if has_body {
+            self.client.write_data(framing, body.as_bytes());
+            self.client.write_end(framing, None);
             transaction.sent = u64::try_from(body.len()).unwrap_or(0);
         }
         if self.flush().await.is_err() {
@@ -579,7 +603,8 @@ impl<'m> Connection<'m> {
             call.edit_response(&mut self.response);
         }
         transaction.status = self.response.status;
-        if framing == Framing::Chunked {
+        let is_http2 = self.client.is_http2();
+        if framing == Framing::Chunked && !is_http2 {
             self.response.add("transfer-encoding", b"chunked");
         }
         self.response.set("server", self.manager.server_name.as_bytes());
@@ -591,23 +616,21 @@ impl<'m> Connection<'m> {
         {
             self.response.set("x-request-id", id);
         }
-        if transaction.closes {
+        if transaction.closes && !is_http2 {
             self.response.set("connection", b"close");
         }
-        reply::write_status(self.response.status, &mut self.output);
-        self.response.write_fields(&mut self.output);
-        self.output.put_slice(b"\r\n");
+        self.client.write_head(&self.response, matches!(framing, Framing::Empty | Framing::Length(0)));
     }
 
     /// Writes everything.
     pub(super) async fn flush(&mut self) -> std::io::Result<()> {
         let limit = self.manager.stream_idle_timeout.map(|limit| Instant::now() + limit);
-        let (stream, output, timer) = (&mut self.stream, &mut self.output, &mut self.timer);
+        let (client, timer) = (&mut self.client, &mut self.timer);
         let mut count = 0;
         timer.set(limit);
         let flushed = poll_fn(|cx| {
-            while buffer::has_output(stream, output) {
-                match buffer::poll_write(stream, output, cx) {
+            while client.has_output() {
+                match client.poll_flush(cx) {
                     Poll::Ready(Ok(written)) => count += u64::try_from(written).unwrap_or(0),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {
@@ -620,85 +643,5 @@ impl<'m> Connection<'m> {
         let result = flushed.await;
         self.manager.stats.add(ManagerStat::DownstreamCxTxBytesTotal, count);
         result
-    }
-
-    /// Answers a request whose head was read, and ends the connection.
-    async fn refuse_request(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        status: u16,
-        details: &'static str,
-        body: &str,
-        flag: Option<Flag>,
-    ) {
-        transaction.closes = true;
-        transaction.details = details;
-        if let Some(flag) = flag {
-            transaction.flags.set(flag);
-        }
-        reply::local(&mut self.response, status, body);
-        self.send_reply(transaction, Framing::Empty, body).await;
-    }
-
-    /// As [`refuse_request`](Self::refuse_request), of a head that cannot be trusted: none of it is logged.
-    async fn refuse_unread(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        status: u16,
-        details: &'static str,
-        body: &str,
-    ) {
-        self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        transaction.has_head = false;
-        self.refuse_request(transaction, status, details, body, Some(Flag::Dpe)).await;
-    }
-
-    /// Answers what is no request, and ends the connection.
-    async fn refuse_head(&mut self, error: HeadError) {
-        let (status, details, body) = match error {
-            HeadError::OldVersion => (426, "low_version", "Upgrade Required"),
-            HeadError::TooLarge => (431, "http1.headers_too_large", "Request Header Fields Too Large"),
-            HeadError::TooManyFields => (431, "http1.too_many_headers", "Request Header Fields Too Large"),
-            HeadError::UnknownCoding => (501, "http1.unsupported_transfer_encoding", "Not Implemented"),
-            HeadError::Malformed | HeadError::Framing => (400, "http1.codec_error", "Bad Request"),
-        };
-        self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        if status == 431 {
-            self.manager.stats.increment(ManagerStat::DownstreamRqTooLarge);
-        }
-        self.refuse(status, details, Some(body), Flag::Dpe).await;
-    }
-
-    async fn refuse(&mut self, status: u16, details: &'static str, body: Option<&str>, flag: Flag) {
-        let mut transaction = self.begin();
-        transaction.has_head = false;
-        transaction.closes = true;
-        transaction.details = details;
-        transaction.flags.set(flag);
-        self.request = Head::default();
-        reply::local(&mut self.response, status, body.unwrap_or_default());
-        self.send_reply(&mut transaction, Framing::Empty, body.unwrap_or_default()).await;
-        self.end(&mut transaction);
-        self.close().await;
-    }
-
-    /// Ends the connection: no more is sent, and what the client sends is dropped until it closes, too, or for a second.
-    async fn close(&mut self) {
-        upstream::close(&mut self.stream, &mut self.output).await;
-        let (stream, input) = (&mut self.stream, &mut self.input);
-        let lingering = poll_fn(|cx| {
-            // Bounded, so that a client that goes on sending does not keep the worker.
-            for _ in 0..64 {
-                input.clear();
-                match buffer::poll_read(stream, input, cx) {
-                    Poll::Ready(Ok(1..)) => {}
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Poll::Ready(())
-        });
-        // Without the peer's end after this time, the connection is closed in any case.
-        let _ = tokio::time::timeout(LINGER, lingering).await;
     }
 }

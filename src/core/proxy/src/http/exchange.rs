@@ -5,15 +5,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
+use http::HeaderMap;
 use tokio::time::Instant;
 
+use super::client::{Client, ReadEnd};
 use super::framing::{Framing, Remaining};
+use super::upstream_request::UpstreamRequest;
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::timer::{Timer, earlier};
-use crate::upstream::Upstream;
-
-use mixer_net::stream::Stream;
 
 /// Maximum size of the head of a response, in bytes, and of its fields.
 const MAX_RESPONSE_HEAD: usize = 60 << 10;
@@ -40,6 +40,10 @@ pub(super) enum Event {
     RequestTimeout,
     /// The host closed or reset the connection.
     UpstreamGone,
+    /// The host reset the stream of the request.
+    UpstreamReset,
+    /// The host says that nothing of the request was begun.
+    UpstreamRefused,
     /// The host sent what is no valid response.
     UpstreamInvalid,
     /// The client closed or reset the connection.
@@ -60,9 +64,7 @@ pub(super) struct Deadlines {
 
 /// The client's side.
 pub(super) struct Downstream<'c> {
-    pub(super) stream: &'c mut Stream,
-    pub(super) input: &'c mut BytesMut,
-    pub(super) output: &'c mut BytesMut,
+    pub(super) client: &'c mut Client,
     pub(super) timer: &'c mut Timer,
 }
 
@@ -74,17 +76,16 @@ pub(super) struct RequestBody {
     pub(super) received: u64,
     /// What was read of the body, for a retry; `None` if it is not kept.
     pub(super) replay: Option<BytesMut>,
+    /// What followed it.
+    pub(super) trailers: Option<HeaderMap>,
     /// When it was complete.
     pub(super) complete: Option<Instant>,
 }
 
 impl RequestBody {
-    /// Encodes data for the host.
-    fn encode(framing: Framing, data: &[u8], out: &mut BytesMut) {
-        match framing {
-            Framing::Chunked => encode_chunk(data, out),
-            _ => out.put_slice(data),
-        }
+    /// Whether the request ends with its head.
+    pub(super) fn has_none(&self) -> bool {
+        matches!(self.framing, Framing::Empty | Framing::Length(0))
     }
 }
 
@@ -106,7 +107,7 @@ pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
 /// One attempt at a request.
 pub(super) struct Exchange<'e> {
     pub(super) downstream: Downstream<'e>,
-    pub(super) upstream: &'e mut Upstream,
+    pub(super) upstream: &'e mut UpstreamRequest,
     pub(super) body: &'e mut RequestBody,
     pub(super) response: &'e mut Head,
     pub(super) to_head: bool,
@@ -137,7 +138,7 @@ pub(super) struct Exchange<'e> {
 impl<'e> Exchange<'e> {
     pub(super) fn new(
         downstream: Downstream<'e>,
-        upstream: &'e mut Upstream,
+        upstream: &'e mut UpstreamRequest,
         body: &'e mut RequestBody,
         response: &'e mut Head,
         to_head: bool,
@@ -145,9 +146,9 @@ impl<'e> Exchange<'e> {
     ) -> Self {
         let now = Instant::now();
         if let Some(replay) = &body.replay {
-            RequestBody::encode(body.framing, replay, &mut upstream.output);
-            if body.remaining.is_done() && body.framing == Framing::Chunked {
-                upstream.output.put_slice(b"0\r\n\r\n");
+            upstream.write_data(body.framing, replay);
+            if body.remaining.is_done() && !body.has_none() {
+                upstream.write_end(body.framing, body.trailers.clone());
             }
         }
         Self {
@@ -180,7 +181,7 @@ impl<'e> Exchange<'e> {
 
     /// Starts with the body of the response, whose head was written.
     pub(super) fn forward_body(&mut self) {
-        self.rest = Some(Remaining::of(self.framing));
+        self.rest = Some(self.upstream.body(self.framing));
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -204,53 +205,45 @@ impl<'e> Exchange<'e> {
 
     /// The request: from the client to the host.
     fn poll_request(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
-        if !self.body.remaining.is_done() && (self.upstream.output.len() < HIGH_WATERMARK || self.is_deaf) {
-            let (output, framing) = (&mut self.upstream.output, self.body.framing);
-            let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
-            let decoded = self.body.remaining.decode(self.downstream.input, HIGH_WATERMARK, |data| {
-                if !is_deaf {
-                    RequestBody::encode(framing, data, output);
-                }
-                match replay {
-                    Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
-                    _ => *replay = None,
-                }
-            });
-            let Ok(count) = decoded else { return Some(Event::InvalidBody) };
-            self.body.received += u64::try_from(count).unwrap_or(0);
-            *moved |= count > 0;
-            if self.body.remaining.is_done() {
-                if framing == Framing::Chunked && !is_deaf {
-                    output.put_slice(b"0\r\n\r\n");
-                }
-                self.body.complete = Some(Instant::now());
-                *moved = true;
+        let was_done = self.body.remaining.is_done();
+        let wants = !was_done && (self.upstream.has_room() || self.is_deaf);
+        let (upstream, framing) = (&mut *self.upstream, self.body.framing);
+        let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
+        let progress = self.downstream.client.poll_body(cx, &mut self.body.remaining, wants, |data| {
+            if !is_deaf {
+                upstream.write_data(framing, data);
             }
-        }
-        // Also after the request: the client may close the connection, or send the next one.
-        if self.downstream.input.len() < HIGH_WATERMARK {
-            match buffer::poll_read(self.downstream.stream, self.downstream.input, cx) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Some(Event::DownstreamGone),
-                Poll::Ready(Ok(count)) => {
-                    self.bytes.0 += u64::try_from(count).unwrap_or(0);
-                    *moved |= !self.body.remaining.is_done();
-                    if self.body.remaining.is_done() {
-                        // Pipelined: read once more, so that the end of the connection is noticed.
-                        cx.waker().wake_by_ref();
-                    }
-                }
-                Poll::Pending => {}
+            match replay {
+                Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
+                _ => *replay = None,
             }
+        });
+        self.body.received += u64::try_from(progress.data).unwrap_or(0);
+        self.bytes.0 += u64::try_from(progress.bytes).unwrap_or(0);
+        *moved |= progress.moved;
+        if !was_done && self.body.remaining.is_done() {
+            self.body.trailers = self.downstream.client.take_trailers();
+            if !is_deaf && !self.body.has_none() {
+                self.upstream.write_end(framing, self.body.trailers.clone());
+            }
+            self.body.complete = Some(Instant::now());
         }
-        if !self.is_deaf && buffer::has_output(&self.upstream.stream, &self.upstream.output) {
-            match buffer::poll_write(&mut self.upstream.stream, &mut self.upstream.output, cx) {
+        match progress.end {
+            Some(ReadEnd::Gone) => return Some(Event::DownstreamGone),
+            Some(ReadEnd::Invalid) => return Some(Event::InvalidBody),
+            None => {}
+        }
+        if !self.is_deaf && self.upstream.has_output() {
+            match self.upstream.poll_flush(cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.2 += u64::try_from(count).unwrap_or(0);
                     *moved = true;
                 }
-                Poll::Ready(Err(_)) => {
+                Poll::Ready(Err(())) => {
                     self.is_deaf = true;
-                    self.upstream.output.clear();
+                    if let Some(upstream) = self.upstream.http1() {
+                        upstream.output.clear();
+                    }
                 }
                 Poll::Pending => {}
             }
@@ -261,62 +254,34 @@ impl<'e> Exchange<'e> {
     /// The response: from the host to the client.
     fn poll_response(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
         if self.rest.is_none() {
-            match self.read_head() {
+            match self.poll_head(cx) {
                 Ok(true) => return Some(Event::Head),
                 Ok(false) => {}
-                Err(()) => return Some(Event::UpstreamInvalid),
+                Err(event) => return Some(event),
             }
         }
         if let Some(rest) = &mut self.rest
             && !rest.is_done()
-            && self.downstream.output.len() < HIGH_WATERMARK
+            && !self.downstream.client.is_full()
         {
-            let (output, outgoing) = (&mut *self.downstream.output, self.outgoing);
-            let decoded = rest.decode(&mut self.upstream.input, HIGH_WATERMARK, |data| match outgoing {
-                Framing::Chunked => encode_chunk(data, output),
-                _ => output.put_slice(data),
-            });
-            let Ok(count) = decoded else { return Some(Event::UpstreamInvalid) };
+            let (client, outgoing) = (&mut *self.downstream.client, self.outgoing);
+            let read = self.upstream.poll_body(cx, rest, |data| client.write_data(outgoing, data));
+            let count = match read {
+                Ok(count) => count,
+                Err(event) => return Some(event),
+            };
             self.sent += u64::try_from(count).unwrap_or(0);
             *moved |= count > 0;
             if rest.is_done() {
                 self.end_body();
+                *moved = true;
             }
         }
-        let wants_more = match self.rest {
-            None => self.upstream.input.len() <= MAX_RESPONSE_HEAD,
-            Some(rest) => {
-                !rest.is_done()
-                    && self.upstream.input.len() < HIGH_WATERMARK
-                    && self.downstream.output.len() < HIGH_WATERMARK
-            }
-        };
-        if wants_more {
-            match buffer::poll_read(&mut self.upstream.stream, &mut self.upstream.input, cx) {
-                Poll::Ready(Ok(0)) => {
-                    self.upstream.counted.closed_by_host = true;
-                    match &mut self.rest {
-                        Some(rest) if *rest == Remaining::UntilClose => {
-                            *rest = Remaining::Done;
-                            self.end_body();
-                            *moved = true;
-                        }
-                        _ => return Some(Event::UpstreamGone),
-                    }
-                }
-                Poll::Ready(Err(_)) => {
-                    self.upstream.counted.closed_by_host = true;
-                    return Some(Event::UpstreamGone);
-                }
-                Poll::Ready(Ok(count)) => {
-                    self.bytes.3 += u64::try_from(count).unwrap_or(0);
-                    *moved = true;
-                }
-                Poll::Pending => {}
-            }
+        if let Some(event) = self.poll_upstream(cx, moved) {
+            return Some(event);
         }
-        if buffer::has_output(self.downstream.stream, self.downstream.output) {
-            match buffer::poll_write(self.downstream.stream, self.downstream.output, cx) {
+        if self.downstream.client.has_output() {
+            match self.downstream.client.poll_flush(cx) {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.1 += u64::try_from(count).unwrap_or(0);
                     *moved = true;
@@ -325,26 +290,75 @@ impl<'e> Exchange<'e> {
                 Poll::Pending => {}
             }
         }
-        let is_complete = self.rest.is_some_and(Remaining::is_done)
-            && !buffer::has_output(self.downstream.stream, self.downstream.output);
+        let is_complete = self.rest.is_some_and(Remaining::is_done) && !self.downstream.client.has_output();
         is_complete.then_some(Event::Complete)
     }
 
-    fn end_body(&mut self) {
-        if self.outgoing == Framing::Chunked {
-            self.downstream.output.put_slice(b"0\r\n\r\n");
+    /// Reads on from a connection of HTTP/1.1.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
+        let is_full = self.downstream.client.is_full();
+        let upstream = self.upstream.http1()?;
+        let wants_more = match self.rest {
+            None => upstream.input.len() <= MAX_RESPONSE_HEAD,
+            Some(rest) => !rest.is_done() && upstream.input.len() < HIGH_WATERMARK && !is_full,
+        };
+        if !wants_more {
+            return None;
         }
+        match buffer::poll_read(&mut upstream.stream, &mut upstream.input, cx) {
+            Poll::Ready(Ok(0)) => {
+                upstream.counted.closed_by_host = true;
+                match &mut self.rest {
+                    Some(rest) if *rest == Remaining::UntilClose => {
+                        *rest = Remaining::Done;
+                        self.end_body();
+                        *moved = true;
+                    }
+                    _ => return Some(Event::UpstreamGone),
+                }
+            }
+            Poll::Ready(Err(_)) => {
+                upstream.counted.closed_by_host = true;
+                return Some(Event::UpstreamGone);
+            }
+            Poll::Ready(Ok(count)) => {
+                self.bytes.3 += u64::try_from(count).unwrap_or(0);
+                *moved = true;
+            }
+            Poll::Pending => {}
+        }
+        None
     }
 
-    /// Reads the head of the response; informational ones are dropped. Returns whether it is there.
+    fn end_body(&mut self) {
+        let trailers = self.upstream.take_trailers();
+        self.downstream.client.write_end(self.outgoing, trailers);
+    }
+
+    /// Reads the head of the response. Returns whether it is there.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<bool, Event> {
+        if let UpstreamRequest::Http2(stream) = &mut *self.upstream {
+            return match stream.poll_head(cx, self.response) {
+                Poll::Ready(framing) => {
+                    self.framing = framing?;
+                    Ok(true)
+                }
+                Poll::Pending => Ok(false),
+            };
+        }
+        self.read_head().map_err(|()| Event::UpstreamInvalid)
+    }
+
+    /// Reads the head of a response of HTTP/1.1; informational ones are dropped. Returns whether it is there.
     fn read_head(&mut self) -> Result<bool, ()> {
+        let Some(upstream) = self.upstream.http1() else { return Ok(false) };
         loop {
-            let found = end_of_head(&self.upstream.input, &mut self.scanned, MAX_RESPONSE_HEAD);
+            let found = end_of_head(&upstream.input, &mut self.scanned, MAX_RESPONSE_HEAD);
             let Some(end) = found.map_err(|_| ())? else { return Ok(false) };
-            let text = self.upstream.input.get(..end).unwrap_or_default();
+            let text = upstream.input.get(..end).unwrap_or_default();
             let is_http11 =
                 self.response.read_response(text, MAX_RESPONSE_FIELDS).map_err(|_: HeadError| ())?;
-            self.upstream.input.advance(end);
+            upstream.input.advance(end);
             self.scanned = 0;
             let framing = super::framing::of_response(self.response, self.to_head, is_http11);
             let framing = framing.map_err(|_| ())?;
@@ -383,7 +397,7 @@ impl<'e> Exchange<'e> {
         let request = limits.request.filter(|_| self.body.complete.is_none());
         let first = earlier(earlier(response, attempt), earlier(idle, request));
         loop {
-            let is_paused = self.downstream.input.len() >= HIGH_WATERMARK;
+            let is_paused = self.downstream.client.is_paused();
             let look = self.look.filter(|_| is_paused);
             self.look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
             let next = earlier(first, self.look);
@@ -394,7 +408,7 @@ impl<'e> Exchange<'e> {
             if next == first {
                 break;
             }
-            if self.downstream.stream.is_reset() {
+            if self.downstream.client.is_reset() {
                 return Poll::Ready(Event::DownstreamGone);
             }
             self.look = None;

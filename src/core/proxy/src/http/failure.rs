@@ -13,6 +13,10 @@ pub(super) enum Failure {
     ConnectTimeout,
     /// Closed or reset before a response.
     Gone,
+    /// The host reset the stream before a response.
+    Reset,
+    /// The host says that nothing of the request was begun.
+    Refused,
     /// The host sent what is no valid response.
     Invalid,
     ResponseTimeout,
@@ -41,6 +45,10 @@ impl Failure {
             Failure::Gone => {
                 (503, Flag::UC, "upstream_reset_before_response_started{connection_termination}")
             }
+            Failure::Reset => (503, Flag::UR, "upstream_reset_before_response_started{remote_reset}"),
+            Failure::Refused => {
+                (503, Flag::UR, "upstream_reset_before_response_started{remote_refused_stream_reset}")
+            }
             Failure::Invalid => (502, Flag::Upe, "upstream_reset_before_response_started{protocol_error}"),
             Failure::ResponseTimeout => (504, Flag::UT, "response_timeout"),
             Failure::TryTimeout => (504, Flag::UT, "upstream_per_try_timeout"),
@@ -55,6 +63,8 @@ impl Failure {
             Failure::ConnectFailed => before_headers!("remote connection failure"),
             Failure::ConnectTimeout => before_headers!("connection timeout"),
             Failure::Gone => before_headers!("connection termination"),
+            Failure::Reset => before_headers!("remote reset"),
+            Failure::Refused => before_headers!("remote refused stream reset"),
             Failure::Invalid => before_headers!("protocol error"),
             Failure::ResponseTimeout | Failure::TryTimeout => "upstream request timeout",
         }

@@ -111,8 +111,9 @@ impl<'m> Connection<'m> {
                     return None;
                 }
                 Step::Gone => {
-                    transaction.flags.set(Flag::DC);
-                    transaction.details = "downstream_remote_disconnect";
+                    let (flag, details) = self.client.gone();
+                    transaction.flags.set(flag);
+                    transaction.details = details;
                     transaction.closes = true;
                     transaction.is_aborted = true;
                     return None;

@@ -4,21 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use tokio::time::Instant;
 
+use super::attempt::{Active, Connected, back_off};
 use super::connection::{Connection, Transaction};
 use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
 use super::failure::Failure;
-use super::framing::{Framing, Remaining};
+use super::framing::Framing;
 use super::routes::Forward;
+use super::upstream_request::UpstreamRequest;
 use super::{edits, hash, reply};
-use crate::bootstrap::{Edits, MatchConfig, Policy, RetryConfig};
-use crate::buffer;
+use crate::bootstrap::{Edits, MatchConfig, Policy};
 use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
-use crate::upstream::{Pool, Upstream};
+use crate::upstream::Pool;
 
 /// How an attempt ended.
 enum Attempt {
@@ -31,12 +32,12 @@ enum Attempt {
 }
 
 /// What all attempts at a request share.
-struct Request<'r> {
-    forward: &'r Forward,
+pub(super) struct Request<'r> {
+    pub(super) forward: &'r Forward,
     levels: [&'r Edits; 3],
     pool: &'r Pool,
-    body: RequestBody,
-    attempts: u32,
+    pub(super) body: RequestBody,
+    pub(super) attempts: u32,
     /// Whether there are no more retries.
     is_exhausted: bool,
     deadline: Option<Instant>,
@@ -63,18 +64,26 @@ impl Connection<'_> {
         transaction.cluster = Some(cluster);
         self.rewrite(forward, matching);
         edits::edit_request(&mut self.request, levels);
+        let is_http2 = pool.cluster.config.http2.is_some();
+        if is_http2 && transaction.upgrade.is_some() {
+            self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
+            return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
+        }
         match framing {
+            _ if is_http2 => {}
             Framing::Chunked => self.request.set("transfer-encoding", b"chunked"),
             Framing::Empty if !has_no_body(self.request.method()) => self.request.set("content-length", b"0"),
             _ => {}
         }
+        let remaining = self.client.body(framing);
         let body = RequestBody {
-            remaining: Remaining::of(framing),
+            remaining,
             framing,
             received: 0,
+            trailers: None,
             replay: forward.retry.as_ref().map(|_| BytesMut::new()),
             // A request to change the protocol is never complete.
-            complete: (Remaining::of(framing).is_done() && transaction.upgrade.is_none()).then(Instant::now),
+            complete: (remaining.is_done() && transaction.upgrade.is_none()).then(Instant::now),
         };
         if let Some((connection, protocol)) = &transaction.upgrade {
             self.request.set("connection", connection);
@@ -167,7 +176,10 @@ impl Connection<'_> {
     fn may_retry(&self, request: &mut Request<'_>, failure: Failure) -> bool {
         let Some(retry) = &request.forward.retry else { return false };
         let on = retry.on;
-        let is_reset = matches!(failure, Failure::Gone | Failure::Invalid | Failure::TryTimeout);
+        let is_reset = matches!(
+            failure,
+            Failure::Gone | Failure::Reset | Failure::Refused | Failure::Invalid | Failure::TryTimeout
+        );
         let is_connect = matches!(failure, Failure::ConnectFailed | Failure::ConnectTimeout);
         let wanted = match failure {
             Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
@@ -179,6 +191,7 @@ impl Connection<'_> {
                         || on.reset_before_request
                         || on.gateway_error))
                     || (is_reset && (on.server_error || on.reset || on.gateway_error))
+                    || (failure == Failure::Refused && on.refused_stream)
             }
         };
         let can_replay = request.body.replay.is_some() || request.body.received == 0;
@@ -227,8 +240,13 @@ impl Connection<'_> {
             return Attempt::Failed(Failure::NoHost);
         };
         transaction.upstream = Some(host.address);
-        let mut upstream = match pool.take(&host) {
-            Some(upstream) => upstream,
+        let is_http2 = pool.cluster.config.http2.is_some();
+        let taken = match is_http2 {
+            true => pool.take_place(&host).map(Connected::Http2),
+            false => pool.take(&host).map(Connected::Http1),
+        };
+        let connected = match taken {
+            Some(connected) => connected,
             None => {
                 let Some(_pending) = pool.cluster.admit(Kind::Pending) else {
                     stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
@@ -240,17 +258,21 @@ impl Connection<'_> {
                 let left =
                     request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 // Boxed: connections of clients do not hold what it takes.
-                let connecting =
-                    tokio::time::timeout(left.unwrap_or(Duration::MAX), Box::pin(pool.obtain(&host)));
-                let connected = self.while_there(connecting).await;
-                drop(waiting);
-                let Some(connected) = connected else {
+                let connecting = Box::pin(async {
+                    match is_http2 {
+                        true => pool.place(&host).await.map(Connected::Http2),
+                        false => pool.obtain(&host).await.map(Connected::Http1),
+                    }
+                });
+                let connecting = tokio::time::timeout(left.unwrap_or(Duration::MAX), connecting);
+                let Some(connected) = self.while_there(connecting).await else {
                     stats.block.increment(ClusterStat::UpstreamRqCancelled);
-                    self.end_of_request(transaction, Event::DownstreamGone);
+                    self.client_gone(transaction);
                     return Attempt::Done;
                 };
+                drop(waiting);
                 match connected {
-                    Ok(Ok(upstream)) => upstream,
+                    Ok(Ok(connected)) => connected,
                     Ok(Err(error)) => {
                         stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
                         host.failed.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +289,9 @@ impl Connection<'_> {
         let Some(_admitted) = pool.cluster.admit(Kind::Request) else {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
             host.failed.fetch_add(1, Ordering::Relaxed);
-            pool.put(upstream);
+            if let Connected::Http1(upstream) = connected {
+                pool.put(upstream);
+            }
             return Attempt::Failed(Failure::Overflow);
         };
         stats.block.increment(ClusterStat::UpstreamRqTotal);
@@ -275,49 +299,26 @@ impl Connection<'_> {
         host.requests.fetch_add(1, Ordering::Relaxed);
         host.active_requests.fetch_add(1, Ordering::Relaxed);
         let _active = Active(pool, Arc::clone(&host));
-        upstream.counted.with_request = true;
-        self.write_request(transaction, request, &mut upstream);
+        self.set_expected_time(transaction, request);
+        let mut upstream = match self.write_request(request, connected) {
+            Ok(upstream) => upstream,
+            Err(event) => return self.end_without_response(transaction, pool, &host, event),
+        };
         let attempt = self.run_exchange(transaction, request, &mut upstream).await;
         // It is closed unless a whole response was read, and the whole request sent.
-        if !upstream.counted.with_request {
+        if let UpstreamRequest::Http1(upstream) = upstream
+            && !upstream.counted.with_request
+        {
             pool.put(upstream);
         }
         attempt
-    }
-
-    /// Writes the head of the request for the host.
-    fn write_request(
-        &mut self,
-        transaction: &Transaction<'_>,
-        request: &Request<'_>,
-        upstream: &mut Upstream,
-    ) {
-        let forward = request.forward;
-        let per_try = forward.retry.as_ref().and_then(|retry| retry.per_try_timeout);
-        let left = forward.timeout.map(|limit| {
-            limit.saturating_sub(match request.attempts {
-                1 => Duration::ZERO,
-                _ => transaction.began.elapsed(),
-            })
-        });
-        let expected = match (left, per_try) {
-            (Some(left), Some(per_try)) => Some(left.min(per_try)),
-            (left, per_try) => left.or(per_try),
-        };
-        if let Some(expected) = expected {
-            let millis = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
-            self.request.set("x-envoy-expected-rq-timeout-ms", reply::decimal(millis, &mut [0; 20]));
-        }
-        buffer::acquire(&mut upstream.output);
-        self.request.write_request(&mut upstream.output);
-        upstream.output.put_slice(b"\r\n");
     }
 
     async fn run_exchange(
         &mut self,
         transaction: &mut Transaction<'_>,
         request: &mut Request<'_>,
-        upstream: &mut Upstream,
+        upstream: &mut UpstreamRequest,
     ) -> Attempt {
         let (pool, forward) = (request.pool, request.forward);
         let stats = &pool.cluster.stats;
@@ -339,12 +340,7 @@ impl Connection<'_> {
         let mut service_time = 0;
         let (event, framing, keeps, bytes) = {
             let mut exchange = Exchange::new(
-                Downstream {
-                    stream: &mut self.stream,
-                    input: &mut self.input,
-                    output: &mut self.output,
-                    timer: &mut self.timer,
-                },
+                Downstream { client: &mut self.client, timer: &mut self.timer },
                 upstream,
                 &mut request.body,
                 &mut self.response,
@@ -367,10 +363,11 @@ impl Connection<'_> {
         };
         self.count_bytes(pool, bytes);
         if event != Event::Head {
-            return self.end_without_response(transaction, pool, upstream, event);
+            let host = Arc::clone(upstream.host());
+            return self.end_without_response(transaction, pool, &host, event);
         }
         let status = self.response.status;
-        let host = &upstream.counted.host;
+        let host = upstream.host();
         if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
         pool.cluster.record(host, Outcome::Status(status));
         if self.is_retriable(request, status) {
@@ -383,7 +380,9 @@ impl Connection<'_> {
         // A response that is retried counts among those of retries only, as with Envoy.
         stats.count_response(status);
         transaction.details = "via_upstream";
-        if status == 101 {
+        if status == 101
+            && let Some(upstream) = upstream.http1()
+        {
             self.change_protocol(transaction, request.levels, pool, upstream).await;
             return Attempt::Done;
         }
@@ -400,6 +399,7 @@ impl Connection<'_> {
         // Nobody reads what is left of a body: the client is told to begin a new connection, as with Envoy.
         transaction.closes |= self.is_draining() || !request.body.remaining.is_done();
         let needs_length = framing == Framing::Empty
+            && !self.client.is_http2()
             && !to_head
             && !matches!(status, 100..=199 | 204 | 304)
             && self.response.get("content-length").is_none();
@@ -419,7 +419,7 @@ impl Connection<'_> {
         &mut self,
         transaction: &mut Transaction<'_>,
         request: &mut Request<'_>,
-        upstream: &mut Upstream,
+        upstream: &mut UpstreamRequest,
         framing: Framing,
         outgoing: Framing,
         keeps: bool,
@@ -428,12 +428,7 @@ impl Connection<'_> {
         let pool = request.pool;
         request.body.replay = None;
         let mut exchange = Exchange::new(
-            Downstream {
-                stream: &mut self.stream,
-                input: &mut self.input,
-                output: &mut self.output,
-                timer: &mut self.timer,
-            },
+            Downstream { client: &mut self.client, timer: &mut self.timer },
             upstream,
             &mut request.body,
             &mut self.response,
@@ -454,18 +449,24 @@ impl Connection<'_> {
                 if keeps
                     && transaction.upgrade.is_none()
                     && request.body.remaining.is_done()
-                    && !buffer::has_output(&upstream.stream, &upstream.output)
+                    && !upstream.has_output()
+                    && let Some(upstream) = upstream.http1()
                 {
                     upstream.counted.with_request = false;
                 }
             }
             Event::DownstreamGone => {
-                transaction.flags.set(Flag::DC);
-                transaction.details = "downstream_remote_disconnect";
-                transaction.is_aborted = true;
+                self.client_gone(transaction);
                 stats.block.increment(ClusterStat::UpstreamRqTxReset);
             }
             // The response was begun: there is no other way to say that it is not complete than to end the connection.
+            Event::UpstreamReset | Event::UpstreamRefused => {
+                stats.count_rx_reset();
+                transaction.flags.set(Flag::UR);
+                transaction.details = "upstream_reset_after_response_started{remote_reset}";
+                transaction.is_aborted = true;
+                let _ = self.flush().await;
+            }
             Event::UpstreamGone | Event::UpstreamInvalid => {
                 stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 // A body that ends early is not valid, whoever ended it.
@@ -509,11 +510,19 @@ impl Connection<'_> {
         &mut self,
         transaction: &mut Transaction<'_>,
         pool: &Pool,
-        upstream: &mut Upstream,
+        host: &Host,
         event: Event,
     ) -> Attempt {
-        let (stats, host): (_, &Arc<Host>) = (&pool.cluster.stats, &upstream.counted.host);
+        let stats = &pool.cluster.stats;
         match event {
+            Event::UpstreamReset | Event::UpstreamRefused => {
+                stats.count_rx_reset();
+                host.failed.fetch_add(1, Ordering::Relaxed);
+                Attempt::Failed(match event {
+                    Event::UpstreamReset => Failure::Reset,
+                    _ => Failure::Refused,
+                })
+            }
             Event::UpstreamGone => {
                 stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 host.failed.fetch_add(1, Ordering::Relaxed);
@@ -569,17 +578,22 @@ impl Connection<'_> {
                 transaction.details = "stream_idle_timeout";
                 (408, "stream timeout")
             }
-            _ => {
-                transaction.flags.set(Flag::DC);
-                transaction.details = "downstream_remote_disconnect";
-                transaction.is_aborted = true;
-                return;
-            }
+            _ => return self.client_gone(transaction),
         };
         reply::local(&mut self.response, status, body);
-        self.write_head(transaction, Framing::Length(0));
-        self.output.put_slice(body.as_bytes());
         transaction.sent = u64::try_from(body.len()).unwrap_or(0);
+        let framing = Framing::Length(transaction.sent);
+        self.write_head(transaction, framing);
+        self.client.write_data(framing, body.as_bytes());
+        self.client.write_end(framing, None);
+    }
+
+    /// Notes that the client is gone.
+    fn client_gone(&self, transaction: &mut Transaction<'_>) {
+        let (flag, details) = self.client.gone();
+        transaction.flags.set(flag);
+        transaction.details = details;
+        transaction.is_aborted = true;
     }
 
     /// Whether a response is to be retried, if there are retries left.
@@ -590,9 +604,15 @@ impl Connection<'_> {
         let wanted = (on.server_error && (500..600).contains(&status))
             || (on.gateway_error && matches!(status, 502..=504))
             || (on.retriable_4xx && status == 409)
+            || (on.grpc_statuses != 0 && self.grpc_status().is_some_and(|status| on.has_grpc(status)))
             || (on.statuses && retry.statuses.contains(&status))
             || (on.ratelimited && self.response.get("x-envoy-ratelimited").is_some());
         wanted && can_replay
+    }
+
+    /// The status of a response of gRPC that has no message.
+    fn grpc_status(&self) -> Option<u8> {
+        std::str::from_utf8(self.response.get("grpc-status")?).ok()?.parse().ok()
     }
 
     /// The local reply to a request of which all attempts failed.
@@ -621,26 +641,7 @@ impl Connection<'_> {
     }
 }
 
-/// A request on a host.
-struct Active<'p>(&'p Pool, Arc<Host>);
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.0.cluster.stats.block.decrement(ClusterStat::UpstreamRqActive);
-        self.1.active_requests.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Methods of requests that have no body unless they say so.
 fn has_no_body(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"DELETE" | b"TRACE" | b"CONNECT")
-}
-
-/// The pause before the retry that follows attempt `attempt`.
-fn back_off(retry: Option<&RetryConfig>, attempt: u32) -> Duration {
-    let Some(retry) = retry else { return Duration::ZERO };
-    let (base, max) = retry.back_off;
-    let factor = 2_u32.saturating_pow(attempt.min(16)) - 1;
-    let ceiling = base.saturating_mul(factor).min(max);
-    ceiling.mul_f64(fastrand::f64())
 }

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::exchange::WATCH_INTERVAL;
-use crate::buffer::{self, HIGH_WATERMARK};
 use crate::stats::ManagerStat;
 
 impl Connection<'_> {
@@ -16,31 +15,29 @@ impl Connection<'_> {
     /// not read from any more, a reset is noticed within a second.
     pub(super) async fn while_there<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
-        let (stream, input, timer) = (&mut self.stream, &mut self.input, &mut self.timer);
-        let stats = &self.manager.stats;
+        let (client, timer) = (&mut self.client, &mut self.timer);
+        let (mut received, mut ended) = (0, None);
         poll_fn(|cx| {
             if let Poll::Ready(done) = future.as_mut().poll(cx) {
-                return Poll::Ready(Some(done));
+                ended = Some(done);
+                return Poll::Ready(());
             }
-            while input.len() < HIGH_WATERMARK {
-                match buffer::poll_read(stream, input, cx) {
-                    Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(None),
-                    Poll::Ready(Ok(count)) => {
-                        stats.add(ManagerStat::DownstreamCxRxBytesTotal, u64::try_from(count).unwrap_or(0));
-                    }
-                    Poll::Pending => return Poll::Pending,
-                }
+            if client.poll_gone(cx, &mut received).is_ready() {
+                return Poll::Ready(());
             }
-            loop {
-                if stream.is_reset() {
-                    return Poll::Ready(None);
+            while client.is_paused() {
+                if client.is_reset() {
+                    return Poll::Ready(());
                 }
                 timer.set(Some(Instant::now() + WATCH_INTERVAL));
                 if timer.poll(cx).is_pending() {
-                    return Poll::Pending;
+                    break;
                 }
             }
+            Poll::Pending
         })
-        .await
+        .await;
+        self.manager.stats.add(ManagerStat::DownstreamCxRxBytesTotal, received);
+        ended
     }
 }

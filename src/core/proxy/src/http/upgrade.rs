@@ -35,10 +35,12 @@ impl Connection<'_> {
             return;
         }
         let manager = &self.manager.stats;
-        let (input, cluster) = (self.input.split(), &pool.cluster.stats.block);
+        // Only clients of HTTP/1.1 can ask for it.
+        let Some(http1) = self.client.http1() else { return };
+        let (input, cluster) = (http1.input.split(), &pool.cluster.stats.block);
         let mut relay =
             Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
-        let end = poll_fn(|cx| relay.poll(&mut self.stream, upstream, cx)).await;
+        let end = poll_fn(|cx| relay.poll(&mut http1.stream, upstream, cx)).await;
         (transaction.received, transaction.sent) = relay.bytes();
         manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);

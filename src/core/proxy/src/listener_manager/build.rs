@@ -95,6 +95,8 @@ impl ListenerManager {
     ) -> Result<HttpManager, StartError> {
         let scope = Scope::Http(config.stat_prefix.clone());
         Ok(HttpManager {
+            codec: config.codec,
+            http2: config.http2,
             server_name: config.server_name.clone(),
             routes: RouteTable::new(&config.routes, &config.filters, |name| self.cluster(name)),
             filters: config.filters.iter().map(|filter| self.filter(&filter.kind, config)).collect(),
@@ -116,6 +118,7 @@ impl ListenerManager {
             listener_stats: self
                 .stats
                 .block(&Scope::ListenerHttp(place.to_owned(), config.stat_prefix.clone())),
+            http2_stats: self.stats.block(&Scope::Root),
             request_time: self.stats.histogram(&scope, "downstream_rq_time"),
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
         })

@@ -188,6 +188,7 @@ fn number(flag: Flag) -> u32 {
         Flag::Dpe => 19,
         Flag::Upe => 24,
         Flag::NC => 25,
+        Flag::DR => 28,
     }
 }
 

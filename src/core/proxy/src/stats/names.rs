@@ -26,6 +26,7 @@ stats! {
     ClusterStat {
         UpstreamCxTotal = Counter "upstream_cx_total",
         UpstreamCxHttp1Total = Counter "upstream_cx_http1_total",
+        UpstreamCxHttp2Total = Counter "upstream_cx_http2_total",
         UpstreamCxConnectFail = Counter "upstream_cx_connect_fail",
         UpstreamCxConnectTimeout = Counter "upstream_cx_connect_timeout",
         UpstreamCxConnectAttemptsExceeded = Counter "upstream_cx_connect_attempts_exceeded",
@@ -72,6 +73,7 @@ stats! {
         LbHealthyPanic = Counter "lb_healthy_panic",
         UpstreamCxActive = Gauge "upstream_cx_active",
         UpstreamCxHttp1Active = Gauge "upstream_cx_http1_active",
+        UpstreamCxHttp2Active = Gauge "upstream_cx_http2_active",
         UpstreamRqActive = Gauge "upstream_rq_active",
         UpstreamRqPendingActive = Gauge "upstream_rq_pending_active",
     }
@@ -133,12 +135,14 @@ stats! {
     ManagerStat {
         DownstreamCxTotal = Counter "downstream_cx_total",
         DownstreamCxHttp1Total = Counter "downstream_cx_http1_total",
+        DownstreamCxHttp2Total = Counter "downstream_cx_http2_total",
         DownstreamCxSslTotal = Counter "downstream_cx_ssl_total",
         DownstreamCxUpgradesTotal = Counter "downstream_cx_upgrades_total",
         DownstreamCxDestroy = Counter "downstream_cx_destroy",
         DownstreamCxDestroyLocal = Counter "downstream_cx_destroy_local",
         DownstreamCxDestroyRemote = Counter "downstream_cx_destroy_remote",
         DownstreamCxDestroyActiveRq = Counter "downstream_cx_destroy_active_rq",
+        DownstreamCxDestroyLocalActiveRq = Counter "downstream_cx_destroy_local_active_rq",
         DownstreamCxDestroyRemoteActiveRq = Counter "downstream_cx_destroy_remote_active_rq",
         DownstreamCxRxBytesTotal = Counter "downstream_cx_rx_bytes_total",
         DownstreamCxTxBytesTotal = Counter "downstream_cx_tx_bytes_total",
@@ -148,6 +152,7 @@ stats! {
         DownstreamCxMaxRequestsReached = Counter "downstream_cx_max_requests_reached",
         DownstreamRqTotal = Counter "downstream_rq_total",
         DownstreamRqHttp1Total = Counter "downstream_rq_http1_total",
+        DownstreamRqHttp2Total = Counter "downstream_rq_http2_total",
         DownstreamRqCompleted = Counter "downstream_rq_completed",
         DownstreamRq1xx = Counter "downstream_rq_1xx",
         DownstreamRq2xx = Counter "downstream_rq_2xx",
@@ -155,6 +160,7 @@ stats! {
         DownstreamRq4xx = Counter "downstream_rq_4xx",
         DownstreamRq5xx = Counter "downstream_rq_5xx",
         DownstreamRqRxReset = Counter "downstream_rq_rx_reset",
+        DownstreamRqTooManyPrematureResets = Counter "downstream_rq_too_many_premature_resets",
         DownstreamRqTooLarge = Counter "downstream_rq_too_large",
         DownstreamRqTimeout = Counter "downstream_rq_timeout",
         DownstreamRqIdleTimeout = Counter "downstream_rq_idle_timeout",
@@ -168,9 +174,21 @@ stats! {
         RqDirectResponse = Counter "rq_direct_response",
         DownstreamCxActive = Gauge "downstream_cx_active",
         DownstreamCxHttp1Active = Gauge "downstream_cx_http1_active",
+        DownstreamCxHttp2Active = Gauge "downstream_cx_http2_active",
         DownstreamCxSslActive = Gauge "downstream_cx_ssl_active",
         DownstreamCxUpgradesActive = Gauge "downstream_cx_upgrades_active",
         DownstreamRqActive = Gauge "downstream_rq_active",
+    }
+}
+
+stats! {
+    /// Of connections of HTTP/2: those of all clients, or those of a cluster, whose name comes first then.
+    Http2Stat {
+        GoawaySent = Counter "http2.goaway_sent",
+        RxMessagingError = Counter "http2.rx_messaging_error",
+        RxReset = Counter "http2.rx_reset",
+        TxReset = Counter "http2.tx_reset",
+        StreamsActive = Gauge "http2.streams_active",
     }
 }
 

@@ -1,12 +1,11 @@
 //! A proxy with a host that a test scripts.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::proxy::{DEADLINE, Proxy, free_ports, wait_for};
+pub(crate) use crate::peers::{connect, read_exact, read_head, serve};
+use crate::proxy::{Proxy, free_ports, wait_for};
 use mixer_proxy::server::DrainOptions;
 
 /// The proxy and its ports.
@@ -26,21 +25,6 @@ pub(crate) fn bootstrap(host: u16, echo: u16) -> (String, [u16; 3]) {
         text = text.replace(name, &port.to_string());
     }
     (text, ports)
-}
-
-/// Serves connections, each in a thread of its own, with its number; returns the port.
-pub(crate) fn serve(handle: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (handle, count) = (Arc::new(handle), AtomicUsize::new(0));
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (handle, number) = (Arc::clone(&handle), count.fetch_add(1, Ordering::Relaxed));
-            let _ = stream.set_nodelay(true);
-            std::thread::spawn(move || handle(stream, number));
-        }
-    });
-    port
 }
 
 /// A host that echoes.
@@ -84,35 +68,6 @@ impl Scene {
             wait_for(name, || (self.proxy.stat(name) == 0).then_some(()));
         }
     }
-}
-
-/// A connection to a port.
-pub(crate) fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    stream.set_write_timeout(Some(DEADLINE)).unwrap();
-    stream
-}
-
-/// Reads up to the end of a head; `None` if the connection ends before.
-pub(crate) fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut byte = [0];
-    while !bytes.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        bytes.push(byte[0]);
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// Reads so many bytes.
-pub(crate) fn read_exact(stream: &mut TcpStream, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    stream.read_exact(&mut bytes).unwrap();
-    bytes
 }
 
 /// Reads to the end; `None` after a reset.

@@ -117,7 +117,6 @@ fn tls_is_read_with_its_certificates() {
         (String::new(), "", "", "No TLS certificates found for server context"),
         (pair.clone(), ", require_client_certificate: true", ".require_client_certificate", "without validation_context.trusted_ca is not supported"),
         (pair.clone(), ", session_timeout: 1s", ".session_timeout", "field `session_timeout` of DownstreamTlsContext"),
-        (format!("{pair}, alpn_protocols: [h2]"), "", ".common_tls_context.alpn_protocols[0]", "the protocol h2 is not supported"),
         (format!("{pair}, tls_params: {{cipher_suites: [a]}}"), "", ".common_tls_context.tls_params.cipher_suites", "is not supported"),
         (format!("{pair}, tls_params: {{tls_minimum_protocol_version: TLSv1_0}}"), "", ".common_tls_context.tls_params.tls_minimum_protocol_version", "a TLS version below TLSv1_2 is not supported"),
         (

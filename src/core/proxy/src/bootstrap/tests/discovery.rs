@@ -9,11 +9,7 @@ fn listener(name: &str, fields: &str) -> String {
 }
 
 fn read_file(text: &str) -> Result<ListenerUpdate, String> {
-    read_listeners(
-        text,
-        "lds.yaml",
-        &KnownClusters { names: HashSet::from(["c".to_owned()]), ..KnownClusters::default() },
-    )
+    read_listeners(text, "lds.yaml", &KnownClusters { names: HashSet::from(["c".to_owned()]) })
 }
 
 #[test]

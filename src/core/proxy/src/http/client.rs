@@ -1,0 +1,264 @@
+//! The client's side of a request: where its body comes from, and where the response goes.
+//!
+//! This is the seam between the protocols: a [`Head`], a source of data and a sink. Routes, filters, the router and exchanges know no more of
+//! a client than this, and HTTP/1.1 connections and streams of HTTP/2 implement it.
+
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use http::HeaderMap;
+
+use mixer_net::stream::Stream;
+
+use super::framing::{Framing, Remaining};
+use super::http2::ServerStream;
+use super::{exchange, reply};
+use crate::buffer::{self, HIGH_WATERMARK};
+use crate::flags::Flag;
+use crate::head::Head;
+
+/// The client of a request.
+pub(super) enum Client {
+    /// A connection of HTTP/1.1.
+    Http1(Http1Client),
+    /// A stream of an HTTP/2 connection. Boxed, so that idle connections of HTTP/1.1 have no room for it.
+    Http2(Box<ServerStream>),
+}
+
+/// A connection of HTTP/1.1.
+pub(super) struct Http1Client {
+    pub(super) stream: Stream,
+    /// Received and not yet read.
+    pub(super) input: BytesMut,
+    /// To be sent.
+    pub(super) output: BytesMut,
+}
+
+/// What was read of a body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Bytes of the body, without framing.
+    pub(super) data: usize,
+    /// Bytes of the connection; those of HTTP/2 connections are counted by themselves.
+    pub(super) bytes: usize,
+    /// Whether anything changed.
+    pub(super) moved: bool,
+    /// Why there will be no more.
+    pub(super) end: Option<ReadEnd>,
+}
+
+/// Why reading a request ends early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadEnd {
+    /// The client closed or reset the connection or the stream.
+    Gone,
+    /// The body is not valid.
+    Invalid,
+}
+
+impl Client {
+    /// What is left of the body of a request with this framing, of which nothing was read.
+    pub(super) fn body(&self, framing: Framing) -> Remaining {
+        match self {
+            Client::Http1(_) => Remaining::of(framing),
+            Client::Http2(stream) => stream.body(),
+        }
+    }
+
+    /// Reads on: passes data of the body to `take`, if it `wants` any, and notices a client that is gone.
+    pub(super) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        rest: &mut Remaining,
+        wants: bool,
+        take: impl FnMut(&[u8]),
+    ) -> Progress {
+        let http1 = match self {
+            Client::Http1(http1) => http1,
+            Client::Http2(stream) => return stream.poll_body(cx, rest, wants, take),
+        };
+        let mut progress = Progress::default();
+        if wants && !rest.is_done() {
+            let Ok(count) = rest.decode(&mut http1.input, HIGH_WATERMARK, take) else {
+                return Progress { end: Some(ReadEnd::Invalid), ..progress };
+            };
+            progress.data = count;
+            progress.moved = count > 0 || rest.is_done();
+        }
+        // Also after the request: the client may close the connection, or send the next one.
+        if http1.input.len() < HIGH_WATERMARK {
+            match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => progress.end = Some(ReadEnd::Gone),
+                Poll::Ready(Ok(count)) => {
+                    progress.bytes = count;
+                    progress.moved |= !rest.is_done();
+                    if rest.is_done() {
+                        // Pipelined: read once more, so that the end of the connection is noticed.
+                        cx.waker().wake_by_ref();
+                    }
+                }
+                Poll::Pending => {}
+            }
+        }
+        progress
+    }
+
+    /// Whether the client is gone, while its request waits. What it sends is kept, as far as there is room.
+    /// `received` counts its bytes; those of HTTP/2 connections are counted by themselves.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, received: &mut u64) -> Poll<()> {
+        match self {
+            Client::Http1(http1) => {
+                while http1.input.len() < HIGH_WATERMARK {
+                    match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
+                        Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(()),
+                        Poll::Ready(Ok(count)) => *received += u64::try_from(count).unwrap_or(0),
+                        Poll::Pending => break,
+                    }
+                }
+                Poll::Pending
+            }
+            Client::Http2(stream) => stream.poll_gone(cx),
+        }
+    }
+
+    /// Whether so much was received that reading pauses: then nothing else tells that the client is gone.
+    pub(super) fn is_paused(&self) -> bool {
+        match self {
+            Client::Http1(http1) => http1.input.len() >= HIGH_WATERMARK,
+            Client::Http2(_) => false,
+        }
+    }
+
+    /// Whether a client that is not read from has reset its connection.
+    pub(super) fn is_reset(&self) -> bool {
+        match self {
+            Client::Http1(http1) => http1.stream.is_reset(),
+            Client::Http2(_) => false,
+        }
+    }
+
+    /// How a client that is gone left: the flag and the details of the response code.
+    pub(super) fn gone(&self) -> (Flag, &'static str) {
+        match self {
+            Client::Http2(stream) if stream.is_reset() => (Flag::DR, "http2.remote_reset"),
+            _ => (Flag::DC, "downstream_remote_disconnect"),
+        }
+    }
+
+    /// The trailers of a request whose body was read.
+    pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        match self {
+            // Checked and dropped.
+            Client::Http1(_) => None,
+            Client::Http2(stream) => stream.take_trailers(),
+        }
+    }
+
+    /// Whether a client that expects it can be told to send the body, of which nothing is there yet.
+    pub(super) fn write_continue(&mut self) -> bool {
+        match self {
+            Client::Http1(http1) if http1.input.is_empty() => {
+                http1.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                true
+            }
+            Client::Http1(_) => false,
+            Client::Http2(stream) => stream.write_continue(),
+        }
+    }
+
+    /// Writes the head of the response. `is_end`: there is no body.
+    pub(super) fn write_head(&mut self, response: &Head, is_end: bool) {
+        match self {
+            Client::Http1(http1) => {
+                reply::write_status(response.status, &mut http1.output);
+                response.write_fields(&mut http1.output);
+                http1.output.put_slice(b"\r\n");
+            }
+            Client::Http2(stream) => stream.write_head(response, is_end),
+        }
+    }
+
+    /// Writes data of the body.
+    pub(super) fn write_data(&mut self, framing: Framing, data: &[u8]) {
+        match self {
+            Client::Http1(http1) if framing == Framing::Chunked => {
+                exchange::encode_chunk(data, &mut http1.output);
+            }
+            Client::Http1(http1) => http1.output.put_slice(data),
+            Client::Http2(stream) => stream.write_data(data),
+        }
+    }
+
+    /// Ends the body.
+    pub(super) fn write_end(&mut self, framing: Framing, trailers: Option<HeaderMap>) {
+        match self {
+            Client::Http1(http1) if framing == Framing::Chunked => http1.output.put_slice(b"0\r\n\r\n"),
+            Client::Http1(_) => {}
+            Client::Http2(stream) => stream.write_end(trailers),
+        }
+    }
+
+    /// Whether so much waits to be sent that no more is to be written.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            Client::Http1(http1) => http1.output.len() >= HIGH_WATERMARK,
+            Client::Http2(stream) => stream.is_full(),
+        }
+    }
+
+    /// Whether anything waits to be sent.
+    pub(super) fn has_output(&self) -> bool {
+        match self {
+            Client::Http1(http1) => buffer::has_output(&http1.stream, &http1.output),
+            Client::Http2(stream) => stream.has_output(),
+        }
+    }
+
+    /// Sends on. Ready when nothing waits, or something was sent; of an HTTP/2 connection the bytes are counted by itself, and 0 here.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        match self {
+            Client::Http1(http1) => buffer::poll_write(&mut http1.stream, &mut http1.output, cx),
+            Client::Http2(stream) => stream.poll_flush(cx),
+        }
+    }
+
+    /// Tells the client that a response which was begun will not be complete.
+    pub(super) fn abort(&mut self) {
+        if let Client::Http2(stream) = self {
+            stream.abort();
+        }
+    }
+
+    /// The connection of HTTP/1.1, if it is one.
+    pub(super) fn http1(&mut self) -> Option<&mut Http1Client> {
+        match self {
+            Client::Http1(http1) => Some(http1),
+            Client::Http2(_) => None,
+        }
+    }
+
+    /// Whether it is a stream of HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self, Client::Http2(_))
+    }
+}
+
+impl Http1Client {
+    /// A connection that has nothing to read or to send.
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, input: BytesMut::new(), output: BytesMut::new() }
+    }
+
+    /// Gives up what only a request needs.
+    pub(super) fn release(&mut self) {
+        buffer::release(&mut self.input);
+        buffer::release(&mut self.output);
+    }
+
+    /// Removes empty lines before a request line, which have no meaning.
+    pub(super) fn skip_empty_lines(&mut self) {
+        while self.input.starts_with(b"\r\n") {
+            self.input.advance(2);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Heads of HTTP/2 messages to [`Head`] and back.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode, Uri, request, response};
+
+use super::super::framing::{self, Framing};
+use crate::head::{Head, HeadError, is_authority};
+
+/// Fields of a response.
+const MAX_RESPONSE_FIELDS: usize = 100;
+
+/// Fields that concern one connection of HTTP/1.1: a message of HTTP/2 has none of them.
+fn is_of_connection(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" | b"host"
+    )
+}
+
+/// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
+/// the decoder. Returns the framing of the body, were it forwarded.
+///
+/// Errors: too many fields; several hosts or one that is no host; a content length that is no number.
+pub(super) fn request(
+    parts: &request::Parts,
+    is_end: bool,
+    max_fields: usize,
+    head: &mut Head,
+) -> Result<Framing, HeadError> {
+    if parts.headers.len() > max_fields {
+        return Err(HeadError::TooManyFields);
+    }
+    let target = &parts.uri;
+    let scheme = target.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
+    let authority = target.authority().map(|authority| authority.as_str().as_bytes());
+    let mut hosts = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
+    let host = hosts.next();
+    // Whoever reads the request next may look at either of them.
+    if hosts.next().is_some()
+        || matches!((authority, host), (Some(authority), Some(host)) if authority != host)
+    {
+        return Err(HeadError::Malformed);
+    }
+    let authority = authority.or(host).unwrap_or_default();
+    if !authority.is_empty() && !is_authority(authority) {
+        return Err(HeadError::Malformed);
+    }
+    let path = target.path_and_query().map_or("", |path| path.as_str());
+    head.start_request(
+        parts.method.as_str().as_bytes(),
+        path.as_bytes(),
+        authority,
+        scheme.unwrap_or_default().as_bytes(),
+    );
+    let mut cookies: Vec<u8> = Vec::new();
+    for (name, value) in &parts.headers {
+        match name {
+            &http::header::HOST => {}
+            // Spec: RFC 9113 section 8.2.3.
+            &http::header::COOKIE => {
+                if !cookies.is_empty() {
+                    cookies.extend_from_slice(b"; ");
+                }
+                cookies.extend_from_slice(value.as_bytes());
+            }
+            name => head.add(name.as_str(), value.as_bytes()),
+        }
+    }
+    if !cookies.is_empty() {
+        head.add("cookie", &cookies);
+    }
+    Ok(match framing::of_request(head)? {
+        // Without a length: its end is that of the stream.
+        Framing::Empty if !is_end => Framing::Chunked,
+        framing => framing,
+    })
+}
+
+/// The fields of a head.
+fn fields(head: &Head) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in head.fields().filter(|(name, _)| !is_of_connection(name)) {
+        // Both were checked when the head was read or configured.
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            let _ = headers.try_append(name, value);
+        }
+    }
+    headers
+}
+
+/// The head of a response.
+pub(super) fn response(head: &Head) -> http::Response<()> {
+    let mut response = http::Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.version_mut() = http::Version::HTTP_2;
+    *response.headers_mut() = fields(head);
+    response
+}
+
+/// The head of a request to a host. `None` if it cannot be written: a target that is no URI.
+pub(super) fn to_request(head: &Head) -> Option<Request<()>> {
+    let part = |name: &str| head.pseudo_or_field(name).unwrap_or_default();
+    let target = Uri::builder().scheme(part(":scheme")).authority(part(":authority"));
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(head.method()).ok()?;
+    *request.uri_mut() = target.path_and_query(head.path()).build().ok()?;
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.headers_mut() = fields(head);
+    Some(request)
+}
+
+/// Reads the head of a response into `head`. `is_end`: the response has no body. Returns the framing of the body.
+///
+/// Errors: too many fields, a content length that is no number, a status that HTTP/2 does not have.
+pub(super) fn response_head(
+    parts: &response::Parts,
+    is_end: bool,
+    head: &mut Head,
+) -> Result<Framing, HeadError> {
+    if parts.headers.len() > MAX_RESPONSE_FIELDS {
+        return Err(HeadError::TooManyFields);
+    }
+    if parts.status.is_informational() {
+        return Err(HeadError::Malformed);
+    }
+    head.start_response(parts.status.as_u16());
+    for (name, value) in &parts.headers {
+        head.add(name.as_str(), value.as_bytes());
+    }
+    let declared = framing::of_request(head)?;
+    Ok(match declared {
+        _ if is_end => Framing::Empty,
+        Framing::Length(length) if length > 0 => declared,
+        // Its end is that of the stream; trailers may follow.
+        _ => {
+            head.remove(b"content-length");
+            Framing::UntilClose
+        }
+    })
+}

@@ -1,0 +1,100 @@
+//! Requests that would be others once they are written as HTTP/1.1.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::client::Client;
+use crate::peers::{read_head, serve};
+use crate::raw::{DATA, END_STREAM, GOAWAY, HEADERS, POST, RST_STREAM, Raw};
+use crate::scene::{Scene, read_body};
+
+type Fields = &'static [(&'static [u8], &'static [u8])];
+
+#[test]
+fn what_would_be_another_request_is_refused() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&seen);
+    let scene = Scene::start(serve(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            read_body(&mut stream, &head);
+            count.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    }));
+    let after: [(&str, Fields); 24] = [
+        ("LF in a value", &[(b"x", b"a\nhost: evil")]),
+        ("CR in a value", &[(b"x", b"a\rb")]),
+        ("CR LF in a value", &[(b"x", b"a\r\n\r\nGET /evil HTTP/1.1\r\nhost: evil\r\n\r\n")]),
+        ("NUL in a value", &[(b"x", b"a\0b")]),
+        ("CR LF in a name", &[(b"x: y\r\nz", b"a")]),
+        ("a colon in a name", &[(b"x:", b"a")]),
+        ("a blank in a name", &[(b"transfer-encoding ", b"chunked")]),
+        ("upper case", &[(b"Transfer-Encoding", b"chunked")]),
+        ("an empty name", &[(b"", b"a")]),
+        ("connection", &[(b"connection", b"close")]),
+        ("proxy-connection", &[(b"proxy-connection", b"close")]),
+        ("keep-alive", &[(b"keep-alive", b"5")]),
+        ("transfer-encoding", &[(b"transfer-encoding", b"chunked")]),
+        ("upgrade", &[(b"upgrade", b"websocket")]),
+        ("te", &[(b"te", b"gzip")]),
+        ("another host", &[(b"host", b"evil")]),
+        ("two hosts", &[(b"host", b"h"), (b"host", b"evil")]),
+        ("two authorities", &[(b":authority", b"evil")]),
+        ("two paths", &[(b":path", b"/evil")]),
+        ("two lengths", &[(b"content-length", b"3"), (b"content-length", b"0")]),
+        ("the same length twice", &[(b"content-length", b"3"), (b"content-length", b"3")]),
+        ("no number", &[(b"content-length", b"3, 3")]),
+        ("a sign", &[(b"content-length", b"+3")]),
+        ("a pseudo header behind a field", &[(b"x", b"y"), (b":path", b"/evil")]),
+    ];
+    for (name, fields) in after {
+        let all: Vec<_> = POST.iter().chain(fields).copied().collect();
+        assert_refused(&scene, name, &all, &[b"abc"]);
+    }
+    let instead: [(&str, usize, &[u8]); 10] = [
+        ("a blank in the path", 3, b"/a HTTP/1.1\r\nhost: evil"),
+        ("CR LF in the path", 3, b"/a\r\nx: y"),
+        ("no path", 3, b""),
+        ("a path without a slash", 3, b"evil"),
+        ("a blank in the method", 0, b"GET /evil HTTP/1.1\r\n"),
+        ("LF in the method", 0, b"GET\n"),
+        ("user information", 2, b"user@evil"),
+        ("CR LF in the authority", 2, b"h\r\nx: y"),
+        ("a blank in the authority", 2, b"h evil"),
+        ("a path in the authority", 2, b"h/evil"),
+    ];
+    for (name, place, value) in instead {
+        let mut all = POST;
+        all[place].1 = value;
+        assert_refused(&scene, name, &all, &[b"abc"]);
+    }
+    // The length says where the next request begins.
+    for (name, length, parts) in [
+        ("more than the length", b"2", &[&b"abc"[..]][..]),
+        ("more than the length, in parts", b"4", &[b"abc", b"def"]),
+        ("less than the length", b"9", &[b"abc"]),
+        ("nothing of the length", b"9", &[b""]),
+    ] {
+        let all: Vec<_> = POST.iter().copied().chain([(&b"content-length"[..], &length[..])]).collect();
+        assert_refused(&scene, name, &all, parts);
+    }
+    assert_eq!(seen.load(Ordering::Relaxed), 0, "no host has got a whole request");
+    assert_eq!(Client::connect(scene.auto).get("/fine").status, 200);
+    scene.wait_for_rest();
+}
+
+/// Sends a request, and asserts that it gets no answer of a host.
+fn assert_refused(scene: &Scene, name: &str, fields: &[(&[u8], &[u8])], parts: &[&[u8]]) {
+    let mut raw = Raw::connect(scene.auto, &[]);
+    raw.request(1, 0, fields);
+    for (index, part) in parts.iter().enumerate() {
+        let flags = if index + 1 == parts.len() { END_STREAM } else { 0 };
+        raw.send(DATA, flags, 1, part);
+    }
+    let next =
+        raw.next_of(&[HEADERS, RST_STREAM, GOAWAY]).unwrap_or_else(|| panic!("{name}: the connection ended"));
+    // 400 is the twelfth entry of the static table, 404 the thirteenth.
+    let is_refused = next.kind != HEADERS || [&[0x8c], &[0x8d]].contains(&&[next.payload[0]]);
+    assert!(is_refused, "{name}: {next:?}");
+}

@@ -1,0 +1,184 @@
+//! Hosts of HTTP/2.
+
+use std::io::Write as _;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+
+use crate::client::{Call, Client, request};
+use crate::host::Host;
+use crate::peers::{connect, read_head};
+use crate::proxy::wait_for;
+use crate::scene::Scene;
+
+fn scene(host: &Host) -> Scene {
+    Scene::start_before(host.port, host.port)
+}
+
+#[test]
+fn calls_of_grpc_keep_their_trailers() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    let mut call = request("POST", "/peer/grpc");
+    call.headers_mut().insert("te", HeaderValue::from_static("trailers"));
+    call.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    let answer = client.ask(call, Some(b"\0\0\0\0\x03abc"), None).unwrap();
+    let trailers = answer.trailers.unwrap();
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"\0\0\0\0\x03abc"[..]));
+    assert_eq!(trailers["grpc-status"], "0");
+    assert_eq!(trailers["grpc-message"], "fine");
+    let only = client.get("/peer/trailers-only");
+    assert_eq!((&only.headers["grpc-status"], only.body.len()), (&HeaderValue::from_static("5"), 0));
+    // Trailers of a request.
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-trailer", HeaderValue::from_static("t"));
+    let text = client.ask(request("POST", "/peer/mirror"), Some(b"abc"), Some(trailers)).unwrap().text();
+    assert!(
+        text.starts_with("POST http://h/peer/mirror\n") && text.ends_with("\n\nabc\nx-trailer: t"),
+        "{text}"
+    );
+    assert!(!text.contains("transfer-encoding") && !text.contains("content-length"), "{text}");
+    assert_eq!(client.get("/peer/big").body.len(), 3 << 20);
+    let body = vec![b'y'; 3 << 20];
+    assert!(client.ask(request("POST", "/peer/grpc"), Some(&body), None).unwrap().body == body);
+    assert_eq!(host.connections.load(Ordering::Relaxed), 1, "they share a connection");
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_http2_total"), 1);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_2xx"), 5);
+    drop(client);
+    scene.wait_for_rest();
+}
+
+#[test]
+fn clients_of_http1_reach_hosts_of_http2() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let ask = |text: &str| {
+        let mut client = connect(scene.auto);
+        client.write_all(text.as_bytes()).unwrap();
+        let head = read_head(&mut client).unwrap();
+        let mut body = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut client, &mut body);
+        (head, String::from_utf8_lossy(&body).into_owned())
+    };
+    let (head, body) = ask(
+        "POST /peer/mirror HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    );
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("transfer-encoding: chunked\r\n"),
+        "{head}"
+    );
+    assert!(body.contains("POST http://h/peer/mirror\n") && body.contains("abc\r\n0\r\n\r\n"), "{body}");
+    assert!(!body.contains("connection:") && !body.contains("transfer-encoding"), "{body}");
+    let (head, body) = ask("GET /peer/length HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert!(head.contains("content-length: 4\r\n") && body == "four", "{head}{body}");
+    let (head, _) = ask("GET /peer/empty HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert!(head.contains("content-length: 0\r\n"), "{head}");
+    let (head, body) =
+        ask("POST /peer/grpc HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc");
+    assert!(
+        head.contains("transfer-encoding: chunked\r\n") && body == "3\r\nabc\r\n0\r\n\r\n",
+        "{head}{body}"
+    );
+    scene.wait_for_rest();
+}
+
+#[test]
+fn connections_have_as_many_requests_as_the_host_takes() {
+    let host = Host::start(2);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    // The limit of the host is known from its settings.
+    assert_eq!(client.get("/peer/empty").status, 200);
+    let held: Vec<Call> = (0..5)
+        .map(|index| {
+            let call = client.send(request("GET", "/peer/hold"), true).unwrap();
+            wait_for("it is there", || (host.requests.load(Ordering::Relaxed) == 2 + index).then_some(()));
+            call
+        })
+        .collect();
+    assert_eq!(host.connections.load(Ordering::Relaxed), 3);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_active"), 3);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_http2_active"), 3);
+    for _ in 0..5 {
+        host.gate.notify_one();
+    }
+    for call in held {
+        assert_eq!(call.answer().unwrap().status, 200);
+    }
+    // Of `narrow`, one connection with one request at a time.
+    let narrow: Vec<Call> =
+        (0..3).map(|_| client.send(request("GET", "/narrow/hold"), true).unwrap()).collect();
+    wait_for("one is there", || (host.requests.load(Ordering::Relaxed) == 7).then_some(()));
+    wait_for("others wait", || {
+        (scene.proxy.stat("cluster.narrow.upstream_rq_pending_active") == 2).then_some(())
+    });
+    assert_eq!(scene.proxy.stat("cluster.narrow.upstream_cx_total"), 1);
+    for count in 0..narrow.len() {
+        wait_for("the next one", || (host.requests.load(Ordering::Relaxed) == 7 + count).then_some(()));
+        host.gate.notify_one();
+    }
+    for call in narrow {
+        assert_eq!(call.answer().unwrap().status, 200);
+    }
+    assert_eq!(scene.proxy.stat("cluster.narrow.upstream_cx_total"), 1);
+    drop(client);
+    scene.wait_for_rest();
+}
+
+#[test]
+fn what_a_host_refuses_is_sent_again_where_the_route_says_so() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    assert_eq!(client.ask(request("POST", "/peer/refuse-first"), Some(b"abc"), None).unwrap().status, 200);
+    assert_eq!(client.get("/peer/unavailable-first").headers["grpc-status"], "0");
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_retry"), 2);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_retry_success"), 2);
+    // A connection that its host ends in order answers what was begun, and others follow on a new one.
+    assert_eq!(host.connections.load(Ordering::Relaxed), 1);
+    assert_eq!(client.get("/peer/leave").status, 200);
+    assert_eq!(client.get("/peer/empty").status, 200);
+    assert_eq!(host.connections.load(Ordering::Relaxed), 2);
+    // Not by itself.
+    for (path, text) in [
+        ("/bare/refuse-first", "reset reason: remote refused stream reset"),
+        ("/bare/reset", "reset reason: remote reset"),
+    ] {
+        let answer = client.get(path);
+        assert_eq!(answer.status, 503, "{path}");
+        assert!(answer.text().ends_with(text), "{path}: {}", answer.text());
+    }
+    let error = client.send(request("GET", "/bare/reset-late"), true).unwrap().answer().unwrap_err();
+    assert_eq!((error.is_reset(), error.reason()), (true, Some(h2::Reason::INTERNAL_ERROR)), "{error}");
+    assert_eq!(scene.proxy.stat("cluster.peer.http2.rx_reset"), 4);
+    drop(client);
+    scene.wait_for_rest();
+}
+
+#[test]
+fn a_client_that_leaves_resets_the_stream_of_the_host() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    let mut never = client.send(request("POST", "/peer/never"), false).unwrap();
+    let held = client.send(request("GET", "/peer/hold"), true).unwrap();
+    wait_for("both are there", || (host.requests.load(Ordering::Relaxed) == 2).then_some(()));
+    never.body.send_data(Bytes::from_static(b"abc"), false).unwrap();
+    never.body.send_reset(h2::Reason::CANCEL);
+    wait_for("one is cancelled", || (host.resets.load(Ordering::Relaxed) == 1).then_some(()));
+    host.gate.notify_one();
+    assert_eq!(held.answer().unwrap().status, 200, "the other is not");
+    // A client of HTTP/1.1 that leaves, and a deadline.
+    let mut http1 = connect(scene.auto);
+    http1.write_all(b"GET /peer/never HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    wait_for("it is there", || (host.requests.load(Ordering::Relaxed) == 3).then_some(()));
+    drop(http1);
+    wait_for("it is cancelled", || (host.resets.load(Ordering::Relaxed) == 2).then_some(()));
+    assert_eq!(client.get("/late/never").status, 504);
+    wait_for("it is cancelled, too", || (host.resets.load(Ordering::Relaxed) == 3).then_some(()));
+    assert_eq!(host.connections.load(Ordering::Relaxed), 1);
+    drop((client, never));
+    scene.wait_for_rest();
+}
