@@ -70,7 +70,7 @@ pub(super) struct Transaction<'m> {
 impl<'m> Transaction<'m> {
     /// Notes the route that was chosen.
     pub(super) fn take(&mut self, found: Option<Found<'m>>) {
-        self.route = found.map_or("", |found| &found.route.name);
+        self.route = found.map_or("", |found| found.route.name.as_str());
         self.cluster = found.and_then(|found| found.cluster());
     }
 }

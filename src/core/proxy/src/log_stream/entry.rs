@@ -88,8 +88,8 @@ fn request(entry: &Entry<'_>, config: &LogStreamConfig) -> HttpRequestProperties
 fn response(entry: &Entry<'_>, config: &LogStreamConfig) -> HttpResponseProperties {
     let head = entry.response.filter(|_| entry.status > 0);
     // Envoy adds the length of an empty local reply when it is written.
-    let is_added = |head: &&Head| entry.upstream.is_none() && head.get("content-length") == Some(b"0");
-    let added = head.filter(is_added).map_or(0, |_| 15);
+    let has_no_body = |head: &Head| head.get("content-length").is_some_and(|length| length == b"0");
+    let added = if entry.upstream.is_none() && head.is_some_and(has_no_body) { 15 } else { 0 };
     HttpResponseProperties {
         response_code: (entry.status > 0).then_some(u32::from(entry.status)),
         // With the field `:status`.
