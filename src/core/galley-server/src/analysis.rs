@@ -149,10 +149,9 @@ fn analyzed(snapshots: &[Arc<Snapshot>], is_over: &dyn Fn() -> bool) -> Vec<(Sev
             documents.push((kind, name.to_owned(), namespace.to_owned(), parsed.root));
         }
     }
-    let object = |(kind, name, namespace, document)| Object { kind, name, namespace, document };
     let objects: Vec<Object<'_>> = documents
         .iter()
-        .map(|(kind, name, namespace, document)| object((*kind, name.as_str(), namespace.as_str(), document)))
+        .map(|(kind, name, namespace, document)| Object { kind, name, namespace, document })
         .collect();
     let messages = analysis::analyze(&objects, &[], is_over).into_iter();
     let line = |message: analysis::Message| {

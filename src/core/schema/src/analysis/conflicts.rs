@@ -19,7 +19,7 @@ fn is_of_mesh(service: &Object<'_>) -> bool {
 /// IST0109
 pub(super) fn hosts(world: &World<'_>, found: &mut Found) {
     // By host and the namespaces that see it.
-    let mut by_host: BTreeMap<(String, String), Vec<(usize, &Object<'_>, &Node)>> = BTreeMap::new();
+    let mut by_host: BTreeMap<_, Vec<(usize, &Object<'_>, &Node)>> = BTreeMap::new();
     for (object, service) in world.all("VirtualService").filter(|(_, service)| is_of_mesh(service)) {
         let scopes = items(service.document, &["spec", "exportTo"]).iter().filter_map(Node::as_str);
         let scope = |scope: &str| if scope == "." { service.namespace.to_owned() } else { scope.to_owned() };

@@ -33,8 +33,11 @@ fn told(text: &str) -> Vec<String> {
     told_but(&[], text)
 }
 
-/// Headers of documents, for short: `KIND NAME` and the rest.
-fn of(parts: &[(&str, &str, &str)]) -> String {
+/// Kind, `NAME` or `NAME.NAMESPACE`, and the rest: of the metadata, if there is a `|`, and of the document.
+type Part<'p> = (&'p str, &'p str, &'p str);
+
+/// Documents of parts.
+fn of(parts: &[Part<'_>]) -> String {
     let version = |kind: &str| match kind {
         "VirtualService" | "Gateway" | "DestinationRule" | "ServiceEntry" | "Sidecar" | "EnvoyFilter" => {
             "networking.istio.io/v1alpha3"
@@ -45,7 +48,7 @@ fn of(parts: &[(&str, &str, &str)]) -> String {
         "CustomResourceDefinition" => "apiextensions.k8s.io/v1beta1",
         _ => "v1",
     };
-    let document = |(kind, name, rest): &(&str, &str, &str)| {
+    let document = |(kind, name, rest): &Part<'_>| {
         let (metadata, rest) = rest.split_once('|').unwrap_or(("", rest));
         let (name, namespace) = name
             .split_once('.')
@@ -59,14 +62,13 @@ fn of(parts: &[(&str, &str, &str)]) -> String {
     parts.iter().map(document).collect::<Vec<_>>().join("\n---\n")
 }
 
-const POD: (&str, &str, &str) = (
+const POD: Part<'_> = (
     "Pod",
     "web-1",
     ", labels: {app: web}|spec: {containers: [{name: istio-proxy, image: hub/proxyv2:1}, {name: web}]}",
 );
-const BARE: (&str, &str, &str) = ("Pod", "web-2", ", labels: {app: web}|spec: {containers: [{name: web}]}");
-const SERVICE: (&str, &str, &str) =
-    ("Service", "web", "spec: {selector: {app: web}, ports: [{name: http, port: 80}]}");
+const BARE: Part<'_> = ("Pod", "web-2", ", labels: {app: web}|spec: {containers: [{name: web}]}");
+const SERVICE: Part<'_> = ("Service", "web", "spec: {selector: {app: web}, ports: [{name: http, port: 80}]}");
 
 /// Of each analyzer what it tells, and what it does not.
 #[test]
@@ -87,7 +89,7 @@ fn analyzers_tell_what_resources_say_together() {
     let other_gateway = gateway.replace("app: web", "app: none");
     let jwt = "spec: {targets: [{name: web}], origins: [{jwt: {issuer: i, jwksUri: 'http://i'}}], principalBinding: USE_ORIGIN}";
     let mutual = "spec: {host: web, trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}";
-    let rows: Vec<(Vec<(&str, &str, &str)>, Vec<&str>)> = vec![
+    let rows: Vec<(Vec<Part<'_>>, Vec<&str>)> = vec![
         // IST0002
         (
             vec![(
