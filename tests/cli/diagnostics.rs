@@ -133,8 +133,11 @@ metadata: {name: default}
     std::fs::write(directory.path().join("mesh.yaml"), text).expect("it is writable");
     let analyzed = |flags: &[&str]| {
         let place = directory.path().display().to_string();
-        let arguments: Vec<String> =
-            [&["validate", &place, "-o", "json", "--allow-empty-config"], flags].concat().into_iter().map(str::to_owned).collect();
+        let arguments: Vec<String> = [&["validate", &place, "-o", "json", "--allow-empty-config"], flags]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let mixer = programs().path("mixer");
         let finished = run(&mixer, &arguments, &[], None, None, DEADLINE).expect("the command ends");
         let document: Value = serde_json::from_str(&finished.stdout)
