@@ -77,6 +77,7 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l disableResource
 complete -c galley -n "__fish_galley_using_subcommand server" -l excludedResourceKinds -d 'Kinds that are not read, separated by commas' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l domain -d 'Domain of services' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l enableServiceDiscovery -d 'Make service entries from services, endpoints, pods and nodes' -r
+complete -c galley -n "__fish_galley_using_subcommand server" -l enableAnalysis -d 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l useOldProcessor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
@@ -153,7 +154,6 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l address -d 'As 
 complete -c galley -n "__fish_galley_using_subcommand server" -l kubeConfig -d 'As --kubeconfig' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l maxReceivedMessageSize -d 'As --server-max-received-message-size' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l maxConcurrentStreams -d 'As --server-max-concurrent-streams' -r
-complete -c galley -n "__fish_galley_using_subcommand server" -l enableAnalysis -d 'Accepted without effect: analysis is not part of the server' -r
 complete -c galley -n "__fish_galley_using_subcommand server" -l validation.tls.clientCertificate -d 'Certificate of the webhook; empty: that of the server' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l validation.tls.privateKey -d 'Key of that certificate' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l validation.tls.caCertificates -d 'Root of that certificate' -r -F

@@ -1329,7 +1329,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__server)
-            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --use-old-processor --istio-pace --config-on-error --allow-empty-config --config-cache --zookeeper-address --zookeeper-root --zookeeper-session-timeout --zookeeper-namespace --zookeeper-user --zookeeper-password-file --zookeeper-ca-cert-file --zookeeper-cert-file --zookeeper-key-file --eureka-address --eureka-refresh --eureka-timeout --eureka-namespace --eureka-service-port --eureka-user --eureka-password-file --eureka-ca-cert-file --eureka-cert-file --eureka-key-file --enable-server --server-address --server-max-received-message-size --memory-limit --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --legacy-mcp --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --enableAnalysis --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
+            opts="-c -h --config --config-path --watch-config-files --mesh-config-file --kubeconfig --resync-period --disable-resource-ready-check --excluded-resource-kinds --domain --enable-service-discovery --enable-analysis --use-old-processor --istio-pace --config-on-error --allow-empty-config --config-cache --zookeeper-address --zookeeper-root --zookeeper-session-timeout --zookeeper-namespace --zookeeper-user --zookeeper-password-file --zookeeper-ca-cert-file --zookeeper-cert-file --zookeeper-key-file --eureka-address --eureka-refresh --eureka-timeout --eureka-namespace --eureka-service-port --eureka-user --eureka-password-file --eureka-ca-cert-file --eureka-cert-file --eureka-key-file --enable-server --server-address --server-max-received-message-size --memory-limit --server-max-concurrent-streams --insecure --tls-cert-file --tls-key-file --ca-cert-file --access-list-file --incremental --legacy-mcp --sink-address --sink-auth-mode --sink-meta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcile-webhook-configuration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --monitoring-port --enable-profiling --pprof-port --metric-per-resource --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --address --kubeConfig --maxReceivedMessageSize --maxConcurrentStreams --validation.tls.clientCertificate --validation.tls.privateKey --validation.tls.caCertificates --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1376,6 +1376,10 @@ _mixer() {
                     return 0
                     ;;
                 --enable-service-discovery)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --enable-analysis)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1672,10 +1676,6 @@ _mixer() {
                     return 0
                     ;;
                 --maxConcurrentStreams)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --enableAnalysis)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3759,7 +3759,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__validate)
-            opts="-o -h --config --default-namespace --allow-empty-config --strict --lint --live --output --color --error-format --help"
+            opts="-o -h --config --default-namespace --allow-empty-config --strict --lint --analyze --suppress --live --output --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3774,6 +3774,10 @@ _mixer() {
                     return 0
                     ;;
                 --allow-empty-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --suppress)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

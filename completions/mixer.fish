@@ -292,6 +292,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Prin
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l config -d 'The same as PATH, as other commands have it' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l suppress -d 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
 plain\t'One line per problem, without its hint'
@@ -306,6 +307,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l error-format -d
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l strict -d 'Treat warnings as errors'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l lint -d 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules'
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l analyze -d 'Report what resources of the mesh say together: references that lead nowhere, conflicts, workloads outside of the mesh'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand eval" -l lang -d 'Its language: CEXL (the classic one), CEL or COMPAT' -r -f -a "CEXL\t''
 CEL\t''
@@ -695,6 +697,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l excluded-resource-kinds -d 'Kinds that are not read, separated by commas' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l domain -d 'Domain of services' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-service-discovery -d 'Make service entries from services, endpoints, pods and nodes' -r
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-analysis -d 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l use-old-processor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l config-on-error -d 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid' -r -f -a "keep-last\t''
@@ -771,7 +774,6 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l kubeConfig -d 'As --kubeconfig' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l maxReceivedMessageSize -d 'As --server-max-received-message-size' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l maxConcurrentStreams -d 'As --server-max-concurrent-streams' -r
-complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enableAnalysis -d 'Accepted without effect: analysis is not part of the server' -r
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.clientCertificate -d 'Certificate of the webhook; empty: that of the server' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.privateKey -d 'Key of that certificate' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l validation.tls.caCertificates -d 'Root of that certificate' -r -F

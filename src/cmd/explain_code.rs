@@ -81,6 +81,21 @@ pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
 mod tests {
     use super::*;
 
+    /// Of each code of an analyzer.
+    #[test]
+    fn messages_of_analyzers_are_explained() {
+        let mut codes = 0;
+        for (name, about) in mixer_schema::analysis::analyzers() {
+            let of = about.split(':').next().unwrap_or_default().split(", ");
+            for code in of {
+                assert!(code.starts_with("IST"), "{name}: {about}");
+                assert!(entries(REFERENCE).any(|entry| entry.code == code), "{code}");
+                codes += 1;
+            }
+        }
+        assert!(codes > 20, "{codes}");
+    }
+
     #[test]
     fn rows_become_text() {
         let row = "| code | severity | a | b |\n| `x-y` | error | see [files](a.md#b) and **that** | write `a \\| b` |\n";

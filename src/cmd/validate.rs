@@ -26,6 +26,7 @@ use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::runtime::{OnConfigError, forecast, is_consequence};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, lint, pitfalls};
+use mixer_schema::analysis::Suppression;
 
 /// Flags of `validate`.
 #[derive(Debug, Clone, clap::Args)]
@@ -46,6 +47,18 @@ pub(crate) struct ValidateArgs {
     /// Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules.
     #[arg(long)]
     lint: bool,
+    /// Report what resources of the mesh say together: references that lead nowhere, conflicts, workloads outside of the mesh.
+    ///
+    /// The analyzers of Istio 1.5, with its codes (IST0101). One whose inputs are missing does not run: without pods, nothing is said of the
+    /// workloads that a gateway selects.
+    #[arg(long)]
+    analyze: bool,
+    /// With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters.
+    ///
+    /// A resource mutes messages itself with the annotation galley.istio.io/analyze-suppress: CODE,CODE, or `*`. Example:
+    /// --suppress 'IST0102=Namespace shop'
+    #[arg(long, value_name = "CODE=KIND NAME.NAMESPACE", requires = "analyze")]
+    suppress: Vec<Suppression>,
     /// Show what the configuration would change in a running server: host:port of its ControlZ endpoint.
     ///
     /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876. If it is the
@@ -159,6 +172,9 @@ fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     diagnostics.extend(pitfalls(&snapshot));
     if args.lint {
         diagnostics.extend(lint(&snapshot));
+    }
+    if args.analyze {
+        diagnostics.extend(mesh::analyze(contents, &args.suppress));
     }
     // Errors tell why there are no resources, if there are none.
     if !diagnostics.iter().any(|problem| problem.severity == Severity::Error) {

@@ -104,3 +104,79 @@ fn valid_configuration_has_no_diagnostics() {
         assert_eq!(status, 0, "{good}");
     }
 }
+
+/// With `--analyze`: messages with positions, also of documents without a namespace, and without what is suppressed.
+#[test]
+fn resources_are_analyzed_together() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = "apiVersion: networking.istio.io/v1alpha3
+kind: VirtualService
+metadata: {name: v, namespace: default}
+spec:
+  hosts: [a.com]
+  gateways:
+  - mesh
+  - ghost
+  http:
+  - route:
+    - destination: {host: web, port: {number: 81}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+";
+    std::fs::write(directory.path().join("mesh.yaml"), text).expect("it is writable");
+    let analyzed = |flags: &[&str]| {
+        let place = directory.path().display().to_string();
+        let arguments: Vec<String> = [&["validate", &place, "-o", "json", "--allow-empty-config"], flags]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        let mixer = programs().path("mixer");
+        let finished = run(&mixer, &arguments, &[], None, None, DEADLINE).expect("the command ends");
+        let document: Value = serde_json::from_str(&finished.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", finished.stdout, finished.stderr));
+        let all = document["diagnostics"].as_array().cloned().unwrap_or_default();
+        let of =
+            all.iter().filter(|found| found["code"].as_str().is_some_and(|code| code.starts_with("IST")));
+        let short = |found: &Value| {
+            let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+            (
+                text("code"),
+                text("severity"),
+                found["line"].as_u64().unwrap_or(0),
+                text("resource"),
+                text("message"),
+            )
+        };
+        (finished.status, of.map(short).collect::<Vec<_>>())
+    };
+    let row = |code: &str, severity: &str, line: u64, resource: &str, message: &str| {
+        let [code, severity, resource, message] = [code, severity, resource, message].map(str::to_owned);
+        (code, severity, line, resource, message)
+    };
+    let gateway = "Referenced gateway not found: \"ghost\"";
+    let port = "Referenced host:port not found: \"web:81\"";
+    let (status, found) = analyzed(&["--analyze"]);
+    assert_eq!(
+        (status, &found[..2]),
+        (
+            1,
+            &[
+                row("IST0101", "error", 8, "v.VirtualService.default", gateway),
+                row("IST0101", "error", 11, "v.VirtualService.default", port),
+            ][..]
+        )
+    );
+    assert!(found.len() == 3 && found[2].0 == "IST0102" && found[2].2 == 18, "{found:?}");
+    let muted =
+        analyzed(&["--analyze", "--suppress", "IST0101=VirtualService v.*", "--suppress", "IST0102=*"]);
+    assert_eq!(muted, (0, Vec::new()));
+    assert_eq!(analyzed(&[]), (0, Vec::new()));
+}

@@ -116,16 +116,28 @@ fn settings_of_the_file_give_way_to_flags() {
     assert!(failed.stderr.contains("address already in use"), "the address of the file: {}", failed.stderr);
 }
 
+/// With `--enable-analysis`, called by either name; the mended resource ends it.
 #[test]
-fn a_flag_without_effect_is_told_once() {
-    let told = |arguments: &[&str]| {
-        let mut galley = Galley::of_files(&[("rule.yaml", RULE)], arguments);
-        galley.synced();
-        galley.signal("TERM");
-        assert_eq!(galley.end(), Some(0), "{}", galley.log());
-        galley.log().lines().filter(|line| line.contains("--enableAnalysis has no effect")).count()
+fn what_is_published_is_analysed() {
+    let service = |gateway: &str| {
+        format!(
+            "apiVersion: networking.istio.io/v1alpha3\nkind: VirtualService\nmetadata: {{name: v, namespace: shop}}\n\
+             spec: {{hosts: [a.com], gateways: [{gateway}], http: [{{route: [{{destination: {{host: a.com}}}}]}}]}}\n"
+        )
     };
-    assert_eq!((told(&["--enableAnalysis"]), told(&[])), (1, 0));
+    let lost = "error [IST0101](VirtualService v.shop) Referenced gateway not found: \"ghost\"";
+    for flag in ["--enable-analysis", "--enableAnalysis"] {
+        let galley = Galley::of_files(&[("rule.yaml", RULE), ("v.yaml", &service("ghost"))], &[flag]);
+        let told = |text: &str| wait_for(DEADLINE, || galley.log().contains(text).then_some(()));
+        assert!(told(lost).is_some(), "{}", galley.log());
+        galley.write("v.yaml", &service("mesh"));
+        assert!(told(&format!("no longer: {lost}")).is_some(), "{}", galley.log());
+    }
+    let mut quiet = Galley::of_files(&[("rule.yaml", RULE), ("v.yaml", &service("ghost"))], &[]);
+    quiet.synced();
+    quiet.signal("TERM");
+    assert_eq!(quiet.end(), Some(0), "{}", quiet.log());
+    assert!(!quiet.log().contains("IST0101"), "{}", quiet.log());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Outages of a backend that calls wait for, Redis or an adapter out of process, behind a front that refuses, hangs, resets, is slow, talks nonsense or shows a wrong
+//! Outages of a backend that calls need, Redis, an adapter out of process or the API server of a cluster, behind a front that refuses, hangs, resets, is slow, talks nonsense or shows a wrong
 //! certificate. Calls of other rules are answered as ever, those of its own rule within the time limit of the handler, and once the front is
 //! mended they are granted again without a restart.
 
@@ -11,6 +11,7 @@ use crate::certificates::{Authority, put};
 use crate::fronts::Front;
 use crate::outage_load::{Round, Scene, measure};
 use crate::outages::{FAULTS, Fault};
+use crate::support::kube_api::{KubeApi, TOKEN, kubeconfig};
 use crate::support::policy::attributes;
 use crate::support::rpc::{Client, mixer};
 use crate::support::{DEADLINE, Server, free_port, http, wait_for};
@@ -20,12 +21,17 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 /// How much longer an answer may take on a machine that does much else.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// What calls wait for.
+/// What calls need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waited {
     Redis,
     Process,
+    /// Its pods are not known before they were listed once, and calls that look for one fail until then.
+    Cluster,
 }
+
+/// A pod with the label `app=web`.
+const POD: &str = "web-1";
 
 impl Waited {
     /// The handler and the rule of a front, for the user of the same name.
@@ -60,6 +66,31 @@ impl Waited {
                 let address = format!("address: \"127.0.0.1:{port}\", timeout: {millis}ms{authentication}");
                 adapter_failures::handler(&name, &address, "")
             }
+            Waited::Cluster => {
+                let scheme = if is_secure { "https" } else { "http" };
+                let mut text =
+                    kubeconfig(&format!("{scheme}://localhost:{port}"), &format!("token: {TOKEN}"));
+                if is_secure {
+                    text = text.replace(
+                        "cluster: {server",
+                        &format!("cluster: {{certificate-authority: '{root}', server"),
+                    );
+                }
+                let path = root.replace("root.pem", &name);
+                std::fs::write(&path, text).unwrap();
+                format!(
+                    "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\n\
+                     metadata: {{name: {name}, namespace: istio-system}}\n\
+                     spec: {{compiledAdapter: kubernetesenv, params: {{kubeconfigPath: '{path}', remoteClusters: false, syncTimeout: 50ms}}}}\n\
+                     ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+                     metadata: {{name: {name}, namespace: istio-system}}\n\
+                     spec: {{match: source.user == \"{name}\", actions: [{{handler: {name}, instances: [held]}}]}}\n\
+                     ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+                     metadata: {{name: web-{name}, namespace: istio-system}}\n\
+                     spec: {{match: 'source.user == \"{name}\" && (source.labels[\"app\"] | \"\") != \"web\"', \
+                     actions: [{{handler: refuse, instances: [caller]}}]}}\n"
+                )
+            }
         }
     }
 
@@ -74,28 +105,42 @@ impl Waited {
                 let common = adapter_failures::common(false);
                 format!("\n---\n{}", common.split_once("---\n").expect("several documents").1)
             }
+            Waited::Cluster => format!(
+                "\n---\napiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\n\
+                 metadata: {{name: pods, namespace: istio-system}}\nspec: {{attributes: {{source.labels: {{valueType: STRING_MAP}}}}}}\n\
+                 ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: held, namespace: istio-system}}\n\
+                 spec: {{compiledTemplate: kubernetes, params: {{source_uid: '\"{POD}.shop\"'}}, \
+                 attributeBindings: {{source.labels: $out.source_labels | emptyStringMap()}}}}\n"
+            ),
         }
     }
 
-    /// Whether a call of a rule is granted something. It is answered in time.
+    /// Whether a call of a rule is granted something, or allowed. It is answered in time.
     fn is_served(self, client: &mut Client, name: &str, id: &str) -> bool {
         let quota = mixer::check_request::QuotaParams { amount: 1, best_effort: true };
-        let asked_for = if self == Waited::Redis { "held" } else { "quota" };
+        let asked_for = match self {
+            Waited::Redis => Some("held"),
+            Waited::Process => Some("quota"),
+            Waited::Cluster => None,
+        };
         let request = mixer::CheckRequest {
             attributes: Some(attributes(name)),
             deduplication_id: id.to_owned(),
-            quotas: [(asked_for.to_owned(), quota)].into_iter().collect(),
+            quotas: asked_for.map(|asked_for| (asked_for.to_owned(), quota)).into_iter().collect(),
             ..Default::default()
         };
         let asked = Instant::now();
         let answer = client.check(&request, None);
         assert!(asked.elapsed() < TIMEOUT + SLACK, "{name}: {:?}", asked.elapsed());
-        answer.is_ok_and(|answer| answer.quotas.get(asked_for).is_some_and(|held| held.granted_amount == 1))
+        answer.is_ok_and(|answer| match asked_for {
+            Some(asked_for) => answer.quotas.get(asked_for).is_some_and(|held| held.granted_amount == 1),
+            None => answer.precondition.and_then(|of| of.status).is_some_and(|status| status.code == 0),
+        })
     }
 
     /// How its handlers are called in ControlZ.
     fn name(self, front: &Front) -> String {
-        let kind = if self == Waited::Redis { "" } else { ".handler" };
+        let kind = if self == Waited::Process { ".handler" } else { "" };
         format!("{}{kind}.istio-system", front.fault.name())
     }
 }
@@ -183,4 +228,14 @@ fn outages_of_redis_hold_up_no_other_call_and_end_without_a_restart() {
 fn outages_of_adapters_out_of_process_hold_up_no_other_call_and_end_without_a_restart() {
     let adapter = Adapter::listening(Mode::Well);
     measure("out of process", || outages_end(Waited::Process, adapter.port));
+}
+
+#[test]
+fn outages_of_api_servers_hold_up_no_other_call_and_end_without_a_restart() {
+    let api = KubeApi::start();
+    api.put(serde_json::json!({
+        "kind": "Pod", "metadata": {"namespace": "shop", "name": POD, "labels": {"app": "web"}}, "status": {"phase": "Running"},
+    }));
+    let port = api.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    measure("kubernetesenv", || outages_end(Waited::Cluster, port));
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::adapter_failures::{Adapter, Mode};
 use crate::certificates::Authority;
+use crate::support::kube_api::{KubeApi, kubeconfig};
 use crate::support::{Server, free_port, put, run_mixer as mixer};
 
 /// Runs `doctor` with these flags of the server: exit status and findings.
@@ -317,6 +319,43 @@ fn a_default_namespace_without_resources_is_told() {
     assert!(!right.stdout.contains("namespace"), "{right:?}");
 }
 
+/// A handler, its instance and its rule.
+fn handler(name: &str, adapter: &str, template: &str, params: &str, instance: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: of-{name}, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: {template}, params: {{{instance}}}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: {name}, instances: [of-{name}]}}]}}\n"
+    )
+}
+
+/// Diagnoses these handlers; prometheus listens at the port. Each row is a handler, its verdict, and a part of what is said about it.
+fn assert_probed(text: &str, metrics_port: u16, expected: &[(&str, &str, &str)]) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    put(&directory.path().join("config.yaml"), text);
+    let store = format!("fs://{}", directory.path().display());
+    let ports = [free_port(), free_port(), metrics_port].map(|port| port.to_string());
+    let address = format!("127.0.0.1:{}", ports[0]);
+    let flags = ["--address", &address, "--monitoring-port", &ports[1], "--metrics-port", &ports[2]];
+    let flags = [&flags[..], &["--ctrlz-port", "0", "--config-store-url", &store]].concat();
+    let (status, findings) = diagnosed(&flags);
+    let has_failure = expected.iter().any(|(_, verdict, _)| *verdict == "fail");
+    assert_eq!(status, i32::from(has_failure), "{findings:?}");
+    let found = of(&findings, "handler");
+    for (name, verdict, text) in expected {
+        let start = format!("{name}.istio-system ");
+        let of_handler = |finding: &&&Value| finding["detail"].as_str().unwrap_or("").starts_with(&start);
+        let one = found.iter().find(of_handler);
+        let one = one.unwrap_or_else(|| panic!("nothing about {name}: {findings:?}"));
+        let detail = one["detail"].as_str().unwrap_or("");
+        assert_eq!(one["verdict"], *verdict, "{name}: {detail}");
+        assert!(detail.contains(text), "{name}: {detail}");
+    }
+    assert_eq!(found.len(), expected.len(), "a handler without a backend is not probed: {found:?}");
+}
+
 /// Backends of handlers: reached, or not, before a server starts.
 #[test]
 fn backends_of_handlers_are_probed() {
@@ -325,16 +364,6 @@ fn backends_of_handlers_are_probed() {
     let redis = crate::adapter_examples::redis(port);
     let list = directory.path().join("list");
     put(&list, "a\n");
-    let handler = |name: &str, adapter: &str, template: &str, params: &str, instance: &str| {
-        format!(
-            "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
-             spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
-             ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: of-{name}, namespace: istio-system}}\n\
-             spec: {{compiledTemplate: {template}, params: {{{instance}}}}}\n\
-             ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
-             spec: {{actions: [{{handler: {name}, instances: [of-{name}]}}]}}\n"
-        )
-    };
     let quota = |name: &str, url: &str| {
         let params = format!(
             "redisServerUrl: '{url}', quotas: [{{name: of-{name}.instance.istio-system, maxAmount: 1, validDuration: 1s}}]"
@@ -364,36 +393,79 @@ fn backends_of_handlers_are_probed() {
             "value: '1'",
         )
         + &handler("free", "denier", "checknothing", "", "");
-    let conf = directory.path().join("conf");
-    std::fs::create_dir(&conf).expect("it is writable");
-    put(&conf.join("config.yaml"), &text);
-    let store = format!("fs://{}", conf.display());
-    let ports = [(); 3].map(|()| free_port().to_string());
-    let address = format!("127.0.0.1:{}", ports[0]);
-    let flags = ["--address", &address, "--monitoring-port", &ports[1], "--metrics-port", &ports[2]];
-    let flags = [&flags[..], &["--ctrlz-port", "0", "--config-store-url", &store]].concat();
-    let (status, findings) = diagnosed(&flags);
-    assert_eq!(status, 1, "{findings:?}");
-    let found = of(&findings, "handler");
-    let verdict = |name: &str| {
-        let start = format!("{name}.istio-system ");
-        let one = found.iter().find(|finding| finding["detail"].as_str().unwrap_or("").starts_with(&start));
-        let one = one.unwrap_or_else(|| panic!("nothing about {name}: {found:?}"));
-        (one["verdict"].as_str().unwrap_or("").to_owned(), one["detail"].as_str().unwrap_or("").to_owned())
-    };
-    for (name, expected, text) in [
-        ("near", "ok", "(redisquota): server: 127.0.0.1:"),
-        ("far", "fail", "Redis does not answer: 127.0.0.1:"),
-        ("listed", "ok", "(listchecker): entries: 1"),
-        ("unlisted", "fail", "No such file"),
-        ("traced", "ok", "can be reached"),
-        ("untraced", "warn", "connection refused"),
-        ("opened", "ok", "(statsd): localhost:8125 (datagrams) can be reached"),
-    ] {
-        let (verdict, detail) = verdict(name);
-        assert_eq!(verdict, expected, "{name}: {detail}");
-        assert!(detail.contains(text), "{name}: {detail}");
-    }
-    assert_eq!(found.len(), 7, "a handler without a backend is not probed: {found:?}");
+    assert_probed(
+        &text,
+        free_port(),
+        &[
+            ("near", "ok", "(redisquota): server: 127.0.0.1:"),
+            ("far", "fail", "Redis does not answer: 127.0.0.1:"),
+            ("listed", "ok", "(listchecker): entries: 1"),
+            ("unlisted", "fail", "No such file"),
+            ("traced", "ok", "can be reached"),
+            ("untraced", "warn", "connection refused"),
+            ("opened", "ok", "(statsd): localhost:8125 (datagrams) can be reached"),
+        ],
+    );
     drop(redis);
+}
+
+/// A policy with a data file; a cluster; roles in a directory; an adapter out of process; metrics at a port.
+fn asked(data: &Path, kubeconfig: &Path, roles: &str, adapter: u16) -> String {
+    let policy = format!(
+        "policy: [\"package gate\\ndefault allow := false\\nallow if input.subject.user in data.admins\"], \
+         checkMethod: data.gate.allow, failClose: true, dataFiles: ['{}']",
+        data.display()
+    );
+    let who = "subject: {user: '\"ann\"'}, action: {namespace: '\"a\"', service: '\"b\"', method: '\"GET\"', path: '\"/\"'}";
+    let metrics = "metrics: [{instanceName: of-metrics.instance.istio-system, kind: COUNTER}]";
+    let cluster = format!("kubeconfigPath: '{}', remoteClusters: false", kubeconfig.display());
+    crate::adapter_failures::common(false)
+        + &crate::adapter_failures::handler("process", &format!("address: \"127.0.0.1:{adapter}\""), "")
+        + &handler("policy", "opa", "authorization", &policy, who)
+        + &handler("roles", "rbac", "authorization", &format!("configStoreUrl: '{roles}'"), who)
+        + &handler("cluster", "kubernetesenv", "kubernetes", &cluster, "source_uid: '\"web-1.shop\"'")
+        + &handler("metrics", "prometheus", "metric", metrics, "value: '1'")
+}
+
+/// What handlers that are built for it find: policies with their files, an API server, directories, adapters out of process, ports.
+#[test]
+fn handlers_that_ask_their_backends_tell_what_they_found() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let api = KubeApi::start();
+    put(&path("cluster"), &api.kubeconfig());
+    put(&path("nobody"), &kubeconfig(&format!("http://127.0.0.1:{}", free_port()), "token: t"));
+    put(&path("admins.json"), "{\"admins\": [\"ann\"]}");
+    std::fs::create_dir(path("roles")).expect("it is writable");
+    let role = "apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\nmetadata: {name: r, namespace: a}\n\
+                spec: {rules: [{services: ['*'], methods: [GET]}]}\n";
+    put(&path("roles/role.yaml"), role);
+    let adapter = Adapter::listening(Mode::Well);
+    let roles = |name: &str| format!("fs://{}", path(name).display());
+    let near = asked(&path("admins.json"), &path("cluster"), &roles("roles"), adapter.port);
+    assert_probed(
+        &near,
+        free_port(),
+        &[
+            ("process.handler", "ok", "can be reached"),
+            ("policy", "ok", "(opa)"),
+            ("roles", "ok", "(rbac)"),
+            ("cluster", "ok", "(kubernetesenv): cluster: 127.0.0.1:"),
+            ("metrics", "ok", "(prometheus)"),
+        ],
+    );
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let far = asked(&path("none.json"), &path("nobody"), &roles("none"), free_port());
+    assert_probed(
+        &far,
+        port,
+        &[
+            ("process.handler", "fail", "onnection refused"),
+            ("policy", "fail", "No such file"),
+            ("roles", "fail", "no such file"),
+            ("cluster", "fail", "onnection refused"),
+            ("metrics", "warn", "ddress already in use"),
+        ],
+    );
 }

@@ -3,7 +3,8 @@
 Usage: vendor_receiver.py appoptics|circonus|signalfx PORT CERTIFICATE KEY SECRET [busy=N]
 
 It speaks HTTPS, or HTTP if the certificate is `-`. A path may begin with `/front-NAME`. busy=N: the first N requests are answered with 503. One JSON line a request on standard output: outcome, path and items;
-`error` for what is not strictly what the service takes. The messages of SignalFx are read with the schema in SignalFx's own package.
+`error` for what is not strictly what the service takes. The messages of SignalFx are read with the schema in SignalFx's own package, and a
+measurement is what AppOptics' own client makes of its values.
 """
 
 import ast
@@ -51,6 +52,27 @@ def is_recent(seconds):
     return abs(time.time() - seconds) < 600
 
 
+def appoptics_client():
+    """AppOptics' own client, which adds what it would post to the list; it shortens names that AppOptics does not take."""
+    import appoptics_metrics
+
+    client, posted = appoptics_metrics.connect(SECRET, sanitizer=appoptics_metrics.sanitize_metric_name), []
+    client._mexe = lambda path, method, query_props: posted.append((method, path, query_props))
+    return client, posted
+
+
+CLIENT = appoptics_client() if VENDOR == "appoptics" else None
+
+
+def official_measurement(one):
+    """The measurement of the same values that AppOptics' own client makes."""
+    client, posted = CLIENT
+    client.submit(**one)
+    method, path, message = posted.pop()
+    require((method, path) == ("POST", "measurements") and list(message) == ["measurements"], "the client")
+    return message["measurements"]
+
+
 def appoptics(method, path, headers, body):
     require((method, path) == ("POST", "/v1/measurements"), "the method and the path")
     expected = "Basic " + base64.b64encode(("token:" + SECRET).encode()).decode()
@@ -65,6 +87,8 @@ def appoptics(method, path, headers, body):
         require(is_number(one["value"]), "the value")
         for name, value in one.get("tags", {"x": "x"}).items():
             require(re.fullmatch(r"[-.:\w]{1,64}", name, re.ASCII) and isinstance(value, str), "the tags")
+        # The client makes none without tags.
+        require("tags" not in one or official_measurement(dict(one)) == [one], "not what the client of AppOptics makes")
     count = len(message["measurements"])
     summary = {"total": count, "accepted": count, "failed": 0, "filtered": 0}
     return message["measurements"], 202, {"measurements": {"summary": summary}}

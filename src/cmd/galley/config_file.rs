@@ -27,7 +27,7 @@ const KEYS: &[(&str, &str)] = &[
     ("general.pprofPort", "pprof-port"),
     ("general.readiness.interval", "readiness-probe-interval"),
     ("general.readiness.path", "readiness-probe-path"),
-    ("processing.analysis.enable", "enableAnalysis"),
+    ("processing.analysis.enable", "enable-analysis"),
     ("processing.discovery.enable", "enable-service-discovery"),
     ("processing.domainSuffix", "domain"),
     ("processing.oldprocessor", "use-old-processor"),

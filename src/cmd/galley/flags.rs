@@ -39,6 +39,9 @@ pub(super) struct SourceFlags {
     /// Make service entries from services, endpoints, pods and nodes.
     #[arg(long = "enable-service-discovery", alias = "enableServiceDiscovery", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) enable_service_discovery: bool,
+    /// Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts.
+    #[arg(long = "enable-analysis", alias = "enableAnalysis", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
+    pub(super) enable_analysis: bool,
     /// Versions and collections as of the first processor of Istio Galley; otherwise as of the second.
     #[arg(long = "use-old-processor", alias = "useOldProcessor", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) use_old_processor: bool,
@@ -363,9 +366,6 @@ pub(super) struct OldFlags {
     /// As --server-max-concurrent-streams.
     #[arg(long = "maxConcurrentStreams", hide = true, value_parser = value::uint, value_name = "COUNT")]
     pub(super) max_concurrent_streams: Option<u64>,
-    /// Accepted without effect: analysis is not part of the server.
-    #[arg(long = "enableAnalysis", hide = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean)]
-    pub(super) enable_analysis: bool,
     /// Certificate of the webhook; empty: that of the server.
     #[arg(long = "validation.tls.clientCertificate", hide = true, value_parser = value::path, default_value = "", value_name = "FILE")]
     pub(super) validation_certificate: PathBuf,

@@ -9,12 +9,15 @@ use mixer_config::{
     Diagnostic, Diagnostics, Node, Origin, Positions, RawResource, ResourceKey, Severity, yaml,
 };
 use mixer_engine::snapshot::KnownKind;
+use mixer_schema::analysis::{self, Object, Suppression, analyzed_kind};
 use mixer_schema::{Body, Kind, Origin as KindOrigin, Subject, by_api, check, near_kind};
 
 /// The code of a resource whose kind the policy engine does not know.
 const KIND_UNKNOWN: &str = "kind-unknown";
 /// The code of a document without kind, name or namespace.
 const DOCUMENT_IDENTITY: &str = "document-identity";
+/// The code of what the checks of each resource say, in the words of analyzers.
+const INVALID: &str = "IST0106";
 /// The namespace of a resource that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -88,8 +91,35 @@ fn text(node: Option<&Node>) -> Option<&str> {
     node.and_then(Node::as_str).filter(|text| !text.is_empty())
 }
 
-/// What is wrong with a document whose only fault is that it names no namespace. `None` for any other, and for a kind that the engine uses.
-fn look_at_nameless(broken: &Broken, used: &[KnownKind], positions: &Positions) -> Option<Diagnostics> {
+/// What resources say together, but for what the checks of each say already. Resources without a namespace are of the default one.
+pub(super) fn analyze(contents: &StoreContents, suppressed: &[Suppression]) -> Diagnostics {
+    let read = contents.resources.iter().filter_map(|resource| {
+        let RawResource { key, envelope, origin, .. } = &**resource;
+        let kind = analyzed_kind(&envelope.api_version, &key.kind)?;
+        Some((kind, key.clone(), resource.document(), origin.clone()))
+    });
+    let analyzed: Vec<_> = read.chain(contents.broken.iter().filter_map(nameless)).collect();
+    let objects: Vec<Object<'_>> = analyzed
+        .iter()
+        .map(|(kind, key, document, _)| {
+            let namespace = if kind.cluster_scoped { "" } else { &*key.namespace };
+            Object { kind, name: &key.name, namespace, document }
+        })
+        .collect();
+    let positions = Positions::default();
+    let mut messages = analysis::analyze(&objects, suppressed, &|| false);
+    messages.retain(|message| message.problem.code != INVALID);
+    // Those of one document one after another.
+    messages.sort_by_key(|message| message.object);
+    let place = |message: analysis::Message| {
+        let (_, key, _, origin) = analyzed.get(message.object)?;
+        Some(positions.place(message.problem, key, origin))
+    };
+    messages.into_iter().filter_map(place).collect()
+}
+
+/// A document whose only fault is that it names no namespace.
+fn nameless(broken: &Broken) -> Option<(&'static Kind, ResourceKey, Node, Origin)> {
     let document = yaml::parse(&broken.text).ok()?.root;
     let metadata = document.get("metadata");
     let part = |name: &str| metadata.and_then(|metadata| metadata.get(name));
@@ -97,14 +127,22 @@ fn look_at_nameless(broken: &Broken, used: &[KnownKind], positions: &Positions) 
         return None;
     }
     let name = text(part("name"))?;
-    let kind = known(text(document.get("apiVersion"))?, text(document.get("kind"))?)?;
-    if used.iter().any(|used| used.name == kind.kind && used.group == kind.group) {
-        return None;
-    }
+    let kind = analyzed_kind(text(document.get("apiVersion"))?, text(document.get("kind"))?)?;
     let namespace = if kind.cluster_scoped { "" } else { DEFAULT_NAMESPACE };
     let key = ResourceKey { kind: kind.kind.into(), namespace: namespace.into(), name: name.into() };
     let first_line = broken.document.map_or(1, |chunk| chunk.line);
     let origin = Origin { file: Arc::clone(&broken.file), text: Arc::clone(&broken.text), first_line };
+    Some((kind, key, document, origin))
+}
+
+/// What is wrong with a document whose only fault is that it names no namespace. `None` for any other, and for a kind that the engine uses.
+fn look_at_nameless(broken: &Broken, used: &[KnownKind], positions: &Positions) -> Option<Diagnostics> {
+    let (kind, key, document, origin) = nameless(broken)?;
+    let kind = known(&kind.api_version(), kind.kind)?;
+    if used.iter().any(|used| used.name == kind.kind && used.group == kind.group) {
+        return None;
+    }
+    let namespace = &*key.namespace;
     let mut diagnostics = found(kind, &key, namespace, &document, &origin, positions);
     // A server that reads the file itself is right to complain.
     let mut unread = broken.problem.clone();

@@ -17,8 +17,9 @@ use mixer_net::tls;
 use mixer_server::ServerOptions;
 
 const CHECK: &str = "handler";
-/// The limit of building one handler.
-const BUILD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The limit of building one handler: longer than any waits for its backend, `syncTimeout` of `kubernetesenv` at most, so that it tells why it
+/// waited.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// A handler in `/handlerj/` of ControlZ.
 #[derive(Debug, Deserialize)]

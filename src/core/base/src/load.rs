@@ -1,9 +1,9 @@
-//! How far loads are that take long: of the documents of a configuration, for the log and for operators.
+//! How far loads are that take long: of documents, of objects of a cluster, of resources that are built; for the log and for operators.
 //!
 //! ```
 //! use mixer_base::load::{self, Load};
 //!
-//! let load = Load::begin("fs:///etc/mixer", "read", 0);
+//! let load = Load::begin("fs:///etc/mixer", "documents", "read", 0);
 //! load::files_known(load.id(), 1);
 //! load::documents_known(load.id(), 100);
 //! load::documents_done(load.id(), 40);
@@ -21,7 +21,7 @@ use tracing::info;
 
 /// A load that takes longer is told.
 pub const TOLD_AFTER: Duration = Duration::from_secs(1);
-/// Loads that are remembered after their end.
+/// Loads that are remembered after their end: the last one of each place and stage.
 const REMEMBERED: usize = 64;
 
 static LOADS: Mutex<Loads> = Mutex::new(Loads { next: 1, live: BTreeMap::new(), ended: VecDeque::new() });
@@ -36,6 +36,7 @@ struct Loads {
 #[derive(Debug)]
 struct State {
     what: String,
+    unit: &'static str,
     stage: &'static str,
     started: Instant,
     counts: Counts,
@@ -70,11 +71,13 @@ pub struct LoadId(u64);
 pub struct Progress {
     /// Of what.
     pub what: String,
-    /// What is done with its documents, for example `read`.
+    /// What `documents` are, for example `documents` or `objects`.
+    pub unit: &'static str,
+    /// What is done with them, for example `read`.
     pub stage: &'static str,
-    /// Documents with which it was done.
+    /// Those with which it was done.
     pub documents: u64,
-    /// Documents that are known so far.
+    /// Those that are known so far.
     pub of_documents: u64,
     /// Files that were read, and all of them; 0 of 0 if they were read before.
     pub files: u64,
@@ -87,10 +90,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Whether nothing that is known is left.
+    pub fn is_complete(&self) -> bool {
+        self.documents >= self.of_documents && self.files >= self.of_files
+    }
+
     /// As JSON, for operators.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
             "what": self.what,
+            "unit": self.unit,
             "stage": self.stage,
             "documents": self.documents,
             "ofDocuments": self.of_documents,
@@ -103,8 +112,8 @@ impl Progress {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, stage, documents, of_documents, files, of_files, .. } = self;
-        write!(f, "{what}: {documents} of {of_documents} documents {stage}")?;
+        let Self { what, unit, stage, documents, of_documents, files, of_files, .. } = self;
+        write!(f, "{what}: {documents} of {of_documents} {unit} {stage}")?;
         if *of_files > 0 {
             write!(f, ", {files} of {of_files} files")?;
         }
@@ -113,15 +122,21 @@ impl fmt::Display for Progress {
 }
 
 impl Load {
-    /// Begins a load of so many documents; more may become [known](documents_known). `stage`: what is done with them.
-    pub fn begin(what: impl Into<String>, stage: &'static str, documents: usize) -> Self {
-        Self::begun_at(Instant::now(), what.into(), stage, documents)
+    /// Begins a load of so many documents, objects or whatever `unit` says; more may become [known](documents_known). `stage`: what is done
+    /// with them.
+    pub fn begin(what: impl Into<String>, unit: &'static str, stage: &'static str, documents: usize) -> Self {
+        Self::begun_at(Instant::now(), what.into(), (unit, stage), documents)
     }
 
-    fn begun_at(started: Instant, what: String, stage: &'static str, documents: usize) -> Self {
+    fn begun_at(
+        started: Instant,
+        what: String,
+        (unit, stage): (&'static str, &'static str),
+        documents: usize,
+    ) -> Self {
         let counts = Counts { known: AtomicU64::new(documents as u64), ..Counts::default() };
         let tells_at = AtomicU64::new(TOLD_AFTER.as_secs());
-        let state = Arc::new(State { what, stage, started, counts, tells_at });
+        let state = Arc::new(State { what, unit, stage, started, counts, tells_at });
         let mut loads = LOADS.lock();
         let id = loads.next;
         loads.next += 1;
@@ -145,14 +160,21 @@ impl Drop for Load {
         let progress = self.state.progress(true);
         let mut loads = LOADS.lock();
         loads.live.remove(&self.id.0);
-        if loads.ended.len() == REMEMBERED {
-            loads.ended.pop_front();
+        if progress.of_documents + progress.of_files == 0 {
+            // Nothing was found, or nothing was reached.
+            return;
+        }
+        let is_same = |last: &Progress| last.what == progress.what && last.stage == progress.stage;
+        let last = loads.ended.iter().position(is_same);
+        if let Some(at) = last.or((loads.ended.len() == REMEMBERED).then_some(0)) {
+            loads.ended.remove(at);
         }
         loads.ended.push_back(progress.clone());
         drop(loads);
         let took = self.state.started.elapsed();
         if took >= TOLD_AFTER {
-            info!(seconds = took.as_secs_f64(), "{progress}, done");
+            let end = if progress.is_complete() { "done" } else { "ended" };
+            info!(seconds = took.as_secs_f64(), "{progress}, {end}");
         }
     }
 }
@@ -163,6 +185,7 @@ impl State {
         let Counts { done, known, files_done, files_known } = &self.counts;
         Progress {
             what: self.what.clone(),
+            unit: self.unit,
             stage: self.stage,
             documents: of(done),
             of_documents: of(known),
@@ -220,7 +243,8 @@ pub fn list() -> Vec<Progress> {
     long.map(|state| state.progress(false)).collect()
 }
 
-/// The last loads that have ended, however short they were, in the order of their ends.
+/// The loads that have ended last, however short they were, in the order of their ends: of each place and stage the last one in which
+/// anything was known.
 pub fn ended() -> Vec<Progress> {
     LOADS.lock().ended.iter().cloned().collect()
 }
@@ -231,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_load_tells_how_far_it_is_and_is_remembered() {
-        let load = Load::begin("fs:///a", "converted", 10);
+        let load = Load::begin("fs:///a", "documents", "converted", 10);
         documents_done(load.id(), 3);
         assert_eq!(load.progress().to_string(), "fs:///a: 3 of 10 documents converted");
         let all = || LOADS.lock().live.values().any(|state| state.what == "fs:///a");
@@ -242,17 +266,25 @@ mod tests {
         // Nobody is there to be told.
         documents_done(id, 1);
         documents_done(LoadId::default(), 1);
-        let last = ended().into_iter().find(|progress| progress.what == "fs:///a").unwrap();
-        assert!(last.is_over && last.documents == 3 && last.of_documents == 10);
+        let last = || {
+            let of_place = ended().into_iter().filter(|progress| progress.what == "fs:///a");
+            of_place.map(|last| (last.is_over, last.documents, last.of_documents)).collect::<Vec<_>>()
+        };
+        assert_eq!(last(), [(true, 3, 10)]);
+        // Many of one place leave those of others.
+        for documents in 0..2 * REMEMBERED {
+            drop(Load::begin("fs:///a", "documents", "converted", documents));
+        }
+        assert_eq!(last(), [(true, 0, 2 * REMEMBERED as u64 - 1)]);
     }
 
     #[test]
     fn long_loads_are_listed_and_told_again_after_twice_the_time() {
         let listed = |what: &str| list().into_iter().find(|progress| progress.what == what);
-        let short = Load::begin("fs:///short", "read", 0);
+        let short = Load::begin("fs:///short", "documents", "read", 0);
         assert_eq!(listed("fs:///short"), None);
         let started = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
-        let long = Load::begun_at(started, "fs:///long".to_owned(), "read", 0);
+        let long = Load::begun_at(started, "fs:///long".to_owned(), ("documents", "read"), 0);
         files_known(long.id(), 2);
         files_done(long.id(), 1);
         assert_eq!(

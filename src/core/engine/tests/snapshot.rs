@@ -14,7 +14,7 @@ mod superfluous;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mixer_config::store::{ConfigStore, MemoryStore};
+use mixer_config::store::{ConfigStore, MemoryStore, StoreContents};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::snapshot::{Condition, Registry, Snapshot, SnapshotBuilder, SnapshotOptions};
 
@@ -269,6 +269,48 @@ fn unchanged_resources_are_not_rebuilt() {
     };
     assert_eq!(shared(&first, 0), shared(&first, 1), "equal texts share a program");
     assert_eq!(shared(&first, 1), shared(&third, 1));
+}
+
+/// Of a first build all resources, of an incremental one those that changed and their dependents.
+#[test]
+fn a_build_counts_the_resources_that_it_builds() {
+    const RULES: u64 = 137;
+    let rule = |index: u64| {
+        format!(
+            "kind: rule\nmetadata: {{name: r{index}, namespace: istio-system}}\nspec: {{actions: [{{handler: deny, instances: [nothing]}}]}}\n"
+        )
+    };
+    let rules: String = (0..RULES).map(rule).collect::<Vec<_>>().join("---\n");
+    // Builds of other tests count as well.
+    let counts = |builds: &dyn Fn(), counted: u64| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            builds();
+            let ended = mixer_base::load::ended();
+            let built = ended.iter().filter(|load| (&*load.what, load.stage) == ("configuration", "built"));
+            if built.clone().any(|load| load.is_complete() && load.documents == counted) {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "{counted}: {:?}", built.collect::<Vec<_>>());
+        }
+    };
+    let contents = MemoryStore::new("memory://test", [("m.yaml", MANIFEST), ("r.yaml", &*rules)]).contents();
+    counts(&|| drop(SnapshotBuilder::new(options()).build(&contents)), 3 + RULES);
+    // One resource of another file is changed: a rule, and the instance of all rules.
+    let other = rule(0).replace("handler: deny", "handler: deny.istio-system");
+    let instance = "kind: instance\nmetadata: {name: nothing, namespace: istio-system, labels: {a: b}}\n\
+                    spec: {compiledTemplate: metric, params: {value: '1'}}\n";
+    for (text, counted) in [(&*other, 1), (instance, 1 + RULES)] {
+        let changed = MemoryStore::new("memory://test", [("z.yaml", text)]).contents();
+        let mut next = StoreContents::clone(&contents);
+        next.resources.put(changed.resources.iter().next().expect("a resource").clone());
+        let builds = || {
+            let mut builder = SnapshotBuilder::new(options());
+            builder.build(&contents);
+            builder.build(&next);
+        };
+        counts(&builds, counted);
+    }
 }
 
 #[test]

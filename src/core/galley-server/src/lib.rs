@@ -15,6 +15,7 @@
 //! This crate neither parses flags nor prints. Of the policy engine it uses validation alone.
 
 pub mod admission;
+mod analysis;
 pub mod host;
 pub mod introspect;
 mod judge;

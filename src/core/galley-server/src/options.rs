@@ -24,6 +24,8 @@ pub struct HostOptions {
     pub config_path: PathBuf,
     /// The directory that keeps the files that are published for the next start; empty: none.
     pub config_cache: PathBuf,
+    /// Whether what resources say together is told in the log.
+    pub analyses: bool,
     /// Whether changes of files are noticed.
     pub watches_files: bool,
     /// The mesh configuration; empty: the defaults.
@@ -161,6 +163,7 @@ impl Default for HostOptions {
             processing: mixer_galley::Options::default(),
             config_path: PathBuf::new(),
             config_cache: PathBuf::new(),
+            analyses: false,
             watches_files: true,
             mesh_file: "/etc/mesh-config/mesh".into(),
             zookeeper: None,
@@ -230,6 +233,7 @@ impl HostOptions {
                 ("use-old-processor", (processing.face == Face::First).to_string()),
                 ("excluded-resource-kinds", processing.excluded_kinds.join(",")),
                 ("enable-service-discovery", processing.service_discovery.to_string()),
+                ("enable-analysis", self.analyses.to_string()),
                 ("domain", processing.domain.clone()),
                 (
                     "istio-pace",

@@ -6,6 +6,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mixer_base::load::{self, Load};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::client::Client;
@@ -184,11 +185,27 @@ impl<S: Store> Reflector<S> {
 
     async fn list_once(&mut self, limit: usize) -> Result<String, Error> {
         self.store.begin();
+        let load = Load::begin(
+            format!("{} {}", self.client.server(), self.selection.resource),
+            "objects",
+            "listed",
+            0,
+        );
         let mut next = String::new();
         loop {
             let page = list::<S::Object>(&self.client, &self.selection, limit, &next).await?;
-            let PageMetadata { resource_version, next: following } = page.metadata.clone();
-            page.into_items().into_iter().for_each(|object| self.store.list(object));
+            let PageMetadata { resource_version, next: following, remaining_item_count } =
+                page.metadata.clone();
+            let items = page.into_items();
+            let remaining = usize::try_from(remaining_item_count.unwrap_or(0)).unwrap_or(0);
+            let known = load.progress();
+            let known = usize::try_from(known.of_documents - known.documents).unwrap_or(0);
+            // What was made meanwhile is known once it is listed.
+            load::documents_known(load.id(), (items.len() + remaining).saturating_sub(known));
+            for object in items {
+                self.store.list(object);
+                load::documents_done(load.id(), 1);
+            }
             if following.is_empty() {
                 return Ok(resource_version);
             }

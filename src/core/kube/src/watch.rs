@@ -89,6 +89,8 @@ pub(crate) struct PageMetadata {
     /// Where the next page begins; empty on the last one.
     #[serde(rename = "continue")]
     pub(crate) next: String,
+    /// About how many objects follow this page, if the server knows.
+    pub(crate) remaining_item_count: Option<i64>,
 }
 
 /// A page of a list: at most `limit` objects, after those of the page with this `next`.

@@ -2,9 +2,10 @@
 //! wrong with a resource.
 //!
 //! [`kinds()`] is the one table that sources, both faces of the configuration plane's pipeline, validation and the sink of the
-//! server read. [`encode()`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
+//! server read. [`analysis`] finds what resources say together. [`encode()`] turns a document into the message of its kind, [`to_json`] the message into JSON. This crate knows
 //! nothing of files, clusters or sinks.
 
+pub mod analysis;
 pub mod check;
 mod descriptors;
 pub mod encode;

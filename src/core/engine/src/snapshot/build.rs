@@ -1,10 +1,12 @@
 //! Builds snapshots, each from the previous build and the resources that changed.
 
+mod changed;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use changed::{ChangedNames, dependents_of};
 use foldhash::HashSet;
 
 use super::bindings::Bindings;
@@ -18,11 +20,12 @@ use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
 use super::options::SnapshotOptions;
 use super::programs::Programs;
-use super::rules::{RuleState, build_rule, may_enforce};
+use super::rules::{build_rule, may_enforce};
 use super::text_budget;
 use super::unit::{KeptUnit, Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
 use super::vocabulary::{build_manifest, merge};
+use mixer_base::load::{self, Load, LoadId};
 use mixer_base::shared_map::SharedMap;
 use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::store::{StoreContents, Unread};
@@ -71,6 +74,8 @@ pub struct SnapshotBuilder {
     over_budget: BTreeSet<ResourceKey>,
     /// What is left for suggestions since the last [`build`](Self::build) began.
     suggestions: SuggestionBudget,
+    /// How far the build is.
+    load: LoadId,
 }
 
 /// The parts of the next snapshot, updated unit by unit.
@@ -112,6 +117,7 @@ impl SnapshotBuilder {
             interrupt: Interrupt::default(),
             over_budget: BTreeSet::new(),
             suggestions: SuggestionBudget::default(),
+            load: LoadId::default(),
         }
     }
 
@@ -201,6 +207,8 @@ impl SnapshotBuilder {
     ) -> Arc<Snapshot> {
         let before = std::mem::replace(&mut self.resources, resources.clone());
         let work = ResourceChanges::between(&before, resources, &self.options, again);
+        let load = Load::begin("configuration", "resources", "built", work.changed.len());
+        self.load = load.id();
         let same_vocabulary = self.build_vocabulary(&work);
         let all = (!same_vocabulary).then_some(resources);
         let mut changes = ChangedNames::default();
@@ -215,7 +223,20 @@ impl SnapshotBuilder {
             self.names.sweep();
         }
         self.programs.sweep();
+        self.load = LoadId::default();
+        drop(load);
         self.snapshot(read.clone())
+    }
+
+    /// Of `due` resources of a kind, those that depend on others are known only now.
+    fn count_due(&self, work: &ResourceChanges<'_>, due: usize, kind: impl Fn(ResourceKind) -> bool) {
+        let known = work.changed.iter().filter(|(_, of)| kind(*of)).count();
+        load::documents_known(self.load, due.saturating_sub(known));
+    }
+
+    /// Another resource is built.
+    fn count_built(&self) {
+        load::documents_done(self.load, 1);
     }
 
     /// Resources that were refused since the last [`build`](Self::build) began because others use the budget of patterns, perhaps for a
@@ -292,6 +313,7 @@ impl SnapshotBuilder {
             let failure = failure(self.builds, &resource.key);
             let old = self.units.manifests.remove(&resource.key);
             let (unit, _) = Unit::update(old, resource, true, |r| build_manifest(r, &failure));
+            self.count_built();
             self.units.manifests.insert(resource.key.clone(), unit);
         }
         self.units.conflicts.clear();
@@ -321,6 +343,7 @@ impl SnapshotBuilder {
             let failure = failure(self.builds, &resource.key);
             let before = self.units.external.remove(&resource.key);
             let (unit, _) = Unit::update(before, resource, true, |r| external::build(r, &failure));
+            self.count_built();
             self.units.external.insert(resource.key.clone(), unit);
         }
         self.external = ExternalTable::new(&self.units.external);
@@ -351,11 +374,13 @@ impl SnapshotBuilder {
         let mut due = work.of(None, &self.options, is_handler);
         let (dependents, is_dependent) = dependents_of(external, &due, "handler");
         due.extend(dependents.into_iter().map(|resource| (resource, ResourceKind::Handler(None))));
+        self.count_due(work, due.len(), is_handler);
         for (resource, kind) in due {
             let ResourceKind::Handler(adapter) = kind else { continue };
             if self.interrupt.check() {
                 return;
             }
+            self.count_built();
             let key = &resource.key;
             let failure = failure(self.builds, key);
             let (table, usable) = (&self.external, !is_dependent.contains(key));
@@ -397,11 +422,13 @@ impl SnapshotBuilder {
         let mut due = work.of(all, &self.options, is_instance);
         let (dependents, is_dependent) = dependents_of(external, &due, "instance");
         due.extend(dependents.into_iter().map(|resource| (resource, ResourceKind::Instance(None))));
+        self.count_due(work, due.len(), is_instance);
         for (resource, kind) in due {
             let ResourceKind::Instance(template) = kind else { continue };
             if self.interrupt.check() {
                 return;
             }
+            self.count_built();
             let key = &resource.key;
             let failure = failure(self.builds, key);
             let language = self.options.language_of(resource);
@@ -461,10 +488,12 @@ impl SnapshotBuilder {
         }
         let bulk = dirty.len() > self.parts.rules.len() / 8;
         self.units.rules.reserve(dirty.len().saturating_sub(self.parts.rules.len()));
+        self.count_due(work, dirty.len(), is_rule);
         for (resource, usable) in &dirty {
             if self.interrupt.check() {
                 return;
             }
+            self.count_built();
             self.build_rule(resource, *usable, !bulk);
         }
         // What was replaced after them may have used the budget.
@@ -537,6 +566,7 @@ impl SnapshotBuilder {
         }
         for (resource, _) in work.of(None, &self.options, is_unknown) {
             self.units.unknown.update(resource, true, |r| UnknownResource::build(r, registry));
+            self.count_built();
         }
     }
 
@@ -558,6 +588,7 @@ impl SnapshotBuilder {
             let before = self.units.extended.remove(&resource.key);
             let (unit, _) =
                 Unit::update(before, resource, true, |r| ExtensionState::build(*extension, r, &failure));
+            self.count_built();
             self.units.extended.insert(resource.key.clone(), unit);
         }
         let SnapshotOptions { registry, default_namespace, .. } = &self.options;
@@ -609,18 +640,6 @@ impl SnapshotBuilder {
     }
 }
 
-/// Those of `external` that are of a kind and not due anyway; and the keys of all of that kind.
-fn dependents_of<'r>(
-    external: &'r [Arc<RawResource>],
-    due: &[(&Arc<RawResource>, ResourceKind)],
-    kind: &str,
-) -> (Vec<&'r Arc<RawResource>>, HashSet<ResourceKey>) {
-    let of_kind = || external.iter().filter(|resource| *resource.key.kind == *kind);
-    let keys = of_kind().map(|resource| resource.key.clone()).collect();
-    let due: HashSet<&ResourceKey> = due.iter().map(|(resource, _)| &resource.key).collect();
-    (of_kind().filter(|resource| !due.contains(&resource.key)).collect(), keys)
-}
-
 /// Makes the log text for a resource that does not convert, in the build with this number.
 fn failure(build: u64, key: &ResourceKey) -> impl Fn(&str) -> String + use<'_> {
     move |text| format!("Failed to convert {key} {}: {text}", if build > 1 { "an event" } else { "spec" })
@@ -632,23 +651,4 @@ fn sort(diagnostics: &mut Diagnostics) {
         let position = |d: &Diagnostic| d.span.map(|s| (s.start.line, s.start.column));
         a.file.cmp(&b.file).then_with(|| position(a).cmp(&position(b))).then_with(|| a.code.cmp(b.code))
     });
-}
-
-/// Changed handlers and instances, by full name. Rules do not depend on positions.
-#[derive(Default)]
-struct ChangedNames {
-    changed: HashSet<String>,
-}
-
-impl ChangedNames {
-    fn note(&mut self, key: &ResourceKey, change: UnitChange) {
-        if change == UnitChange::Changed {
-            self.changed.insert(key.to_string());
-        }
-    }
-
-    /// Whether a rule depends on any of them.
-    fn reach(&self, rule: &RuleState) -> bool {
-        rule.advised || rule.references.iter().any(|name| self.changed.contains(&**name))
-    }
 }

@@ -13,6 +13,7 @@ use mixer_mcp::{CallOut, ClientAuth, ClientOptions, Server, ServerOptions, Servi
 use mixer_net::tls::{ClientTlsOptions, ServerTlsOptions};
 
 use super::{Start, collect, sources};
+use crate::analysis::Analysing;
 use crate::judge::EngineJudge;
 use crate::kept_files::KeptFiles;
 use crate::options::{HostOptions, ServingOptions, SinkAuth};
@@ -48,8 +49,11 @@ impl Start<'_> {
         );
         let server = server.map_err(|error| error.to_string())?;
         self.bound.sinks = server.local_address();
-        let publications = Arc::clone(&self.publications) as Arc<dyn mixer_galley::Distributor>;
         let handle = tokio::runtime::Handle::current();
+        let mut publications = Arc::clone(&self.publications) as Arc<dyn mixer_galley::Distributor>;
+        if options.analyses {
+            publications = Arc::new(Analysing::new(publications, handle.clone()));
+        }
         let galley = Galley::start(options.processing.clone(), sources, publications, &handle);
         let galley = Arc::new(galley.map_err(|error| error.to_string())?);
         let stopped = Arc::clone(&galley);

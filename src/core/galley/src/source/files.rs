@@ -320,7 +320,7 @@ impl Files {
             let names: FxHashSet<String> = deciding.map(|resource| resource.key.to_string()).collect();
             errors.find(|problem| names.contains(&problem.resource)).cloned()
         });
-        let load = Load::begin(self.name(), "checked", changed.len());
+        let load = Load::begin(self.name(), "documents", "checked", changed.len());
         let error_of = |resource: &Arc<RawResource>| {
             let error = self.error_of(resource);
             load::documents_done(load.id(), 1);
@@ -408,7 +408,7 @@ impl Files {
     }
 
     fn put(&self, state: &mut Kept, changed: &[Arc<RawResource>]) -> Batch {
-        let load = Load::begin(self.name(), "converted", changed.len());
+        let load = Load::begin(self.name(), "documents", "converted", changed.len());
         let mut batch = Batch::with_capacity(changed.len());
         // Of the first face, everything that is read at a time has one number, and what is read first has 0.
         let together = state.number + u64::from(state.has_read);

@@ -193,6 +193,29 @@ async fn objects_are_listed_in_pages_and_their_changes_are_followed() {
     assert_eq!((running.lists(), running.progress.lists(), running.progress.failures()), (1, 1, 0));
 }
 
+/// Of a list that breaks off after its first page: the server told how many objects follow.
+#[tokio::test]
+async fn a_list_tells_how_far_it_is() {
+    let api = Arc::new(KubeApi::start());
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        api.put(pod("shop", name));
+    }
+    let breaks = Arc::clone(&api);
+    let act = move || breaks.fail(Some(Fault::Answers(503)));
+    let store = Versions { after: Some((3, Box::new(act))), ..Versions::default() };
+    let running = run_with(&api, Selection::of("Pod", PODS), store);
+    let place = format!("{} pods", client(&api).server());
+    let counts = || {
+        let ended = load::ended().into_iter().find(|load| load.what == place)?;
+        assert_eq!((ended.unit, ended.stage), ("objects", "listed"));
+        Some((ended.documents, ended.of_documents))
+    };
+    until("a page is listed", || counts() == Some((3, 7))).await;
+    api.fail(None);
+    running.progress.synced().await;
+    until("all is listed", || counts() == Some((7, 7))).await;
+}
+
 #[tokio::test]
 async fn selections_are_made_by_the_server() {
     let api = KubeApi::start();

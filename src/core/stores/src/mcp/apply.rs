@@ -5,6 +5,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mixer_base::load::{self, Load};
+use mixer_base::secrets::mask_text;
 use mixer_config::RawResource;
 use mixer_config::store::{
     Feed, MAX_OBJECT_BYTES, ReadObject, SourceObject, object_size, read_object, unreadable_object,
@@ -139,8 +141,11 @@ impl Applier {
         let (mut different, mut sent) = (Vec::new(), Applied::new());
         let held = self.feed.bytes();
         let mut added = 0;
+        let place = mask_text(&self.feed.origin(kind.collection, None)).to_string();
+        let load = Load::begin(place, "resources", "read", change.resources.len());
         for resource in change.resources {
             let resource = resource?;
+            load::documents_done(load.id(), 1);
             let Resource { name, type_url, body, labels, annotations, .. } = &resource;
             let hash = self.hasher.hash_one((type_url, body, labels, annotations));
             match sent.insert(name.clone(), hash) {

@@ -161,6 +161,30 @@ async fn a_change_replaces_a_collection_and_only_differences_count() {
     assert_eq!((&*rules.version, rules.objects), ("7", 0));
 }
 
+/// How far the decoding of a collection is; also of one that is refused.
+#[tokio::test]
+async fn a_change_counts_the_resources_that_are_read() {
+    let mut scene = Scene::new();
+    let many =
+        |count: usize| (0..count).map(|index| rule(&format!("shop/r{index}"), "x")).collect::<Vec<_>>();
+    let mut broken = many(17);
+    broken[4].body = vec![0xff].into();
+    // Changes of other tests count as well.
+    for (resources, expected) in [(many(23), (23, 23)), (broken, (5, 17))] {
+        let deadline = std::time::Instant::now() + DEADLINE;
+        loop {
+            let _ = scene.applier.apply(change(RULES, resources.clone()));
+            let ended = mixer_base::load::ended();
+            let place = format!("mcp://h:1/{RULES}");
+            let read = ended.iter().filter(|load| load.what == place);
+            if read.clone().any(|load| (load.documents, load.of_documents) == expected) {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{expected:?}: {:?}", read.collect::<Vec<_>>());
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_decoded_refuses_the_whole_change() {
     let mut scene = Scene::new();

@@ -485,7 +485,7 @@ impl Scanner {
             })
             .collect();
         let work: Vec<(&Found, bool)> = found.iter().zip(within).collect();
-        let load = Load::begin(self.root.display().to_string(), "read", 0);
+        let load = Load::begin(self.root.display().to_string(), "documents", "read", 0);
         load::files_known(load.id(), work.len());
         self.reading.load = load.id();
         let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
