@@ -16,6 +16,7 @@ use clap::Subcommand;
 use super::exit::{Failure, Outcome};
 use super::io::Io;
 use super::personality::Personality;
+use super::verbosity::Verbosity;
 
 pub(crate) use document::is_galley;
 pub(crate) use wait::wait_for_latest;
@@ -25,6 +26,20 @@ pub(crate) use wait::wait_for_latest;
 pub(crate) struct GalleyArgs {
     #[command(subcommand)]
     pub(crate) command: GalleyCommand,
+}
+
+impl GalleyArgs {
+    /// Whether the command is the server.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self.command, GalleyCommand::Server(_) | GalleyCommand::Validator(_))
+    }
+
+    /// Applies --verbose and --quiet to the log of the server.
+    pub(crate) fn apply(&mut self, verbosity: Verbosity) {
+        if let GalleyCommand::Server(args) = &mut self.command {
+            args.apply(verbosity);
+        }
+    }
 }
 
 /// A command of the configuration plane.
