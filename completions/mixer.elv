@@ -20,10 +20,14 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
+            cand init 'Write a commented policy to begin with'
             cand server 'Start the server'
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
@@ -31,7 +35,6 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand validate 'Validate a configuration'
             cand eval 'Evaluate an expression over given attributes'
             cand explain-code 'Say what a code of a diagnostic means, and what to do'
-            cand doctor 'Find problems that would prevent a server from starting or running'
             cand test 'Run policy tests against a configuration, without a server'
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
@@ -42,10 +45,20 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand crd 'Print the Kubernetes custom resource definitions'
             cand completions 'Print a completion script for a shell'
             cand man 'Print or write man pages'
-            cand collateral 'Write documentation and completion files into a directory'
             cand legacy 'Behave like mixs, mixc or galley of Istio'
             cand galley 'Run and inspect the configuration plane'
+            cand doctor 'Find problems that would prevent a server from starting or running'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;init'= {
+            cand --for 'Who asks the server: Envoy, or callers of the Mixer API, such as Istio''s proxies'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;server'= {
             cand --config-file 'Settings file, YAML or TOML; keys are flag names'
@@ -57,6 +70,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --monitoring-port 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host'
             cand --monitoring-address 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014'
             cand --metrics-port 'HTTP port of the metrics of prometheus handlers, on all interfaces'
+            cand --metrics-address 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422'
             cand --tls-cert-file 'Server certificate chain, PEM; TCP clients must then use TLS'
             cand --tls-key-file 'Private key of the certificate, PEM'
             cand --tls-client-ca-file 'CA certificates that verify client certificates, PEM; requests a certificate from clients'
@@ -66,6 +80,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --config-store-url 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
             cand --config 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
+            cand --default-namespace 'Namespace of mesh-wide rules'
             cand --config-wait-timeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
             cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
@@ -148,13 +163,16 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --error-format 'Format of error messages on standard error'
             cand --print-config 'Print all settings with their origin, then exit'
             cand --dry-run 'Run the start-up sequence, print what would be served, then exit'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;check'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample'
+            cand --server 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -195,6 +213,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --trace-sampling-rate 'Fraction of new traces that are sampled, from 0 to 1'
             cand -q 'Quotas to allocate: name1=amount1,name2=amount2,…'
             cand --quotas 'Quotas to allocate: name1=amount1,name2=amount2,…'
+            cand --explain-page 'Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --wait-for-ready 'Wait until the server is reachable, at most --timeout'
@@ -204,13 +223,15 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --native-exit-codes 'Use the exit statuses of `mixer` when called as mixc'
             cand --require-quota 'Exit with status 1 unless every quota is granted in full'
             cand --explain 'Explain the result: rules considered, value of each condition, near misses, results of handlers'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;report'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample'
+            cand --server 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -256,13 +277,15 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --quiet 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
             cand --exit-zero 'Exit with status 0 regardless of the results'
             cand --native-exit-codes 'Use the exit statuses of `mixer` when called as mixc'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;probe'= {
             cand --probe-path 'Probe file to check'
             cand --interval 'Maximum age of the probe file, and interval of --watch'
-            cand --grpc 'Server whose gRPC health service is called: host:port or unix:///path; may be repeated'
+            cand --server 'Server whose gRPC health service is called: host:port or unix:///path; may be repeated'
             cand --service 'Service name of the health check: empty or istio.mixer.v1.Mixer for readiness, `liveness` for liveness'
             cand --http 'URL that must return a 2xx status; may be repeated. Example: http://localhost:15014/readyz'
             cand --timeout 'Timeout of a gRPC or HTTP request'
@@ -285,6 +308,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --error-format 'Format of error messages on standard error'
             cand --watch 'Watch the targets and print every change, until SIGINT'
             cand --tls 'Use TLS; implied by the other flags of this group'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -292,13 +318,16 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --config 'The same as PATH, as other commands have it'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
-            cand --live 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint'
-            cand -o 'Output format; default: table on a terminal, else plain'
-            cand --output 'Output format; default: table on a terminal, else plain'
+            cand --server 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876'
+            cand -o 'Output format; default: table on a terminal, else text'
+            cand --output 'Output format; default: table on a terminal, else text'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --strict 'Treat warnings as errors'
             cand --lint 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -328,20 +357,18 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'Output format; default: table on a terminal, else plain, which is the value alone'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;explain-code'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
-        &'mixer;doctor'= {
-            cand -o 'Output format; default: table on a terminal, else plain'
-            cand --output 'Output format; default: table on a terminal, else plain'
-            cand --color 'When to color output'
-            cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -355,12 +382,16 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --fail-fast 'Stop after the first failed test'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;diff'= {
             cand --from 'Current configuration: fs://DIR, a path, or embedded://sample'
-            cand --to 'Changed configuration'
+            cand --to 'Changed configuration. `--config` is the same, as other commands have it'
+            cand --config 'Changed configuration. `--config` is the same, as other commands have it'
             cand --requests 'Recorded calls from `mixer server --record-requests` or `--decision-log`; `-` for standard input'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --limit 'Maximum groups of changes in a table, most frequent first'
@@ -368,12 +399,18 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'Output format; default: table on a terminal, else plain'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;snapshot'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand dump 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates'
@@ -381,7 +418,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;snapshot;dump'= {
             cand --config 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample'
-            cand --server 'Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876'
+            cand --server 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --section 'Sections to print, separated by commas; default: all'
             cand -o 'Output format; default: table on a terminal, else plain'
@@ -390,6 +427,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --show-secrets 'Do not mask secret parameters'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -404,6 +444,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;routes'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand show 'Print the routing table: variety, namespace, handler, condition, instances'
@@ -411,7 +454,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;routes;show'= {
             cand --config 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample'
-            cand --server 'Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876'
+            cand --server 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --variety 'Show routes of one variety: check, report, quota, attribute-generator or check-with-output'
             cand --namespace 'Show routes of one namespace'
@@ -421,6 +464,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'Output format; default: table on a terminal, else plain'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -435,6 +481,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;proxy'= {
             cand -c 'The bootstrap: a YAML or JSON file'
             cand --config-path 'The bootstrap: a YAML or JSON file'
+            cand --config 'The bootstrap: a YAML or JSON file'
             cand --config-yaml 'The bootstrap as text instead of a file, YAML or JSON'
             cand --concurrency 'Number of worker threads; 0 is one. Default: the number of CPUs'
             cand --mode 'Serve, or only validate the bootstrap'
@@ -449,12 +496,18 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --disable-hot-restart 'Has no effect: there is no hot restart'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;adapter'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand new 'Write a new adapter in Rust: a crate with a gRPC server, and its resources'
@@ -467,6 +520,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --namespace 'Namespace of its resources'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -479,6 +535,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --session-based 'It takes its parameters once, in a session'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -500,12 +559,18 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'One of ''yaml'' or ''json''; overrides --short'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;crd'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand all 'List all kinds: core, adapters, instances'
@@ -517,6 +582,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --api-version 'API version of the definitions: v1beta1 or v1'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -524,6 +592,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --api-version 'API version of the definitions: v1beta1 or v1'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -531,6 +602,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --api-version 'API version of the definitions: v1beta1 or v1'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -552,6 +626,9 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --name 'Program name: mixer, mixs, mixc or galley'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -559,36 +636,29 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --dir 'Write one page per command to this directory instead of printing the page of `mixer`'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
-        &'mixer;collateral'= {
-            cand -o 'Output directory'
-            cand --output-dir 'Output directory'
-            cand --color 'When to color output'
-            cand --error-format 'Format of error messages on standard error'
-            cand --all 'Write all formats'
-            cand --markdown 'Write Markdown pages'
-            cand --man 'Write man pages'
-            cand --bash 'Write a completion script for bash'
-            cand --zsh 'Write a completion script for zsh'
-            cand --yaml 'Write a description of all commands as YAML'
-            cand --html-fragment-with-front-matter 'Write an HTML page with front matter'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;legacy'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
-            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
             cand wait 'Wait until sinks have acknowledged a change'
             cand sinks 'Show the sinks: what each has of every collection, and what it refused'
             cand status 'Show sources, groups, sinks and the webhook at a glance'
@@ -597,65 +667,50 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand server 'Starts Galley as a server'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
-        &'mixer;galley;validator'= {
-            cand --port 'Port of the webhook'
-            cand --tls-cert-file 'Certificate chain, PEM'
-            cand --tls-key-file 'Its private key, PEM'
-            cand --ca-cert-file 'Its root, PEM'
-            cand --webhook-config-file 'The webhook configuration that the cluster is to have, YAML'
-            cand --health-check-file 'Probe file'
-            cand --health-check-interval 'Maximum age of the probe file'
-            cand --monitoring-port 'HTTP port of metrics'
-            cand --deployment-namespace 'Namespace of the deployment'
-            cand --deployment-name 'Name of the deployment'
-            cand --kubeconfig 'Kubeconfig of the cluster'
-            cand --resync-period 'Accepted without effect: the validator reads no resources'
-            cand --log-target 'Log output: a file, stdout or stderr; may be repeated'
-            cand --log-rotate 'Additional rotated log file'
-            cand --log-rotate-max-size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'
-            cand --log-rotate-max-age 'Days to keep rotated log files; 0 means no limit'
-            cand --log-rotate-max-backups 'Rotated log files to keep; 0 means all'
-            cand --log-as-json 'Write log records as JSON objects'
-            cand --log-output-level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
-            cand --log-stacktrace-level 'Minimum level of records with a stack trace: `[scope:]level,…`'
-            cand --log-caller 'Scopes whose records include the source location'
-            cand --color 'When to color output'
-            cand --error-format 'Format of error messages on standard error'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
         &'mixer;galley;wait'= {
             cand --sinks 'Sinks that must have acknowledged it, at least; all that are connected must in any case'
             cand --timeout 'How long to wait'
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand -o 'Output format; default: plain'
             cand --output 'Output format; default: plain'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;sinks'= {
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand -o 'Output format; default: table'
             cand --output 'Output format; default: table'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;status'= {
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand -o 'Output format; default: table'
             cand --output 'Output format; default: table'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;snapshot'= {
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand dump 'Print what is published'
@@ -663,7 +718,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;galley;snapshot;dump'= {
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand --group 'Snapshot group'
             cand --collection 'One collection'
             cand -o 'Output format; default: json'
@@ -671,15 +726,21 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --show-secrets 'Do not mask secret parameters, if galley may reveal them'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;snapshot;diff'= {
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand --group 'Snapshot group'
             cand --collection 'One collection'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -695,17 +756,21 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;galley;snapshot;help;help'= {
         }
         &'mixer;galley;watch'= {
-            cand --server 'ControlZ endpoint of galley'
+            cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --once 'Print the events so far, and exit'
             cand --json 'Print one JSON object per event'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;server'= {
-            cand -c 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default'
-            cand --config 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default'
+            cand -c 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default'
+            cand --config 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default'
+            cand --config-file 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default'
             cand --config-path 'Directory or file of resources; without it, a Kubernetes cluster'
             cand --watch-config-files 'Notice changes of files; otherwise on SIGUSR1 only'
             cand --mesh-config-file 'Mesh configuration, YAML; empty: the defaults'
@@ -785,21 +850,15 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --log-output-level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
             cand --log-stacktrace-level 'Minimum level of records with a stack trace: `[scope:]level,…`'
             cand --log-caller 'Scopes whose records include the source location'
-            cand --address 'As --server-address'
-            cand --kubeConfig 'As --kubeconfig'
-            cand --maxReceivedMessageSize 'As --server-max-received-message-size'
-            cand --maxConcurrentStreams 'As --server-max-concurrent-streams'
-            cand --enableAnalysis 'Accepted without effect: analysis is not part of the server'
-            cand --validation.tls.clientCertificate 'Certificate of the webhook; empty: that of the server'
-            cand --validation.tls.privateKey 'Key of that certificate'
-            cand --validation.tls.caCertificates 'Root of that certificate'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'mixer;galley;help'= {
-            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
             cand wait 'Wait until sinks have acknowledged a change'
             cand sinks 'Show the sinks: what each has of every collection, and what it refused'
             cand status 'Show sources, groups, sinks and the webhook at a glance'
@@ -807,8 +866,6 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand watch 'Print events of sources as they happen'
             cand server 'Starts Galley as a server'
             cand help 'Print this message or the help of the given subcommand(s)'
-        }
-        &'mixer;galley;help;validator'= {
         }
         &'mixer;galley;help;wait'= {
         }
@@ -830,7 +887,119 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;help;help'= {
         }
+        &'mixer;doctor'= {
+            cand -o 'Output format; default: table on a terminal, else plain'
+            cand --output 'Output format; default: table on a terminal, else plain'
+            cand --config-file 'Settings file, YAML or TOML; keys are flag names'
+            cand -p 'TCP port of the gRPC API on all interfaces; ignored if --address is set'
+            cand --port 'TCP port of the gRPC API on all interfaces; ignored if --address is set'
+            cand --address 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock'
+            cand --socket-mode 'File mode of a Unix socket, octal. Example: 0660'
+            cand --grpc-reflection 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only'
+            cand --monitoring-port 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host'
+            cand --monitoring-address 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014'
+            cand --metrics-port 'HTTP port of the metrics of prometheus handlers, on all interfaces'
+            cand --metrics-address 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422'
+            cand --tls-cert-file 'Server certificate chain, PEM; TCP clients must then use TLS'
+            cand --tls-key-file 'Private key of the certificate, PEM'
+            cand --tls-client-ca-file 'CA certificates that verify client certificates, PEM; requests a certificate from clients'
+            cand --tls-client-auth 'Whether clients must present a certificate'
+            cand --tls-min-version 'Minimum TLS version'
+            cand --tls-allowed-peers 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`'
+            cand --config-store-url 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
+            cand --config 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample'
+            cand --config-default-namespace 'Namespace of mesh-wide rules'
+            cand --default-namespace 'Namespace of mesh-wide rules'
+            cand --config-wait-timeout 'Timeout of the initial configuration of a remote store'
+            cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
+            cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
+            cand --config-cache 'Directory that keeps the last good configuration for the next start'
+            cand --config-loss 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration'
+            cand --config-write-status 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status'
+            cand --mcp-max-message-size 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB'
+            cand --cert-file 'Client certificate for mcps:// stores, PEM'
+            cand --key-file 'Private key of the client certificate, PEM'
+            cand --ca-cert-file 'CA certificates that verify mcps:// stores, PEM'
+            cand --use-adapter-crds 'Whether to read adapter-specific kinds (denier, memquota, …)'
+            cand --use-template-crds 'Whether to read template-specific kinds (metric, quota, …)'
+            cand --concurrency 'Worker threads, each with its own event loop and connections; 0 means one per core'
+            cand --single-threaded 'Run on a single thread'
+            cand --max-message-size 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB'
+            cand --memory-limit 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches'
+            cand --max-concurrent-streams 'Maximum calls in flight per connection'
+            cand --max-check-quotas 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected'
+            cand --max-report-records 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected'
+            cand --receive-timeout 'Time limit for receiving a message: a call whose message is not complete by then fails. Example: 10s'
+            cand --max-connection-age 'Age at which a connection gets a GOAWAY, so that clients rebalance over the servers; 0s means never. Example: 30m'
+            cand --api-worker-pool-size 'Maximum asynchronous API calls in flight; synchronous calls bypass the pool'
+            cand --api-worker-pool-floor 'Adapt the pool size to the load: initial and minimum size; 0 keeps the size fixed'
+            cand --api-queue-length 'Maximum API calls in the queue of the pool; further calls are rejected'
+            cand --adapter-worker-pool-size 'Maximum asynchronous calls in flight per handler'
+            cand --adapter-worker-pool-floor 'Adapt the pool size to the load: initial and minimum size; 0 keeps the size fixed'
+            cand --adapter-queue-length 'Maximum calls in the queue of a handler; further calls fail'
+            cand --num-check-cache-entries 'Maximum entries of the check cache; 0 disables the cache'
+            cand --liveness-probe-path 'Probe file that is updated while the server is alive'
+            cand --liveness-probe-interval 'Maximum age of the probe file; it is updated twice per interval. Example: 2s'
+            cand --readiness-probe-path 'Probe file that is updated while the server is ready'
+            cand --readiness-probe-interval 'Maximum age of the probe file; it is updated twice per interval. Example: 2s'
+            cand --pid-file 'PID file. Example: /run/mixer.pid'
+            cand --drain-delay 'Delay between "not ready" and the end of accepting calls at shutdown'
+            cand --shutdown-timeout 'Timeout of the whole shutdown; remaining calls are aborted'
+            cand --envoy-bridge 'Whether to serve Envoy on the API port: ext_authz, access log and rate limit services'
+            cand --envoy-http-address 'Address of HTTP ext_authz. Example: 127.0.0.1:9191'
+            cand --envoy-ratelimit-http-address 'Address of rate limits over HTTP: POST /json, GET /rlconfig, GET /healthcheck. Example: 127.0.0.1:9192'
+            cand --ctrlz-port 'Port of the ControlZ introspection pages; 0 disables them'
+            cand --ctrlz-address 'Address of the ControlZ introspection pages; `*` means all interfaces'
+            cand --ctrlz-readonly 'Make ControlZ read-only'
+            cand --ctrlz-token-file 'File with the bearer token that ControlZ requires: `Authorization: Bearer TOKEN`, or a login form in browsers'
+            cand --ctrlz-allowed-hosts 'Host names that ControlZ accepts besides localhost and IP addresses. Example: ops.example.com,mixer'
+            cand --profile 'Whether to serve /debug/pprof on the monitoring port'
+            cand --legacy-metrics 'Also expose metrics under the names of Mixer 1.0, for existing dashboards'
+            cand --heap-profile-rate 'Mean bytes between sampled allocations for /debug/pprof/heap; 0 samples only while that URL is requested'
+            cand --load-shedding-mode 'Action on calls over the limits: disabled, logonly or enforce'
+            cand --average-latency-threshold 'Maximum mean latency; 0s means no limit'
+            cand --latency-samples-per-second 'Maximum latency samples per second'
+            cand --latency-sample-half-life 'Half-life of a latency sample'
+            cand --max-requests-per-second 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit'
+            cand --burst-size 'Burst size of the rate limit'
+            cand --load-shedding-check-reserve 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1'
+            cand --load-shedding-fair 'Fair sharing: clients with more than the mean load are rejected first'
+            cand --log-target 'Log output: a file, stdout or stderr; may be repeated'
+            cand --log-rotate 'Additional rotated log file'
+            cand --log-rotate-max-size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'
+            cand --log-rotate-max-age 'Days to keep rotated log files; 0 means no limit'
+            cand --log-rotate-max-backups 'Rotated log files to keep; 0 means all'
+            cand --log-as-json 'Write log records as JSON objects'
+            cand --log-output-level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
+            cand --log-stacktrace-level 'Minimum level of records with a stack trace: `[scope:]level,…`'
+            cand --log-caller 'Scopes whose records include the source location'
+            cand --trace-zipkin-url 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans'
+            cand --trace-jaeger-url 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift'
+            cand --trace-otlp-url 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces'
+            cand --trace-log-spans 'Write a log record for every span'
+            cand --trace-sampling-rate 'Fraction of new traces that are sampled, from 0 to 1'
+            cand --decision-log 'Decision log: a JSON line per check with attributes, result, rules, handlers and duration'
+            cand --decision-log-sampling 'Fraction of checks that are logged, from 0 to 1'
+            cand --decision-log-select 'Which decisions are logged'
+            cand --decision-log-max-size 'Size at which the decision log is rotated. Example: 100MiB'
+            cand --decision-log-max-backups 'Rotated decision logs to keep; 0 means all'
+            cand --decision-queue 'Length of the decision queue; further decisions are dropped and counted'
+            cand --decision-mask 'Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas'
+            cand --record-requests 'Recording of the first calls, with attributes and results, for `mixer diff`'
+            cand --record-max-requests 'Maximum calls in the recording'
+            cand --record-max-size 'Maximum size of the recording. Example: 64MiB'
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand --print-config 'Print all settings with their origin, then exit'
+            cand --dry-run 'Run the start-up sequence, print what would be served, then exit'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'mixer;help'= {
+            cand init 'Write a commented policy to begin with'
             cand server 'Start the server'
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
@@ -838,7 +1007,6 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand validate 'Validate a configuration'
             cand eval 'Evaluate an expression over given attributes'
             cand explain-code 'Say what a code of a diagnostic means, and what to do'
-            cand doctor 'Find problems that would prevent a server from starting or running'
             cand test 'Run policy tests against a configuration, without a server'
             cand diff 'Show which recorded decisions a configuration change alters, and why'
             cand snapshot 'Show the compiled configuration'
@@ -849,10 +1017,12 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand crd 'Print the Kubernetes custom resource definitions'
             cand completions 'Print a completion script for a shell'
             cand man 'Print or write man pages'
-            cand collateral 'Write documentation and completion files into a directory'
             cand legacy 'Behave like mixs, mixc or galley of Istio'
             cand galley 'Run and inspect the configuration plane'
+            cand doctor 'Find problems that would prevent a server from starting or running'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixer;help;init'= {
         }
         &'mixer;help;server'= {
         }
@@ -867,8 +1037,6 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;eval'= {
         }
         &'mixer;help;explain-code'= {
-        }
-        &'mixer;help;doctor'= {
         }
         &'mixer;help;test'= {
         }
@@ -911,20 +1079,15 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;help;man'= {
         }
-        &'mixer;help;collateral'= {
-        }
         &'mixer;help;legacy'= {
         }
         &'mixer;help;galley'= {
-            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
             cand wait 'Wait until sinks have acknowledged a change'
             cand sinks 'Show the sinks: what each has of every collection, and what it refused'
             cand status 'Show sources, groups, sinks and the webhook at a glance'
             cand snapshot 'Show or compare what is published'
             cand watch 'Print events of sources as they happen'
             cand server 'Starts Galley as a server'
-        }
-        &'mixer;help;galley;validator'= {
         }
         &'mixer;help;galley;wait'= {
         }
@@ -943,6 +1106,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;galley;watch'= {
         }
         &'mixer;help;galley;server'= {
+        }
+        &'mixer;help;doctor'= {
         }
         &'mixer;help;help'= {
         }

@@ -95,7 +95,9 @@ pub(crate) fn is_for_operators(args: &[OsString]) -> bool {
 ///
 /// Errors: the file cannot be read, or, but for a program called `galley`, has a key without a meaning.
 pub(crate) fn with_config_file(args: Vec<OsString>, root: &clap::Command) -> Result<Vec<OsString>, Failure> {
-    let is_native = args.get(1).is_some_and(|name| name == "galley");
+    // Flags of every command may stand before it.
+    let command = args.iter().skip(1).find(|arg| root.find_subcommand(arg).is_some());
+    let is_native = command.is_some_and(|name| name == "galley");
     let parent = match is_native {
         true => root.find_subcommand("galley"),
         false if root.get_name() == "galley" => Some(root),

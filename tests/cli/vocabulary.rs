@@ -98,12 +98,9 @@ fn a_server_is_named_alike_in_every_command() {
 
 #[test]
 fn a_configuration_is_named_alike_in_every_command() {
-    for config in [
-        "testdata/config",
-        "fs://testdata/config",
-        "testdata/config/attributes.yaml",
-        "embedded://sample",
-    ] {
+    for config in
+        ["testdata/config", "fs://testdata/config", "testdata/config/attributes.yaml", "embedded://sample"]
+    {
         for args in [
             &["mixer", "check", "-s", "source.name=a", "--exit-zero"][..],
             &["mixer", "report", "-s", "source.name=a"],
