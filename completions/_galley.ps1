@@ -21,13 +21,11 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'galley' {
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
-            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -64,20 +62,6 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--short', '--short', [CompletionResultType]::ParameterName, 'Print the version only')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'galley;collateral' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--outputDir', '--outputDir', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Write all formats')
-            [CompletionResult]::new('--markdown', '--markdown', [CompletionResultType]::ParameterName, 'Write Markdown pages')
-            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Write man pages')
-            [CompletionResult]::new('--bash', '--bash', [CompletionResultType]::ParameterName, 'Write a completion script for bash')
-            [CompletionResult]::new('--zsh', '--zsh', [CompletionResultType]::ParameterName, 'Write a completion script for zsh')
-            [CompletionResult]::new('--yaml', '--yaml', [CompletionResultType]::ParameterName, 'Write a description of all commands as YAML')
-            [CompletionResult]::new('--html_fragment_with_front_matter', '--html_fragment_with_front_matter', [CompletionResultType]::ParameterName, 'Write an HTML page with front matter')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
@@ -94,7 +78,6 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--excludedResourceKinds', '--excludedResourceKinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
             [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')
             [CompletionResult]::new('--enableServiceDiscovery', '--enableServiceDiscovery', [CompletionResultType]::ParameterName, 'Make service entries from services, endpoints, pods and nodes')
-            [CompletionResult]::new('--enableAnalysis', '--enableAnalysis', [CompletionResultType]::ParameterName, 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts')
             [CompletionResult]::new('--useOldProcessor', '--useOldProcessor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
             [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid')
@@ -165,39 +148,6 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--log_output_level', '--log_output_level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
             [CompletionResult]::new('--log_stacktrace_level', '--log_stacktrace_level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
             [CompletionResult]::new('--log_caller', '--log_caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
-            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'As --server-address')
-            [CompletionResult]::new('--kubeConfig', '--kubeConfig', [CompletionResultType]::ParameterName, 'As --kubeconfig')
-            [CompletionResult]::new('--maxReceivedMessageSize', '--maxReceivedMessageSize', [CompletionResultType]::ParameterName, 'As --server-max-received-message-size')
-            [CompletionResult]::new('--maxConcurrentStreams', '--maxConcurrentStreams', [CompletionResultType]::ParameterName, 'As --server-max-concurrent-streams')
-            [CompletionResult]::new('--validation.tls.clientCertificate', '--validation.tls.clientCertificate', [CompletionResultType]::ParameterName, 'Certificate of the webhook; empty: that of the server')
-            [CompletionResult]::new('--validation.tls.privateKey', '--validation.tls.privateKey', [CompletionResultType]::ParameterName, 'Key of that certificate')
-            [CompletionResult]::new('--validation.tls.caCertificates', '--validation.tls.caCertificates', [CompletionResultType]::ParameterName, 'Root of that certificate')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'galley;validator' {
-            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port of the webhook')
-            [CompletionResult]::new('--tlsCertFile', '--tlsCertFile', [CompletionResultType]::ParameterName, 'Certificate chain, PEM')
-            [CompletionResult]::new('--tlsKeyFile', '--tlsKeyFile', [CompletionResultType]::ParameterName, 'Its private key, PEM')
-            [CompletionResult]::new('--caCertFile', '--caCertFile', [CompletionResultType]::ParameterName, 'Its root, PEM')
-            [CompletionResult]::new('--webhook-config-file', '--webhook-config-file', [CompletionResultType]::ParameterName, 'The webhook configuration that the cluster is to have, YAML')
-            [CompletionResult]::new('--healthCheckFile', '--healthCheckFile', [CompletionResultType]::ParameterName, 'Probe file')
-            [CompletionResult]::new('--healthCheckInterval', '--healthCheckInterval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file')
-            [CompletionResult]::new('--monitoringPort', '--monitoringPort', [CompletionResultType]::ParameterName, 'HTTP port of metrics')
-            [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment')
-            [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
-            [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster')
-            [CompletionResult]::new('--resyncPeriod', '--resyncPeriod', [CompletionResultType]::ParameterName, 'Accepted without effect: the validator reads no resources')
-            [CompletionResult]::new('--log_target', '--log_target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
-            [CompletionResult]::new('--log_rotate', '--log_rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
-            [CompletionResult]::new('--log_rotate_max_size', '--log_rotate_max_size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')
-            [CompletionResult]::new('--log_rotate_max_age', '--log_rotate_max_age', [CompletionResultType]::ParameterName, 'Days to keep rotated log files; 0 means no limit')
-            [CompletionResult]::new('--log_rotate_max_backups', '--log_rotate_max_backups', [CompletionResultType]::ParameterName, 'Rotated log files to keep; 0 means all')
-            [CompletionResult]::new('--log_as_json', '--log_as_json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
-            [CompletionResult]::new('--log_output_level', '--log_output_level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
-            [CompletionResult]::new('--log_stacktrace_level', '--log_stacktrace_level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
-            [CompletionResult]::new('--log_caller', '--log_caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -205,9 +155,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
         'galley;help' {
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
-            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -217,13 +165,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
         'galley;help;version' {
             break
         }
-        'galley;help;collateral' {
-            break
-        }
         'galley;help;server' {
-            break
-        }
-        'galley;help;validator' {
             break
         }
         'galley;help;help' {

@@ -21,19 +21,18 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'mixc' {
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
         'mixc;check' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
             [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -74,6 +73,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
             [CompletionResult]::new('--trace_sampling_rate', '--trace_sampling_rate', [CompletionResultType]::ParameterName, 'Fraction of new traces that are sampled, from 0 to 1')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Quotas to allocate: name1=amount1,name2=amount2,…')
             [CompletionResult]::new('--quotas', '--quotas', [CompletionResultType]::ParameterName, 'Quotas to allocate: name1=amount1,name2=amount2,…')
+            [CompletionResult]::new('--explain-page', '--explain-page', [CompletionResultType]::ParameterName, 'Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain')
             [CompletionResult]::new('--wait-for-ready', '--wait-for-ready', [CompletionResultType]::ParameterName, 'Wait until the server is reachable, at most --timeout')
             [CompletionResult]::new('--tls', '--tls', [CompletionResultType]::ParameterName, 'Use TLS; implied by the other flags of this group')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output')
@@ -88,7 +88,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
         'mixc;report' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
             [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -141,20 +141,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
             [CompletionResult]::new('--short', '--short', [CompletionResultType]::ParameterName, 'Print the version only')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'mixc;collateral' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--outputDir', '--outputDir', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Write all formats')
-            [CompletionResult]::new('--markdown', '--markdown', [CompletionResultType]::ParameterName, 'Write Markdown pages')
-            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Write man pages')
-            [CompletionResult]::new('--bash', '--bash', [CompletionResultType]::ParameterName, 'Write a completion script for bash')
-            [CompletionResult]::new('--zsh', '--zsh', [CompletionResultType]::ParameterName, 'Write a completion script for zsh')
-            [CompletionResult]::new('--yaml', '--yaml', [CompletionResultType]::ParameterName, 'Write a description of all commands as YAML')
-            [CompletionResult]::new('--html_fragment_with_front_matter', '--html_fragment_with_front_matter', [CompletionResultType]::ParameterName, 'Write an HTML page with front matter')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
@@ -163,7 +149,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -174,9 +159,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
             break
         }
         'mixc;help;version' {
-            break
-        }
-        'mixc;help;collateral' {
             break
         }
         'mixc;help;help' {

@@ -23,10 +23,14 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Write a commented policy to begin with')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
@@ -34,7 +38,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Validate a configuration')
             [CompletionResult]::new('eval', 'eval', [CompletionResultType]::ParameterValue, 'Evaluate an expression over given attributes')
             [CompletionResult]::new('explain-code', 'explain-code', [CompletionResultType]::ParameterValue, 'Say what a code of a diagnostic means, and what to do')
-            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run policy tests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
@@ -45,10 +48,21 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write man pages')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of Istio')
             [CompletionResult]::new('galley', 'galley', [CompletionResultType]::ParameterValue, 'Run and inspect the configuration plane')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;init' {
+            [CompletionResult]::new('--for', '--for', [CompletionResultType]::ParameterName, 'Who asks the server: Envoy, or callers of the Mixer API, such as Istio''s proxies')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;server' {
@@ -61,6 +75,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host')
             [CompletionResult]::new('--monitoring-address', '--monitoring-address', [CompletionResultType]::ParameterName, 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014')
             [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of prometheus handlers, on all interfaces')
+            [CompletionResult]::new('--metrics-address', '--metrics-address', [CompletionResultType]::ParameterName, 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422')
             [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Server certificate chain, PEM; TCP clients must then use TLS')
             [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Private key of the certificate, PEM')
             [CompletionResult]::new('--tls-client-ca-file', '--tls-client-ca-file', [CompletionResultType]::ParameterName, 'CA certificates that verify client certificates, PEM; requests a certificate from clients')
@@ -70,6 +85,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--config-wait-timeout', '--config-wait-timeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
             [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
@@ -152,14 +168,17 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings with their origin, then exit')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Run the start-up sequence, print what would be served, then exit')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;check' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -200,6 +219,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--trace-sampling-rate', '--trace-sampling-rate', [CompletionResultType]::ParameterName, 'Fraction of new traces that are sampled, from 0 to 1')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Quotas to allocate: name1=amount1,name2=amount2,…')
             [CompletionResult]::new('--quotas', '--quotas', [CompletionResultType]::ParameterName, 'Quotas to allocate: name1=amount1,name2=amount2,…')
+            [CompletionResult]::new('--explain-page', '--explain-page', [CompletionResultType]::ParameterName, 'Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--wait-for-ready', '--wait-for-ready', [CompletionResultType]::ParameterName, 'Wait until the server is reachable, at most --timeout')
@@ -209,14 +229,16 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--native-exit-codes', '--native-exit-codes', [CompletionResultType]::ParameterName, 'Use the exit statuses of `mixer` when called as mixc')
             [CompletionResult]::new('--require-quota', '--require-quota', [CompletionResultType]::ParameterName, 'Exit with status 1 unless every quota is granted in full')
             [CompletionResult]::new('--explain', '--explain', [CompletionResultType]::ParameterName, 'Explain the result: rules considered, value of each condition, near misses, results of handlers')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;report' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -262,6 +284,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output')
             [CompletionResult]::new('--exit-zero', '--exit-zero', [CompletionResultType]::ParameterName, 'Exit with status 0 regardless of the results')
             [CompletionResult]::new('--native-exit-codes', '--native-exit-codes', [CompletionResultType]::ParameterName, 'Use the exit statuses of `mixer` when called as mixc')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -269,7 +293,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;probe' {
             [CompletionResult]::new('--probe-path', '--probe-path', [CompletionResultType]::ParameterName, 'Probe file to check')
             [CompletionResult]::new('--interval', '--interval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file, and interval of --watch')
-            [CompletionResult]::new('--grpc', '--grpc', [CompletionResultType]::ParameterName, 'Server whose gRPC health service is called: host:port or unix:///path; may be repeated')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server whose gRPC health service is called: host:port or unix:///path; may be repeated')
             [CompletionResult]::new('--service', '--service', [CompletionResultType]::ParameterName, 'Service name of the health check: empty or istio.mixer.v1.Mixer for readiness, `liveness` for liveness')
             [CompletionResult]::new('--http', '--http', [CompletionResultType]::ParameterName, 'URL that must return a 2xx status; may be repeated. Example: http://localhost:15014/readyz')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Timeout of a gRPC or HTTP request')
@@ -292,6 +316,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Watch the targets and print every change, until SIGINT')
             [CompletionResult]::new('--tls', '--tls', [CompletionResultType]::ParameterName, 'Use TLS; implied by the other flags of this group')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -300,15 +327,16 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The same as PATH, as other commands have it')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
-            [CompletionResult]::new('--suppress', '--suppress', [CompletionResultType]::ParameterName, 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters')
-            [CompletionResult]::new('--live', '--live', [CompletionResultType]::ParameterName, 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint')
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else text')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else text')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Treat warnings as errors')
             [CompletionResult]::new('--lint', '--lint', [CompletionResultType]::ParameterName, 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules')
-            [CompletionResult]::new('--analyze', '--analyze', [CompletionResultType]::ParameterName, 'Report what resources of the mesh say together: references that lead nowhere, conflicts, workloads outside of the mesh')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -339,6 +367,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain, which is the value alone')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -346,15 +377,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;explain-code' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'mixer;doctor' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
-            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
-            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -369,13 +394,17 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--fail-fast', '--fail-fast', [CompletionResultType]::ParameterName, 'Stop after the first failed test')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;diff' {
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Current configuration: fs://DIR, a path, or embedded://sample')
-            [CompletionResult]::new('--to', '--to', [CompletionResultType]::ParameterName, 'Changed configuration')
+            [CompletionResult]::new('--to', '--to', [CompletionResultType]::ParameterName, 'Changed configuration. `--config` is the same, as other commands have it')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Changed configuration. `--config` is the same, as other commands have it')
             [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Recorded calls from `mixer server --record-requests` or `--decision-log`; `-` for standard input')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'Maximum groups of changes in a table, most frequent first')
@@ -383,6 +412,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -390,6 +422,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;snapshot' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules, adapters, templates')
@@ -398,7 +433,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;snapshot;dump' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--section', '--section', [CompletionResultType]::ParameterName, 'Sections to print, separated by commas; default: all')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
@@ -407,6 +442,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--show-secrets', '--show-secrets', [CompletionResultType]::ParameterName, 'Do not mask secret parameters')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -425,6 +463,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;routes' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Print the routing table: variety, namespace, handler, condition, instances')
@@ -433,7 +474,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;routes;show' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--variety', '--variety', [CompletionResultType]::ParameterName, 'Show routes of one variety: check, report, quota, attribute-generator or check-with-output')
             [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Show routes of one namespace')
@@ -443,6 +484,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -461,6 +505,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;proxy' {
             [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'The bootstrap: a YAML or JSON file')
             [CompletionResult]::new('--config-path', '--config-path', [CompletionResultType]::ParameterName, 'The bootstrap: a YAML or JSON file')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The bootstrap: a YAML or JSON file')
             [CompletionResult]::new('--config-yaml', '--config-yaml', [CompletionResultType]::ParameterName, 'The bootstrap as text instead of a file, YAML or JSON')
             [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Number of worker threads; 0 is one. Default: the number of CPUs')
             [CompletionResult]::new('--mode', '--mode', [CompletionResultType]::ParameterName, 'Serve, or only validate the bootstrap')
@@ -468,17 +513,16 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--log-level', '--log-level', [CompletionResultType]::ParameterName, 'Log level')
             [CompletionResult]::new('--log-path', '--log-path', [CompletionResultType]::ParameterName, 'Log file; default: standard error')
             [CompletionResult]::new('--admin-address-path', '--admin-address-path', [CompletionResultType]::ParameterName, 'Where to write host:port of the admin interface once it listens')
-            [CompletionResult]::new('--admin-allowed-hosts', '--admin-allowed-hosts', [CompletionResultType]::ParameterName, 'Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1')
             [CompletionResult]::new('--terminate-drain', '--terminate-drain', [CompletionResultType]::ParameterName, 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does')
-            [CompletionResult]::new('--drain-time-s', '--drain-time-s', [CompletionResultType]::ParameterName, 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed')
-            [CompletionResult]::new('--drain-strategy', '--drain-strategy', [CompletionResultType]::ParameterName, 'How often responses end their connections during that time')
             [CompletionResult]::new('--service-node', '--service-node', [CompletionResultType]::ParameterName, 'Overrides `node.id`')
             [CompletionResult]::new('--service-cluster', '--service-cluster', [CompletionResultType]::ParameterName, 'Overrides `node.cluster`')
             [CompletionResult]::new('--base-id', '--base-id', [CompletionResultType]::ParameterName, 'Has no effect: there is no hot restart, which needs it')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('--mixer-exact-tcp-deltas', '--mixer-exact-tcp-deltas', [CompletionResultType]::ParameterName, 'Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind')
             [CompletionResult]::new('--disable-hot-restart', '--disable-hot-restart', [CompletionResultType]::ParameterName, 'Has no effect: there is no hot restart')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -486,6 +530,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;adapter' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a new adapter in Rust: a crate with a gRPC server, and its resources')
@@ -499,6 +546,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Namespace of its resources')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -512,6 +562,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--session-based', '--session-based', [CompletionResultType]::ParameterName, 'It takes its parameters once, in a session')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -538,6 +591,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -545,6 +601,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;crd' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('all', 'all', [CompletionResultType]::ParameterValue, 'List all kinds: core, adapters, instances')
@@ -557,6 +616,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'API version of the definitions: v1beta1 or v1')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -565,6 +627,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'API version of the definitions: v1beta1 or v1')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -573,6 +638,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'API version of the definitions: v1beta1 or v1')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -600,6 +668,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--name', '--name', [CompletionResultType]::ParameterName, 'Program name: mixer, mixs, mixc or galley')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -608,22 +679,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write one page per command to this directory instead of printing the page of `mixer`')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'mixer;collateral' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--output-dir', '--output-dir', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
-            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Write all formats')
-            [CompletionResult]::new('--markdown', '--markdown', [CompletionResultType]::ParameterName, 'Write Markdown pages')
-            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Write man pages')
-            [CompletionResult]::new('--bash', '--bash', [CompletionResultType]::ParameterName, 'Write a completion script for bash')
-            [CompletionResult]::new('--zsh', '--zsh', [CompletionResultType]::ParameterName, 'Write a completion script for zsh')
-            [CompletionResult]::new('--yaml', '--yaml', [CompletionResultType]::ParameterName, 'Write a description of all commands as YAML')
-            [CompletionResult]::new('--html-fragment-with-front-matter', '--html-fragment-with-front-matter', [CompletionResultType]::ParameterName, 'Write an HTML page with front matter')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -631,6 +689,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;legacy' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -638,9 +699,11 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;galley' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
             [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
             [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
             [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
@@ -650,62 +713,43 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
-        'mixer;galley;validator' {
-            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port of the webhook')
-            [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Certificate chain, PEM')
-            [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Its private key, PEM')
-            [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'Its root, PEM')
-            [CompletionResult]::new('--webhook-config-file', '--webhook-config-file', [CompletionResultType]::ParameterName, 'The webhook configuration that the cluster is to have, YAML')
-            [CompletionResult]::new('--health-check-file', '--health-check-file', [CompletionResultType]::ParameterName, 'Probe file')
-            [CompletionResult]::new('--health-check-interval', '--health-check-interval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file')
-            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics')
-            [CompletionResult]::new('--deployment-namespace', '--deployment-namespace', [CompletionResultType]::ParameterName, 'Namespace of the deployment')
-            [CompletionResult]::new('--deployment-name', '--deployment-name', [CompletionResultType]::ParameterName, 'Name of the deployment')
-            [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'Kubeconfig of the cluster')
-            [CompletionResult]::new('--resync-period', '--resync-period', [CompletionResultType]::ParameterName, 'Accepted without effect: the validator reads no resources')
-            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
-            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
-            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')
-            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days to keep rotated log files; 0 means no limit')
-            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated log files to keep; 0 means all')
-            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
-            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
-            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
-            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
-            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
-            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
         'mixer;galley;wait' {
             [CompletionResult]::new('--sinks', '--sinks', [CompletionResultType]::ParameterName, 'Sinks that must have acknowledged it, at least; all that are connected must in any case')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long to wait')
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: plain')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;galley;sinks' {
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;galley;status' {
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -713,6 +757,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;galley;snapshot' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print what is published')
@@ -721,7 +768,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;galley;snapshot;dump' {
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
             [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: json')
@@ -729,16 +776,22 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--show-secrets', '--show-secrets', [CompletionResultType]::ParameterName, 'Do not mask secret parameters, if galley may reveal them')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;galley;snapshot;diff' {
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
             [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -759,18 +812,22 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;galley;watch' {
-            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'ControlZ endpoint of galley')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--once', '--once', [CompletionResultType]::ParameterName, 'Print the events so far, and exit')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object per event')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;galley;server' {
-            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration file, YAML, JSON or TOML. Precedence: flag, file, default')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default')
+            [CompletionResult]::new('--config-file', '--config-file', [CompletionResultType]::ParameterName, 'Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is flag, file, default')
             [CompletionResult]::new('--config-path', '--config-path', [CompletionResultType]::ParameterName, 'Directory or file of resources; without it, a Kubernetes cluster')
             [CompletionResult]::new('--watch-config-files', '--watch-config-files', [CompletionResultType]::ParameterName, 'Notice changes of files; otherwise on SIGUSR1 only')
             [CompletionResult]::new('--mesh-config-file', '--mesh-config-file', [CompletionResultType]::ParameterName, 'Mesh configuration, YAML; empty: the defaults')
@@ -780,7 +837,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--excluded-resource-kinds', '--excluded-resource-kinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
             [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')
             [CompletionResult]::new('--enable-service-discovery', '--enable-service-discovery', [CompletionResultType]::ParameterName, 'Make service entries from services, endpoints, pods and nodes')
-            [CompletionResult]::new('--enable-analysis', '--enable-analysis', [CompletionResultType]::ParameterName, 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts')
             [CompletionResult]::new('--use-old-processor', '--use-old-processor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
             [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid')
@@ -851,21 +907,16 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
             [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
             [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
-            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'As --server-address')
-            [CompletionResult]::new('--kubeConfig', '--kubeConfig', [CompletionResultType]::ParameterName, 'As --kubeconfig')
-            [CompletionResult]::new('--maxReceivedMessageSize', '--maxReceivedMessageSize', [CompletionResultType]::ParameterName, 'As --server-max-received-message-size')
-            [CompletionResult]::new('--maxConcurrentStreams', '--maxConcurrentStreams', [CompletionResultType]::ParameterName, 'As --server-max-concurrent-streams')
-            [CompletionResult]::new('--validation.tls.clientCertificate', '--validation.tls.clientCertificate', [CompletionResultType]::ParameterName, 'Certificate of the webhook; empty: that of the server')
-            [CompletionResult]::new('--validation.tls.privateKey', '--validation.tls.privateKey', [CompletionResultType]::ParameterName, 'Key of that certificate')
-            [CompletionResult]::new('--validation.tls.caCertificates', '--validation.tls.caCertificates', [CompletionResultType]::ParameterName, 'Root of that certificate')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'mixer;galley;help' {
-            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
             [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
             [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
             [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
@@ -873,9 +924,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'Print events of sources as they happen')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
-            break
-        }
-        'mixer;galley;help;validator' {
             break
         }
         'mixer;galley;help;wait' {
@@ -907,7 +955,120 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;galley;help;help' {
             break
         }
+        'mixer;doctor' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
+            [CompletionResult]::new('--config-file', '--config-file', [CompletionResultType]::ParameterName, 'Settings file, YAML or TOML; keys are flag names')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; ignored if --address is set')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; ignored if --address is set')
+            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock')
+            [CompletionResult]::new('--socket-mode', '--socket-mode', [CompletionResultType]::ParameterName, 'File mode of a Unix socket, octal. Example: 0660')
+            [CompletionResult]::new('--grpc-reflection', '--grpc-reflection', [CompletionResultType]::ParameterName, 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host')
+            [CompletionResult]::new('--monitoring-address', '--monitoring-address', [CompletionResultType]::ParameterName, 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014')
+            [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of prometheus handlers, on all interfaces')
+            [CompletionResult]::new('--metrics-address', '--metrics-address', [CompletionResultType]::ParameterName, 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422')
+            [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Server certificate chain, PEM; TCP clients must then use TLS')
+            [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Private key of the certificate, PEM')
+            [CompletionResult]::new('--tls-client-ca-file', '--tls-client-ca-file', [CompletionResultType]::ParameterName, 'CA certificates that verify client certificates, PEM; requests a certificate from clients')
+            [CompletionResult]::new('--tls-client-auth', '--tls-client-auth', [CompletionResultType]::ParameterName, 'Whether clients must present a certificate')
+            [CompletionResult]::new('--tls-min-version', '--tls-min-version', [CompletionResultType]::ParameterName, 'Minimum TLS version')
+            [CompletionResult]::new('--tls-allowed-peers', '--tls-allowed-peers', [CompletionResultType]::ParameterName, 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`')
+            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration store: a directory, fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT, mcp+listen://ADDR or embedded://sample')
+            [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--config-wait-timeout', '--config-wait-timeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
+            [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
+            [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
+            [CompletionResult]::new('--config-cache', '--config-cache', [CompletionResultType]::ParameterName, 'Directory that keeps the last good configuration for the next start')
+            [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration')
+            [CompletionResult]::new('--config-write-status', '--config-write-status', [CompletionResultType]::ParameterName, 'Whether to write onto Kubernetes objects whether they can be used, as a condition `Accepted` of their status')
+            [CompletionResult]::new('--mcp-max-message-size', '--mcp-max-message-size', [CompletionResultType]::ParameterName, 'Maximum size of a message of an MCP source in bytes, or with a unit: a collection is one message. Example: 128MiB')
+            [CompletionResult]::new('--cert-file', '--cert-file', [CompletionResultType]::ParameterName, 'Client certificate for mcps:// stores, PEM')
+            [CompletionResult]::new('--key-file', '--key-file', [CompletionResultType]::ParameterName, 'Private key of the client certificate, PEM')
+            [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'CA certificates that verify mcps:// stores, PEM')
+            [CompletionResult]::new('--use-adapter-crds', '--use-adapter-crds', [CompletionResultType]::ParameterName, 'Whether to read adapter-specific kinds (denier, memquota, …)')
+            [CompletionResult]::new('--use-template-crds', '--use-template-crds', [CompletionResultType]::ParameterName, 'Whether to read template-specific kinds (metric, quota, …)')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Worker threads, each with its own event loop and connections; 0 means one per core')
+            [CompletionResult]::new('--single-threaded', '--single-threaded', [CompletionResultType]::ParameterName, 'Run on a single thread')
+            [CompletionResult]::new('--max-message-size', '--max-message-size', [CompletionResultType]::ParameterName, 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB')
+            [CompletionResult]::new('--memory-limit', '--memory-limit', [CompletionResultType]::ParameterName, 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches')
+            [CompletionResult]::new('--max-concurrent-streams', '--max-concurrent-streams', [CompletionResultType]::ParameterName, 'Maximum calls in flight per connection')
+            [CompletionResult]::new('--max-check-quotas', '--max-check-quotas', [CompletionResultType]::ParameterName, 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected')
+            [CompletionResult]::new('--max-report-records', '--max-report-records', [CompletionResultType]::ParameterName, 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected')
+            [CompletionResult]::new('--receive-timeout', '--receive-timeout', [CompletionResultType]::ParameterName, 'Time limit for receiving a message: a call whose message is not complete by then fails. Example: 10s')
+            [CompletionResult]::new('--max-connection-age', '--max-connection-age', [CompletionResultType]::ParameterName, 'Age at which a connection gets a GOAWAY, so that clients rebalance over the servers; 0s means never. Example: 30m')
+            [CompletionResult]::new('--api-worker-pool-size', '--api-worker-pool-size', [CompletionResultType]::ParameterName, 'Maximum asynchronous API calls in flight; synchronous calls bypass the pool')
+            [CompletionResult]::new('--api-worker-pool-floor', '--api-worker-pool-floor', [CompletionResultType]::ParameterName, 'Adapt the pool size to the load: initial and minimum size; 0 keeps the size fixed')
+            [CompletionResult]::new('--api-queue-length', '--api-queue-length', [CompletionResultType]::ParameterName, 'Maximum API calls in the queue of the pool; further calls are rejected')
+            [CompletionResult]::new('--adapter-worker-pool-size', '--adapter-worker-pool-size', [CompletionResultType]::ParameterName, 'Maximum asynchronous calls in flight per handler')
+            [CompletionResult]::new('--adapter-worker-pool-floor', '--adapter-worker-pool-floor', [CompletionResultType]::ParameterName, 'Adapt the pool size to the load: initial and minimum size; 0 keeps the size fixed')
+            [CompletionResult]::new('--adapter-queue-length', '--adapter-queue-length', [CompletionResultType]::ParameterName, 'Maximum calls in the queue of a handler; further calls fail')
+            [CompletionResult]::new('--num-check-cache-entries', '--num-check-cache-entries', [CompletionResultType]::ParameterName, 'Maximum entries of the check cache; 0 disables the cache')
+            [CompletionResult]::new('--liveness-probe-path', '--liveness-probe-path', [CompletionResultType]::ParameterName, 'Probe file that is updated while the server is alive')
+            [CompletionResult]::new('--liveness-probe-interval', '--liveness-probe-interval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file; it is updated twice per interval. Example: 2s')
+            [CompletionResult]::new('--readiness-probe-path', '--readiness-probe-path', [CompletionResultType]::ParameterName, 'Probe file that is updated while the server is ready')
+            [CompletionResult]::new('--readiness-probe-interval', '--readiness-probe-interval', [CompletionResultType]::ParameterName, 'Maximum age of the probe file; it is updated twice per interval. Example: 2s')
+            [CompletionResult]::new('--pid-file', '--pid-file', [CompletionResultType]::ParameterName, 'PID file. Example: /run/mixer.pid')
+            [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Delay between "not ready" and the end of accepting calls at shutdown')
+            [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Timeout of the whole shutdown; remaining calls are aborted')
+            [CompletionResult]::new('--envoy-bridge', '--envoy-bridge', [CompletionResultType]::ParameterName, 'Whether to serve Envoy on the API port: ext_authz, access log and rate limit services')
+            [CompletionResult]::new('--envoy-http-address', '--envoy-http-address', [CompletionResultType]::ParameterName, 'Address of HTTP ext_authz. Example: 127.0.0.1:9191')
+            [CompletionResult]::new('--envoy-ratelimit-http-address', '--envoy-ratelimit-http-address', [CompletionResultType]::ParameterName, 'Address of rate limits over HTTP: POST /json, GET /rlconfig, GET /healthcheck. Example: 127.0.0.1:9192')
+            [CompletionResult]::new('--ctrlz-port', '--ctrlz-port', [CompletionResultType]::ParameterName, 'Port of the ControlZ introspection pages; 0 disables them')
+            [CompletionResult]::new('--ctrlz-address', '--ctrlz-address', [CompletionResultType]::ParameterName, 'Address of the ControlZ introspection pages; `*` means all interfaces')
+            [CompletionResult]::new('--ctrlz-readonly', '--ctrlz-readonly', [CompletionResultType]::ParameterName, 'Make ControlZ read-only')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token that ControlZ requires: `Authorization: Bearer TOKEN`, or a login form in browsers')
+            [CompletionResult]::new('--ctrlz-allowed-hosts', '--ctrlz-allowed-hosts', [CompletionResultType]::ParameterName, 'Host names that ControlZ accepts besides localhost and IP addresses. Example: ops.example.com,mixer')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Whether to serve /debug/pprof on the monitoring port')
+            [CompletionResult]::new('--legacy-metrics', '--legacy-metrics', [CompletionResultType]::ParameterName, 'Also expose metrics under the names of Mixer 1.0, for existing dashboards')
+            [CompletionResult]::new('--heap-profile-rate', '--heap-profile-rate', [CompletionResultType]::ParameterName, 'Mean bytes between sampled allocations for /debug/pprof/heap; 0 samples only while that URL is requested')
+            [CompletionResult]::new('--load-shedding-mode', '--load-shedding-mode', [CompletionResultType]::ParameterName, 'Action on calls over the limits: disabled, logonly or enforce')
+            [CompletionResult]::new('--average-latency-threshold', '--average-latency-threshold', [CompletionResultType]::ParameterName, 'Maximum mean latency; 0s means no limit')
+            [CompletionResult]::new('--latency-samples-per-second', '--latency-samples-per-second', [CompletionResultType]::ParameterName, 'Maximum latency samples per second')
+            [CompletionResult]::new('--latency-sample-half-life', '--latency-sample-half-life', [CompletionResultType]::ParameterName, 'Half-life of a latency sample')
+            [CompletionResult]::new('--max-requests-per-second', '--max-requests-per-second', [CompletionResultType]::ParameterName, 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit')
+            [CompletionResult]::new('--burst-size', '--burst-size', [CompletionResultType]::ParameterName, 'Burst size of the rate limit')
+            [CompletionResult]::new('--load-shedding-check-reserve', '--load-shedding-check-reserve', [CompletionResultType]::ParameterName, 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1')
+            [CompletionResult]::new('--load-shedding-fair', '--load-shedding-fair', [CompletionResultType]::ParameterName, 'Fair sharing: clients with more than the mean load are rejected first')
+            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')
+            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'Additional rotated log file')
+            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB')
+            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days to keep rotated log files; 0 means no limit')
+            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated log files to keep; 0 means all')
+            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
+            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
+            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'Minimum level of records with a stack trace: `[scope:]level,…`')
+            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records include the source location')
+            [CompletionResult]::new('--trace-zipkin-url', '--trace-zipkin-url', [CompletionResultType]::ParameterName, 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans')
+            [CompletionResult]::new('--trace-jaeger-url', '--trace-jaeger-url', [CompletionResultType]::ParameterName, 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift')
+            [CompletionResult]::new('--trace-otlp-url', '--trace-otlp-url', [CompletionResultType]::ParameterName, 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces')
+            [CompletionResult]::new('--trace-log-spans', '--trace-log-spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
+            [CompletionResult]::new('--trace-sampling-rate', '--trace-sampling-rate', [CompletionResultType]::ParameterName, 'Fraction of new traces that are sampled, from 0 to 1')
+            [CompletionResult]::new('--decision-log', '--decision-log', [CompletionResultType]::ParameterName, 'Decision log: a JSON line per check with attributes, result, rules, handlers and duration')
+            [CompletionResult]::new('--decision-log-sampling', '--decision-log-sampling', [CompletionResultType]::ParameterName, 'Fraction of checks that are logged, from 0 to 1')
+            [CompletionResult]::new('--decision-log-select', '--decision-log-select', [CompletionResultType]::ParameterName, 'Which decisions are logged')
+            [CompletionResult]::new('--decision-log-max-size', '--decision-log-max-size', [CompletionResultType]::ParameterName, 'Size at which the decision log is rotated. Example: 100MiB')
+            [CompletionResult]::new('--decision-log-max-backups', '--decision-log-max-backups', [CompletionResultType]::ParameterName, 'Rotated decision logs to keep; 0 means all')
+            [CompletionResult]::new('--decision-queue', '--decision-queue', [CompletionResultType]::ParameterName, 'Length of the decision queue; further decisions are dropped and counted')
+            [CompletionResult]::new('--decision-mask', '--decision-mask', [CompletionResultType]::ParameterName, 'Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas')
+            [CompletionResult]::new('--record-requests', '--record-requests', [CompletionResultType]::ParameterName, 'Recording of the first calls, with attributes and results, for `mixer diff`')
+            [CompletionResult]::new('--record-max-requests', '--record-max-requests', [CompletionResultType]::ParameterName, 'Maximum calls in the recording')
+            [CompletionResult]::new('--record-max-size', '--record-max-size', [CompletionResultType]::ParameterName, 'Maximum size of the recording. Example: 64MiB')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings with their origin, then exit')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Run the start-up sequence, print what would be served, then exit')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'mixer;help' {
+            [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Write a commented policy to begin with')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
@@ -915,7 +1076,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Validate a configuration')
             [CompletionResult]::new('eval', 'eval', [CompletionResultType]::ParameterValue, 'Evaluate an expression over given attributes')
             [CompletionResult]::new('explain-code', 'explain-code', [CompletionResultType]::ParameterValue, 'Say what a code of a diagnostic means, and what to do')
-            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run policy tests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Show which recorded decisions a configuration change alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the compiled configuration')
@@ -926,10 +1086,13 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write man pages')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of Istio')
             [CompletionResult]::new('galley', 'galley', [CompletionResultType]::ParameterValue, 'Run and inspect the configuration plane')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find problems that would prevent a server from starting or running')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;help;init' {
             break
         }
         'mixer;help;server' {
@@ -951,9 +1114,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;explain-code' {
-            break
-        }
-        'mixer;help;doctor' {
             break
         }
         'mixer;help;test' {
@@ -1014,23 +1174,16 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;help;man' {
             break
         }
-        'mixer;help;collateral' {
-            break
-        }
         'mixer;help;legacy' {
             break
         }
         'mixer;help;galley' {
-            [CompletionResult]::new('validator', 'validator', [CompletionResultType]::ParameterValue, 'Runs the admission webhook alone, as of Galley 1.0')
             [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until sinks have acknowledged a change')
             [CompletionResult]::new('sinks', 'sinks', [CompletionResultType]::ParameterValue, 'Show the sinks: what each has of every collection, and what it refused')
             [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show sources, groups, sinks and the webhook at a glance')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show or compare what is published')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'Print events of sources as they happen')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Starts Galley as a server')
-            break
-        }
-        'mixer;help;galley;validator' {
             break
         }
         'mixer;help;galley;wait' {
@@ -1057,6 +1210,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;galley;server' {
+            break
+        }
+        'mixer;help;doctor' {
             break
         }
         'mixer;help;help' {

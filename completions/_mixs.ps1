@@ -21,13 +21,12 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'mixs' {
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -41,6 +40,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--monitoringPort', '--monitoringPort', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host')
             [CompletionResult]::new('--monitoring-address', '--monitoring-address', [CompletionResultType]::ParameterName, 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014')
             [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of prometheus handlers, on all interfaces')
+            [CompletionResult]::new('--metrics-address', '--metrics-address', [CompletionResultType]::ParameterName, 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422')
             [CompletionResult]::new('--tls-cert-file', '--tls-cert-file', [CompletionResultType]::ParameterName, 'Server certificate chain, PEM; TCP clients must then use TLS')
             [CompletionResult]::new('--tls-key-file', '--tls-key-file', [CompletionResultType]::ParameterName, 'Private key of the certificate, PEM')
             [CompletionResult]::new('--tls-client-ca-file', '--tls-client-ca-file', [CompletionResultType]::ParameterName, 'CA certificates that verify client certificates, PEM; requests a certificate from clients')
@@ -166,13 +166,13 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--short', '--short', [CompletionResultType]::ParameterName, 'Print the version only')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; overrides --short')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
         }
         'mixs;crd' {
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('all', 'all', [CompletionResultType]::ParameterValue, 'List all kinds: core, adapters, instances')
             [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'List adapter-specific kinds')
             [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'List template-specific kinds')
@@ -216,26 +216,11 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
         'mixs;crd;help;help' {
             break
         }
-        'mixs;collateral' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--outputDir', '--outputDir', [CompletionResultType]::ParameterName, 'Output directory')
-            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Write all formats')
-            [CompletionResult]::new('--markdown', '--markdown', [CompletionResultType]::ParameterName, 'Write Markdown pages')
-            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Write man pages')
-            [CompletionResult]::new('--bash', '--bash', [CompletionResultType]::ParameterName, 'Write a completion script for bash')
-            [CompletionResult]::new('--zsh', '--zsh', [CompletionResultType]::ParameterName, 'Write a completion script for zsh')
-            [CompletionResult]::new('--yaml', '--yaml', [CompletionResultType]::ParameterName, 'Write a description of all commands as YAML')
-            [CompletionResult]::new('--html_fragment_with_front_matter', '--html_fragment_with_front_matter', [CompletionResultType]::ParameterName, 'Write an HTML page with front matter')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
-            break
-        }
         'mixs;help' {
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Check whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print program version and build information')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the Kubernetes custom resource definitions')
-            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -261,9 +246,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             break
         }
         'mixs;help;crd;instance' {
-            break
-        }
-        'mixs;help;collateral' {
             break
         }
         'mixs;help;help' {

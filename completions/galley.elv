@@ -18,13 +18,11 @@ set edit:completion:arg-completer[galley] = {|@words|
     }
     var completions = [
         &'galley'= {
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand probe 'Check whether a server is alive or ready'
             cand version 'Print program version and build information'
-            cand collateral 'Write documentation and completion files into a directory'
             cand server 'Starts Galley as a server'
-            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'galley;probe'= {
@@ -59,19 +57,6 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --short 'Print the version only'
             cand -o 'One of ''yaml'' or ''json''; overrides --short'
             cand --output 'One of ''yaml'' or ''json''; overrides --short'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
-        &'galley;collateral'= {
-            cand -o 'Output directory'
-            cand --outputDir 'Output directory'
-            cand --all 'Write all formats'
-            cand --markdown 'Write Markdown pages'
-            cand --man 'Write man pages'
-            cand --bash 'Write a completion script for bash'
-            cand --zsh 'Write a completion script for zsh'
-            cand --yaml 'Write a description of all commands as YAML'
-            cand --html_fragment_with_front_matter 'Write an HTML page with front matter'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -87,7 +72,6 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --excludedResourceKinds 'Kinds that are not read, separated by commas'
             cand --domain 'Domain of services'
             cand --enableServiceDiscovery 'Make service entries from services, endpoints, pods and nodes'
-            cand --enableAnalysis 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts'
             cand --useOldProcessor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
             cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
             cand --config-on-error 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid'
@@ -158,58 +142,20 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --log_output_level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
             cand --log_stacktrace_level 'Minimum level of records with a stack trace: `[scope:]level,…`'
             cand --log_caller 'Scopes whose records include the source location'
-            cand --address 'As --server-address'
-            cand --kubeConfig 'As --kubeconfig'
-            cand --maxReceivedMessageSize 'As --server-max-received-message-size'
-            cand --maxConcurrentStreams 'As --server-max-concurrent-streams'
-            cand --validation.tls.clientCertificate 'Certificate of the webhook; empty: that of the server'
-            cand --validation.tls.privateKey 'Key of that certificate'
-            cand --validation.tls.caCertificates 'Root of that certificate'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
-        &'galley;validator'= {
-            cand --port 'Port of the webhook'
-            cand --tlsCertFile 'Certificate chain, PEM'
-            cand --tlsKeyFile 'Its private key, PEM'
-            cand --caCertFile 'Its root, PEM'
-            cand --webhook-config-file 'The webhook configuration that the cluster is to have, YAML'
-            cand --healthCheckFile 'Probe file'
-            cand --healthCheckInterval 'Maximum age of the probe file'
-            cand --monitoringPort 'HTTP port of metrics'
-            cand --deployment-namespace 'Namespace of the deployment'
-            cand --deployment-name 'Name of the deployment'
-            cand --kubeconfig 'Kubeconfig of the cluster'
-            cand --resyncPeriod 'Accepted without effect: the validator reads no resources'
-            cand --log_target 'Log output: a file, stdout or stderr; may be repeated'
-            cand --log_rotate 'Additional rotated log file'
-            cand --log_rotate_max_size 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB'
-            cand --log_rotate_max_age 'Days to keep rotated log files; 0 means no limit'
-            cand --log_rotate_max_backups 'Rotated log files to keep; 0 means all'
-            cand --log_as_json 'Write log records as JSON objects'
-            cand --log_output_level 'Log levels: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
-            cand --log_stacktrace_level 'Minimum level of records with a stack trace: `[scope:]level,…`'
-            cand --log_caller 'Scopes whose records include the source location'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'galley;help'= {
             cand probe 'Check whether a server is alive or ready'
             cand version 'Print program version and build information'
-            cand collateral 'Write documentation and completion files into a directory'
             cand server 'Starts Galley as a server'
-            cand validator 'Runs the admission webhook alone, as of Galley 1.0'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'galley;help;probe'= {
         }
         &'galley;help;version'= {
         }
-        &'galley;help;collateral'= {
-        }
         &'galley;help;server'= {
-        }
-        &'galley;help;validator'= {
         }
         &'galley;help;help'= {
         }

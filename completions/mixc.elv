@@ -18,18 +18,17 @@ set edit:completion:arg-completer[mixc] = {|@words|
     }
     var completions = [
         &'mixc'= {
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
             cand version 'Print program version and build information'
-            cand collateral 'Write documentation and completion files into a directory'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixc;check'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
             cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -70,6 +69,7 @@ set edit:completion:arg-completer[mixc] = {|@words|
             cand --trace_sampling_rate 'Fraction of new traces that are sampled, from 0 to 1'
             cand -q 'Quotas to allocate: name1=amount1,name2=amount2,…'
             cand --quotas 'Quotas to allocate: name1=amount1,name2=amount2,…'
+            cand --explain-page 'Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain'
             cand --wait-for-ready 'Wait until the server is reachable, at most --timeout'
             cand --tls 'Use TLS; implied by the other flags of this group'
             cand --quiet 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
@@ -83,7 +83,7 @@ set edit:completion:arg-completer[mixc] = {|@words|
         &'mixc;report'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
             cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -135,19 +135,6 @@ set edit:completion:arg-completer[mixc] = {|@words|
             cand --short 'Print the version only'
             cand -o 'One of ''yaml'' or ''json''; overrides --short'
             cand --output 'One of ''yaml'' or ''json''; overrides --short'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
-        &'mixc;collateral'= {
-            cand -o 'Output directory'
-            cand --outputDir 'Output directory'
-            cand --all 'Write all formats'
-            cand --markdown 'Write Markdown pages'
-            cand --man 'Write man pages'
-            cand --bash 'Write a completion script for bash'
-            cand --zsh 'Write a completion script for zsh'
-            cand --yaml 'Write a description of all commands as YAML'
-            cand --html_fragment_with_front_matter 'Write an HTML page with front matter'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -155,7 +142,6 @@ set edit:completion:arg-completer[mixc] = {|@words|
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
             cand version 'Print program version and build information'
-            cand collateral 'Write documentation and completion files into a directory'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixc;help;check'= {
@@ -163,8 +149,6 @@ set edit:completion:arg-completer[mixc] = {|@words|
         &'mixc;help;report'= {
         }
         &'mixc;help;version'= {
-        }
-        &'mixc;help;collateral'= {
         }
         &'mixc;help;help'= {
         }

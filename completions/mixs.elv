@@ -18,13 +18,12 @@ set edit:completion:arg-completer[mixs] = {|@words|
     }
     var completions = [
         &'mixs'= {
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand server 'Start the server'
             cand probe 'Check whether a server is alive or ready'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
-            cand collateral 'Write documentation and completion files into a directory'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixs;server'= {
@@ -37,6 +36,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --monitoringPort 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host'
             cand --monitoring-address 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014'
             cand --metrics-port 'HTTP port of the metrics of prometheus handlers, on all interfaces'
+            cand --metrics-address 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422'
             cand --tls-cert-file 'Server certificate chain, PEM; TCP clients must then use TLS'
             cand --tls-key-file 'Private key of the certificate, PEM'
             cand --tls-client-ca-file 'CA certificates that verify client certificates, PEM; requests a certificate from clients'
@@ -160,12 +160,12 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --short 'Print the version only'
             cand -o 'One of ''yaml'' or ''json''; overrides --short'
             cand --output 'One of ''yaml'' or ''json''; overrides --short'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
         }
         &'mixs;crd'= {
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand all 'List all kinds: core, adapters, instances'
             cand adapter 'List adapter-specific kinds'
             cand instance 'List template-specific kinds'
@@ -200,25 +200,11 @@ set edit:completion:arg-completer[mixs] = {|@words|
         }
         &'mixs;crd;help;help'= {
         }
-        &'mixs;collateral'= {
-            cand -o 'Output directory'
-            cand --outputDir 'Output directory'
-            cand --all 'Write all formats'
-            cand --markdown 'Write Markdown pages'
-            cand --man 'Write man pages'
-            cand --bash 'Write a completion script for bash'
-            cand --zsh 'Write a completion script for zsh'
-            cand --yaml 'Write a description of all commands as YAML'
-            cand --html_fragment_with_front_matter 'Write an HTML page with front matter'
-            cand -h 'Print help'
-            cand --help 'Print help'
-        }
         &'mixs;help'= {
             cand server 'Start the server'
             cand probe 'Check whether a server is alive or ready'
             cand version 'Print program version and build information'
             cand crd 'Print the Kubernetes custom resource definitions'
-            cand collateral 'Write documentation and completion files into a directory'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixs;help;server'= {
@@ -237,8 +223,6 @@ set edit:completion:arg-completer[mixs] = {|@words|
         &'mixs;help;crd;adapter'= {
         }
         &'mixs;help;crd;instance'= {
-        }
-        &'mixs;help;collateral'= {
         }
         &'mixs;help;help'= {
         }

@@ -24,6 +24,8 @@ mod policy;
 mod process;
 #[path = "cli/tools.rs"]
 mod tools;
+#[path = "cli/vocabulary.rs"]
+mod vocabulary;
 
 use mixer::cmd::{Io, parse};
 use serde_json::Value;

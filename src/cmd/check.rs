@@ -8,7 +8,6 @@ mod result;
 mod text;
 
 use std::cell::Cell;
-use std::io::Write as _;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +20,7 @@ use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome};
 use super::io::Io;
 use super::personality::Personality;
+use super::value;
 use mixer_policy::names_namespace;
 use mixer_wire::istio::mixer::v1::check_request::QuotaParams;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse};
@@ -41,6 +41,9 @@ pub(crate) struct CheckArgs {
     /// Servers explain checks to clients on their own machine only.
     #[arg(long)]
     explain: bool,
+    /// Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain.
+    #[arg(long, value_parser = value::uint, value_name = "PAGE")]
+    explain_page: Option<u64>,
 }
 
 /// Runs the checks and prints the results.
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         if may_warn && !flags.result.quiet {
             let names = attributes.iter().map(|(name, _)| name);
             for unknown in client.unknown_names(names, quotas.keys().map(String::as_str)) {
-                writeln!(io.err, "warning: {unknown}")?;
+                io.warn(&unknown)?;
             }
             let text = |name: &str| {
                 let (_, value) = attributes.iter().find(|(known, _)| *known == name)?;
@@ -78,10 +81,9 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
                 && !names_namespace(text)
             {
                 let answer = "the answer is that of the Mixer API, by the rules of the mesh";
-                writeln!(
-                    io.err,
-                    "warning: the request names no namespace: a call of Envoy without one {envoy}; {answer}"
-                )?;
+                io.warn(&format!(
+                    "the request names no namespace: a call of Envoy without one {envoy}; {answer}"
+                ))?;
             }
         }
         let worker = Checker {
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
             ids: Rc::new(DeduplicationIds::new()),
             left: flags.load.repeat.max(0),
             required: args.require_quota.then(|| quotas.clone()),
-            explain: args.explain,
+            explain: args.explain_page.or(args.explain.then_some(1)),
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         renderer.begin(io)?;
@@ -135,7 +137,8 @@ struct Checker {
     ids: Rc<DeduplicationIds>,
     left: i64,
     required: Option<Quotas>,
-    explain: bool,
+    /// The page of the explanation, from 1; `None` without one.
+    explain: Option<u64>,
 }
 
 impl CallWorker for Checker {
@@ -149,8 +152,8 @@ impl CallWorker for Checker {
         self.left -= 1;
         let request = CheckRequest { deduplication_id: self.ids.next(), ..self.request.clone() };
         let explanation = match self.explain {
-            true => Some(self.client.explain(request.clone()).await),
-            false => None,
+            Some(page) => Some(self.client.explain(request.clone(), page).await),
+            None => None,
         };
         let response = self.client.check(request).await;
         let exit = match &response {

@@ -63,10 +63,10 @@ pub(crate) fn run(
         man::write_pages(dir, root.clone())?;
     }
     if args.all || args.bash {
-        write_file(dir, &format!("{name}.bash"), &completions::script(root.clone(), Shell::Bash))?;
+        write_file(dir, &format!("{name}.bash"), &completions::script(&root, Shell::Bash))?;
     }
     if args.all || args.zsh {
-        write_file(dir, &format!("_{name}"), &completions::script(root.clone(), Shell::Zsh))?;
+        write_file(dir, &format!("_{name}"), &completions::script(&root, Shell::Zsh))?;
     }
     if args.all || args.yaml {
         let list: Vec<serde_json::Value> =

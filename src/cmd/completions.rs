@@ -1,8 +1,11 @@
 //! `completions`: shell completion scripts.
 
+use clap::ValueHint;
 use clap_complete::Shell;
 
 use super::exit::{Exit, Outcome};
+use super::explain_code;
+use super::flag_type::FlagType;
 use super::io::Io;
 use super::personality::Personality;
 
@@ -20,14 +23,63 @@ pub(crate) struct CompletionsArgs {
 /// Prints the script. `tree` returns the command tree of a program name.
 pub(crate) fn run(args: &CompletionsArgs, tree: fn(Personality) -> clap::Command, io: &mut Io) -> Outcome {
     let personality = Personality::of_program(args.name.as_ref());
-    io.out.write_all(&script(tree(personality), args.shell))?;
+    io.out.write_all(&script(&tree(personality), args.shell))?;
     Ok(Exit::Success)
 }
 
 /// The script for one program and shell; `completions/` holds the same text.
-pub(crate) fn script(mut command: clap::Command, shell: Shell) -> Vec<u8> {
+pub(crate) fn script(command: &clap::Command, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
+    let mut command = with_flags_of_others(visible(command));
     clap_complete::generate(shell, &mut command, name, &mut script);
     script
+}
+
+/// A command without what is hidden; its flags say which values they have.
+fn visible(command: &clap::Command) -> clap::Command {
+    let mut copy = clap::Command::new(command.get_name().to_owned());
+    if let Some(about) = command.get_about() {
+        copy = copy.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        copy = copy.version(version.to_owned());
+    }
+    copy.args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned().map(with_values))
+        .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).map(visible))
+}
+
+/// `doctor` takes the flags of `server`.
+fn with_flags_of_others(root: clap::Command) -> clap::Command {
+    let Some(server) = root.find_subcommand("server").cloned() else { return root };
+    if root.find_subcommand("doctor").is_none() {
+        return root;
+    }
+    root.mut_subcommand("doctor", |doctor| {
+        let own: Vec<clap::Id> = doctor.get_arguments().map(|arg| arg.get_id().clone()).collect();
+        doctor.args(server.get_arguments().filter(|arg| !own.contains(arg.get_id())).cloned())
+    })
+}
+
+/// An argument with the values that a shell can complete.
+fn with_values(arg: clap::Arg) -> clap::Arg {
+    if arg.get_id() == "code" {
+        return arg.value_parser(clap::builder::PossibleValuesParser::new(explain_code::names()));
+    }
+    if FlagType::of(&arg) == FlagType::Bool {
+        return arg.value_parser(["true", "false"]);
+    }
+    if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
+        return arg;
+    }
+    let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let hint = match (arg.get_id().as_str(), name.as_deref().unwrap_or_default()) {
+        ("config" | "config_store_url" | "from" | "to", _) => ValueHint::AnyPath,
+        (_, "FILE" | "PATH" | "FILE|ADDRESS") => ValueHint::AnyPath,
+        (_, "DIR") => ValueHint::DirPath,
+        (_, "ADDRESS") => ValueHint::Hostname,
+        (_, "URL") => ValueHint::Url,
+        _ => ValueHint::Other,
+    };
+    arg.value_hint(hint)
 }

@@ -23,8 +23,8 @@ pub(crate) struct DiffArgs {
     /// Current configuration: fs://DIR, a path, or embedded://sample.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Changed configuration.
-    #[arg(long, value_name = "URL")]
+    /// Changed configuration. `--config` is the same, as other commands have it.
+    #[arg(long, visible_alias = "config", value_name = "URL")]
     to: String,
     /// Recorded calls from `mixer server --record-requests` or `--decision-log`; `-` for standard input.
     #[arg(long, value_name = "FILE")]
@@ -100,7 +100,7 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
     })?;
     let snapshot = source::build(&contents, &args.namespace);
     if let Some(note) = source::left_out(url, &args.namespace, &snapshot.diagnostics) {
-        writeln!(io.err, "{note}")?;
+        io.warn(&note)?;
     }
     Ok(snapshot)
 }
@@ -185,7 +185,7 @@ fn show(
         writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
     for (line, cause) in &replayed.skipped {
-        writeln!(io.err, "line {line} is skipped: {}", escaped(cause))?;
+        io.warn(&format!("line {line} is skipped: {}", escaped(cause)))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::{Io, Style};
 use super::output::{self, OutputFormat, escaped};
 use super::server::ParseOptions;
+use super::shown::Shown;
 
 /// Width of the column of statuses, with its gap.
 const STATUS_WIDTH: usize = 6;
@@ -43,7 +44,8 @@ pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcom
             io.out.write_all(shown.out.as_bytes())?;
             return Ok(Exit::Success);
         }
-        Err(shown) => return Err(invalid_flags(&shown.err)),
+        Err(Shown { failure: Some(failure), .. }) => return Err(Stop::Failure(failure)),
+        Err(shown) => return Err(Failure::usage(shown.err.trim_end()).into()),
     };
     let Some(options) = parsed else { return Ok(Exit::Internal) };
     let findings = block_on(async { Ok(examine::all(&options).await) })?;
@@ -51,22 +53,6 @@ pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcom
     print(&findings, args.output.unwrap_or(default), io)?;
     let fails = findings.iter().any(|finding| finding.verdict == CheckStatus::Fail);
     Ok(if fails { Exit::Negative } else { Exit::Success })
-}
-
-/// The usage error of `server` as a failure of `doctor`.
-fn invalid_flags(text: &str) -> Stop {
-    let mut lines = text.lines();
-    let what = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let mut failure =
-        Failure::usage(if what.is_empty() { "not flags of `mixer server`".to_owned() } else { what });
-    for line in lines {
-        match line.trim_start().split_once(": ") {
-            Some(("cause", cause)) => failure.cause = Some(cause.to_owned()),
-            Some(("hint", hint)) => failure.hint = Some(hint.to_owned()),
-            _ => {}
-        }
-    }
-    failure.into()
 }
 
 fn print(findings: &[Finding], format: OutputFormat, io: &mut Io) -> Result<(), Stop> {

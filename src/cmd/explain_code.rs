@@ -51,13 +51,18 @@ fn plain(markdown: &str) -> String {
     text.replace("\\|", "|").replace("**", "")
 }
 
+/// All codes, sorted.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut codes: Vec<&str> = entries(REFERENCE).map(|entry| entry.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
 /// Prints what a code means, or all codes.
 pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
     let Some(code) = &args.code else {
-        let mut codes: Vec<&str> = entries(REFERENCE).map(|entry| entry.code).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        for code in codes {
+        for code in names() {
             writeln!(io.out, "{code}")?;
         }
         return Ok(Exit::Success);

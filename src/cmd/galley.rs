@@ -16,6 +16,7 @@ use clap::Subcommand;
 use super::exit::{Failure, Outcome};
 use super::io::Io;
 use super::personality::Personality;
+use super::verbosity::Verbosity;
 
 pub(crate) use document::is_galley;
 pub(crate) use wait::wait_for_latest;
@@ -25,6 +26,20 @@ pub(crate) use wait::wait_for_latest;
 pub(crate) struct GalleyArgs {
     #[command(subcommand)]
     pub(crate) command: GalleyCommand,
+}
+
+impl GalleyArgs {
+    /// Whether the command is the server.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self.command, GalleyCommand::Server(_) | GalleyCommand::Validator(_))
+    }
+
+    /// Applies --verbose and --quiet to the log of the server.
+    pub(crate) fn apply(&mut self, verbosity: Verbosity) {
+        if let GalleyCommand::Server(args) = &mut self.command {
+            args.apply(verbosity);
+        }
+    }
 }
 
 /// A command of the configuration plane.
@@ -80,7 +95,9 @@ pub(crate) fn is_for_operators(args: &[OsString]) -> bool {
 ///
 /// Errors: the file cannot be read, or, but for a program called `galley`, has a key without a meaning.
 pub(crate) fn with_config_file(args: Vec<OsString>, root: &clap::Command) -> Result<Vec<OsString>, Failure> {
-    let is_native = args.get(1).is_some_and(|name| name == "galley");
+    // Flags of every command may stand before it.
+    let command = args.iter().skip(1).find(|arg| root.find_subcommand(arg).is_some());
+    let is_native = command.is_some_and(|name| name == "galley");
     let parent = match is_native {
         true => root.find_subcommand("galley"),
         false if root.get_name() == "galley" => Some(root),

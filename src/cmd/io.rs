@@ -21,6 +21,20 @@ pub struct Io {
     pub(crate) width: usize,
     /// Whether standard output is colored.
     pub(crate) color: bool,
+    /// Whether warnings and progress are left out.
+    pub(crate) is_quiet: bool,
+    /// Format of errors and warnings.
+    pub(crate) error_format: ErrorFormat,
+}
+
+/// Format of error messages on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum ErrorFormat {
+    /// `error:`, `cause:` and `hint:` lines.
+    #[default]
+    Text,
+    /// One JSON document per line.
+    Json,
 }
 
 /// When to color output.
@@ -53,6 +67,8 @@ impl Io {
             err_is_terminal,
             width: terminal_width(),
             color: false,
+            is_quiet: false,
+            error_format: ErrorFormat::Text,
         };
         io.choose_color(ColorChoice::Auto);
         io
@@ -69,6 +85,8 @@ impl Io {
             err_is_terminal: false,
             width: 100,
             color: false,
+            is_quiet: false,
+            error_format: ErrorFormat::Text,
         };
         (io, captured)
     }
@@ -84,6 +102,27 @@ impl Io {
                 set("CLICOLOR_FORCE") || (self.out_is_terminal && !set("NO_COLOR") && !dumb)
             }
         };
+    }
+
+    /// Prints only errors from now on; with `keeps_results`, results as well.
+    pub(crate) fn be_quiet(&mut self, keeps_results: bool) {
+        self.is_quiet = true;
+        if !keeps_results {
+            self.out = Box::new(io::sink());
+        }
+    }
+
+    /// Prints a warning to standard error, unless the command is quiet.
+    pub(crate) fn warn(&mut self, text: &str) -> io::Result<()> {
+        match self.error_format {
+            _ if self.is_quiet => Ok(()),
+            ErrorFormat::Text => writeln!(self.err, "warning: {text}"),
+            ErrorFormat::Json => {
+                let warning =
+                    serde_json::json!({"apiVersion": "mixer/v1", "kind": "Warning", "warning": text});
+                writeln!(self.err, "{warning}")
+            }
+        }
     }
 
     /// `text` in a style, if output is colored.

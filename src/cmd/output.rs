@@ -66,7 +66,8 @@ pub(crate) fn escaped_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A table without borders; the last column wraps so that lines fit `width`.
+/// A table without borders whose lines fit `width`: the last column wraps between words; if that does not suffice, the widest columns wrap,
+/// within words too.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
     // A cell is one line, whatever it names.
     let escape = |row: &Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect();
@@ -74,17 +75,18 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
     let last = headers.len().saturating_sub(1);
     let widest = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0) + GAP
+        cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0)
     };
-    let others: usize = (0..last).map(widest).sum();
-    let last_width = width.saturating_sub(others).max(16);
+    let natural: Vec<usize> = (0..headers.len()).map(widest).collect();
+    let widths = column_widths(headers, &natural, width);
     let mut builder = tabled::builder::Builder::new();
     builder.push_record(headers.iter().copied());
     for row in &rows {
         let cells = row.iter().enumerate();
-        builder.push_record(
-            cells.map(|(i, cell)| if i == last { wrap(cell, last_width) } else { cell.clone() }),
-        );
+        builder.push_record(cells.map(|(i, cell)| match widths.get(i) {
+            Some(width) if i == last || natural.get(i) > Some(width) => wrap(cell, *width),
+            _ => cell.clone(),
+        }));
     }
     let mut table = builder.build();
     table.with(Style::empty()).with(Padding::new(0, GAP, 0, 0));
@@ -93,8 +95,32 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
 
 /// Spaces between columns.
 const GAP: usize = 2;
+/// Least width of a last column that other columns do not give way to.
+const LAST: usize = 16;
 
-/// Wraps a text between words at `width` characters; longer words are not split.
+/// The width of each column, without gaps. The last one has what the others leave, which take less than their text only if that is less
+/// than [`LAST`]: then the widest ones give way, down to their headers.
+fn column_widths(headers: &[&str], natural: &[usize], width: usize) -> Vec<usize> {
+    let mut widths = natural.to_vec();
+    let Some((last, others)) = widths.split_last_mut() else { return widths };
+    let gaps = GAP * others.len();
+    let needed = LAST.min(*last);
+    while others.iter().sum::<usize>() + gaps + needed > width {
+        let spare = |(column, width): &(usize, &mut usize)| {
+            **width > headers.get(*column).map_or(0, |header| header.len())
+        };
+        let Some((_, widest)) = others.iter_mut().enumerate().filter(spare).max_by_key(|(_, w)| **w) else {
+            break;
+        };
+        *widest -= 1;
+    }
+    let left = width.saturating_sub(others.iter().sum::<usize>() + gaps);
+    let header = headers.last().map_or(0, |header| header.len());
+    *last = left.max(header).max(1);
+    widths
+}
+
+/// Wraps a text at `width` characters, between words; a word that is longer is split.
 fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
@@ -105,7 +131,13 @@ fn wrap(text: &str, width: usize) -> String {
             } else if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            let mut rest = word;
+            while let Some((at, _)) = rest.char_indices().nth(width) {
+                let (part, after) = rest.split_at(at);
+                lines.push(part.to_owned());
+                rest = after;
+            }
+            line.push_str(rest);
         }
         lines.push(line);
     }
@@ -131,6 +163,21 @@ mod tests {
         ];
         let text = table(&["NAME", "TEXT"], &rows, 26);
         assert_eq!(text, "NAME    TEXT\na       short\nlonger  several words that\n        do not fit\n");
+    }
+
+    #[test]
+    fn tables_fit_their_width_whatever_their_cells() {
+        let long = "averylongnamespace.with.parts".repeat(3);
+        let rows = vec![vec![long.clone(); 7], vec!["a".to_owned(); 7]];
+        let headers = ["VARIETY", "NAMESPACE", "HANDLER", "ADAPTER", "CONDITION", "INSTANCES", "RULES"];
+        for width in [80, 100, 132] {
+            let text = table(&headers, &rows, width);
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width}: {widest:?}\n{text}");
+            let letters = |text: &str| text.chars().filter(|c| *c == 'y').count();
+            assert_eq!(letters(&text), 7 * letters(&long), "nothing is left out");
+        }
+        assert_eq!(table(&headers, &rows, usize::MAX).lines().count(), 3);
     }
 
     #[test]

@@ -83,14 +83,17 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
     let args =
-        galley::with_config_file(args, &root).map_err(|failure| usage::shown_failure(&failure, format))?;
+        galley::with_config_file(args, &root).map_err(|failure| usage::shown_failure(failure, format))?;
     let merged =
-        with_config_file(args, &root, true).map_err(|failure| usage::shown_failure(&failure, format))?;
-    let program = tree::parse(&merged)
-        .map_err(|error| usage::shown(&error, &title, format, &|flag| merged.origin_of(&root, flag)))?;
+        with_config_file(args, &root, true).map_err(|failure| usage::shown_failure(failure, format))?;
+    let program = tree::parse(&merged).map_err(|error| {
+        usage::shown(&error, &title, &root, format, &|flag| merged.origin_of(&root, flag))
+    })?;
+    // What follows the flags of a command that takes any arguments counts as well.
+    let global = GlobalFlags { error_format: format, ..program.global };
     Ok(Invocation {
         personality: Personality::Mixer,
-        global: program.global,
+        global,
         command: program.command,
         usage: String::new(),
         notices: String::new(),

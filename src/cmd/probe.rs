@@ -35,8 +35,10 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_parser = value::duration, default_value = "0s", hide_default_value = true, value_name = "DURATION")]
     interval: SignedDuration,
     /// Server whose gRPC health service is called: host:port or unix:///path; may be repeated.
-    #[arg(long, value_name = "ADDRESS")]
-    grpc: Vec<String>,
+    ///
+    /// Without a port, 9091. `--grpc` is the same.
+    #[arg(long, alias = "grpc", value_name = "ADDRESS")]
+    server: Vec<String>,
     /// Service name of the health check: empty or istio.mixer.v1.Mixer for readiness, `liveness` for liveness.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "SERVICE")]
     service: String,
@@ -88,7 +90,7 @@ pub(crate) fn run(args: &ProbeArgs, personality: Personality, io: &mut Io) -> Ou
 fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget>, Stop> {
     let paths: Vec<&PathBuf> = args.probe_path.iter().filter(|p| !p.as_os_str().is_empty()).collect();
     let interval = u64::try_from(args.interval.nanos).ok().filter(|n| *n > 0).map(Duration::from_nanos);
-    let remote = args.grpc.len() + args.http.len();
+    let remote = args.server.len() + args.http.len();
     // compat(1.0): mixs takes one path, the last one.
     let skipped = if personality.is_legacy() { paths.len().saturating_sub(1) } else { 0 };
     let files = match (interval, paths.is_empty()) {
@@ -101,7 +103,7 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
     };
     let timeout = args.timeout.to_std_or_zero();
     let mut targets: Vec<ProbeTarget> = files;
-    for address in &args.grpc {
+    for address in &args.server {
         let tls = args.tls.load(address)?;
         let connection = Box::new(MixerConnection::new(address, Some(timeout), tls));
         targets.push(ProbeTarget::Grpc {
@@ -124,8 +126,8 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
 fn invalid_options(personality: Personality) -> Stop {
     match personality {
         Personality::Mixer => {
-            Failure::usage("probe requires --probe-path with an --interval above zero, --grpc or --http")
-                .hint("for example --probe-path /run/mixer/ready --interval 2s, or --grpc localhost:9091")
+            Failure::usage("probe requires --probe-path with an --interval above zero, --server or --http")
+                .hint("for example --probe-path /run/mixer/ready --interval 2s, or --server localhost:9091")
                 .into()
         }
         Personality::Galley => Failure::local("some options are not valid").into(),

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::io::Io;
+use super::io::{ErrorFormat, Io};
 use super::output::escaped;
+use super::usage::failure_text;
+use super::verbosity::Verbosity;
 use mixer_base::log::{Log, LogOptions};
 use mixer_base::{regular_file, task};
-use mixer_config::{Diagnostic, Diagnostics};
+use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_proxy::bootstrap::{self, Bootstrap};
 use mixer_proxy::server::{self, DrainOptions, Options};
 
@@ -20,7 +22,7 @@ const MAX_BOOTSTRAP: u64 = 16 << 20;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProxyArgs {
     /// The bootstrap: a YAML or JSON file.
-    #[arg(short = 'c', long, value_name = "PATH", conflicts_with = "config_yaml")]
+    #[arg(short = 'c', long, visible_alias = "config", value_name = "PATH", conflicts_with = "config_yaml")]
     config_path: Option<PathBuf>,
     /// The bootstrap as text instead of a file, YAML or JSON.
     #[arg(long, value_name = "TEXT")]
@@ -124,6 +126,17 @@ impl Level {
     }
 }
 
+impl ProxyArgs {
+    /// Applies --verbose and --quiet, unless --log-level says another level than the default.
+    pub(crate) fn apply(&mut self, verbosity: Verbosity) {
+        self.log_level = match (self.log_level, verbosity) {
+            (Level::Info, Verbosity::Verbose) => Level::Debug,
+            (Level::Info, Verbosity::Quiet) => Level::Warning,
+            (given, _) => given,
+        };
+    }
+}
+
 /// Validates the bootstrap, and serves.
 pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
     let (text, name) = source(args)?;
@@ -201,14 +214,31 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// Prints problems with their places.
 fn print(problems: &Diagnostics, io: &mut Io) -> std::io::Result<()> {
     for problem in problems {
-        writeln!(io.err, "{}", line(problem))?;
+        match (io.error_format, problem.severity) {
+            (ErrorFormat::Text, _) => writeln!(io.err, "{}", line(problem))?,
+            (ErrorFormat::Json, Severity::Error) => {
+                let mut failure = Failure::new(Exit::Negative, place_and_message(problem));
+                failure.hint.clone_from(&problem.hint);
+                io.err.write_all(failure_text(&failure, ErrorFormat::Json).as_bytes())?;
+            }
+            (ErrorFormat::Json, _) => io.warn(&place_and_message(problem))?,
+        }
     }
     io.err.flush()
 }
 
 /// `error: FILE:LINE:COLUMN: PATH: MESSAGE (HINT)`.
 fn line(problem: &Diagnostic) -> String {
-    let mut text = format!("{}: {}", problem.severity.name(), problem.file.as_deref().unwrap_or_default());
+    let mut text = format!("{}: {}", problem.severity.name(), place_and_message(problem));
+    if let Some(hint) = &problem.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    escaped(&text).into_owned()
+}
+
+/// `FILE:LINE:COLUMN: PATH: MESSAGE`.
+fn place_and_message(problem: &Diagnostic) -> String {
+    let mut text = problem.file.as_deref().unwrap_or_default().to_owned();
     if let Some(span) = problem.span.filter(|span| span.start.line > 0) {
         text.push_str(&format!(":{}:{}", span.start.line, span.start.column));
     }
@@ -216,8 +246,5 @@ fn line(problem: &Diagnostic) -> String {
         text.push_str(&format!(": {}", problem.field));
     }
     text.push_str(&format!(": {}", problem.one_line()));
-    if let Some(hint) = &problem.hint {
-        text.push_str(&format!(" ({hint})"));
-    }
-    escaped(&text).into_owned()
+    text
 }

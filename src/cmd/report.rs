@@ -9,8 +9,9 @@ use super::call::{
 };
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::io::Io;
+use super::io::{ErrorFormat, Io};
 use super::personality::Personality;
+use super::usage::failure_text;
 use mixer_wire::istio::mixer::v1::CompressedAttributes;
 use mixer_wire::istio::mixer::v1::ReportRequest;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         if may_warn && !flags.result.quiet {
             let names = attributes.iter().map(|(name, _)| name);
             for unknown in client.unknown_names(names, std::iter::empty()) {
-                writeln!(io.err, "warning: {unknown}")?;
+                io.warn(&unknown)?;
             }
         }
         let dictionary = flags.attributes.dictionary;
@@ -94,6 +95,10 @@ fn show(
             "code": rpc.code, "name": code, "message": rpc.message, "latency": seconds_text(finished.latency),
         });
         return documents.add(io, &json!({"apiVersion": "mixer/v1", "kind": "ReportResult", "rpc": rpc}));
+    }
+    if let (Err(error), ErrorFormat::Json) = (&finished.answer, io.error_format) {
+        io.err.write_all(failure_text(&error.failure("Report"), ErrorFormat::Json).as_bytes())?;
+        return Ok(());
     }
     let message = if rpc.code == 0 { String::new() } else { format!(" ({})", rpc.message) };
     match (is_silent, rpc.code) {

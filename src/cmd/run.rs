@@ -1,9 +1,10 @@
 //! From an [`Invocation`] to its exit status: runs the command and prints failures.
 
 use std::io::Write as _;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mixer_attribute::Timestamp;
+use mixer_base::log::{Log, LogOptions};
 
 use super::exit::{Exit, Failure, GALLEY_FATAL, LEGACY_FAILURE, Outcome, Stop};
 use super::io::Io;
@@ -11,9 +12,10 @@ use super::parse::{Invocation, server_options};
 use super::personality::Personality;
 use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
+use super::verbosity::Verbosity;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, legacy, man,
-    probe, proxy, report, routes, server, snapshot, test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, init, legacy,
+    man, probe, proxy, report, routes, server, snapshot, test, validate, version,
 };
 
 impl Invocation {
@@ -26,9 +28,18 @@ impl Invocation {
     fn run_unguarded(self, io: &mut Io) -> u8 {
         let Invocation { personality, global, command, usage, notices } = self;
         io.choose_color(global.color);
+        io.error_format = global.error_format;
+        if global.verbosity() == Verbosity::Quiet {
+            io.be_quiet(global.has_output);
+        }
+        let logs = global.verbosity() == Verbosity::Verbose && !command.has_a_log();
+        let log = logs.then(log_to_standard_error).flatten();
         let started = io.err.write_all(notices.as_bytes()).map_err(Stop::from);
         let outcome = started.and_then(|()| dispatch(command, personality, io));
         let flushed = io.out.flush().map_err(Stop::from);
+        if let Some(log) = log {
+            log.flush(LAST_RECORDS);
+        }
         match outcome.and_then(|exit| flushed.map(|()| exit)) {
             Ok(exit) => exit.code(),
             Err(Stop::BrokenPipe) => Exit::Success.code(),
@@ -39,8 +50,22 @@ impl Invocation {
     }
 }
 
+/// Time limit for writing the last records of a command.
+const LAST_RECORDS: Duration = Duration::from_millis(200);
+
+/// The log of what a command runs in this process; `None` if the process has one.
+fn log_to_standard_error() -> Option<Log> {
+    let options = LogOptions {
+        targets: vec!["stderr".to_owned()],
+        output_level: Verbosity::Verbose.log_level().unwrap_or_default().to_owned(),
+        ..LogOptions::default()
+    };
+    Log::install(&options).ok()
+}
+
 fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome {
     match command {
+        Command::Init(args) => init::run(&args, io),
         Command::Server(args) => server::run(&args, personality, server_options, io),
         Command::Check(args) => check::run(&args, personality, io),
         Command::Report(args) => report::run(&args, personality, io),

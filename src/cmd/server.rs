@@ -10,7 +10,7 @@ mod signals;
 use std::io::Write as _;
 use std::time::Duration;
 
-pub(crate) use args::{ParseOptions, STORE_URL, ServerArgs};
+pub(crate) use args::{DEFAULT_NAMESPACE, ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
 pub(crate) use environment::{unknown_language, variable};
@@ -20,6 +20,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::counted;
 use super::personality::Personality;
+use super::verbosity::Verbosity;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_base::secrets::mask_address;
@@ -63,6 +64,13 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
             .and_then(|()| options.check_addresses())
             .map_err(|error| start_failure(&StartError { text: error.0, detail: None }, &options))?;
     }
+    // A start with a cache serves what that has.
+    if !personality.is_legacy()
+        && options.config_cache.as_os_str().is_empty()
+        && let Some(failure) = file_in_place_of_a_directory(&options.config_store_url)
+    {
+        return Err(failure.into());
+    }
     if args.dry_run {
         return dry_run(&options, io);
     }
@@ -77,7 +85,9 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     };
     // From here on the process has threads that a full standard error must not stop.
     log_panics();
-    announce(&server, &options);
+    if args.verbosity != Verbosity::Quiet {
+        announce(&server, &options);
+    }
     Group::new("release of startup code").spawn_on(server.background(), async {
         tokio::time::sleep(STARTUP_CODE_RELEASE_DELAY).await;
         mixer_server::release_startup_code();
@@ -139,6 +149,15 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
         return Err(failure.hint("see the log above, or `mixer validate`").into());
     }
     Ok(Exit::Success)
+}
+
+/// The error of a store URL that names a file: a server follows the files of a directory.
+fn file_in_place_of_a_directory(url: &str) -> Option<Failure> {
+    let path = url.strip_prefix("fs://").map(std::path::Path::new).filter(|path| path.is_file())?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.map_or_else(|| ".".to_owned(), |parent| parent.display().to_string());
+    let failure = Failure::usage(format!("a server follows a directory, and `{}` is a file", path.display()));
+    Some(failure.hint(format!("name the directory that has it: --config {parent}")))
 }
 
 const MISSING_FILE: &str = "correct the path, or create the file";
@@ -206,6 +225,7 @@ fn port_hint(cause: &str) -> String {
         _ if cause.contains("HTTP endpoint for Envoy") => {
             "--envoy-http-address or --envoy-ratelimit-http-address"
         }
+        _ if cause.contains("prometheus metrics server") => "--metrics-port or --metrics-address",
         _ => "--port or --address",
     };
     format!(

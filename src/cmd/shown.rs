@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use super::exit::Failure;
 use super::io::Io;
 
 /// Text to print instead of running a command, and the exit status.
@@ -14,6 +15,8 @@ pub struct Shown {
     pub err: String,
     /// Exit status.
     pub code: u8,
+    /// The failure that `err` tells.
+    pub(super) failure: Option<Box<Failure>>,
 }
 
 impl Shown {
@@ -23,6 +26,11 @@ impl Shown {
 
     pub(super) fn error(text: String, code: u8) -> Self {
         Shown { err: text, code, ..Shown::default() }
+    }
+
+    pub(super) fn failure(failure: Failure, text: String) -> Self {
+        let code = failure.exit.code();
+        Shown { err: text, code, failure: Some(Box::new(failure)), ..Shown::default() }
     }
 
     /// Writes the texts to the streams of this process. A closed pipe is not an error.

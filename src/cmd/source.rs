@@ -1,7 +1,6 @@
 //! Configuration sources of the commands that inspect configuration.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use super::exit::{Exit, Failure, Stop};
 use super::flags::{NamespaceFlags, validate_command};
 use super::io::Io;
 use super::output::{counted, escaped};
+use super::value;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
 use mixer_config::{Diagnostics, Severity};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
@@ -22,8 +22,8 @@ pub(crate) struct ConfigSource {
     /// Nothing is started or changed. Default: the sample configuration of `mixer server`.
     #[arg(long, value_name = "URL")]
     pub(crate) config: Option<String>,
-    /// Query a running server instead: host:port of its ControlZ endpoint. Example: localhost:9876.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    /// Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876.
+    #[arg(long, value_parser = value::introspection_address, value_name = "ADDRESS", conflicts_with = "config")]
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) namespace: NamespaceFlags,
@@ -36,7 +36,7 @@ impl ConfigSource {
         let contents = read(std::slice::from_ref(&source), io)?;
         let snapshot = build(&contents, &self.namespace);
         if let Some(note) = left_out(&source, &self.namespace, &snapshot.diagnostics) {
-            writeln!(io.err, "{note}")?;
+            io.warn(&note)?;
         }
         Ok(snapshot)
     }
@@ -91,7 +91,7 @@ pub(crate) fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diag
     }
     let without = if names.is_empty() { String::new() } else { format!(" without {names}") };
     let note = format!(
-        "warning: `{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
+        "`{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
          does not serve, unless --config-on-error is serve-valid; see `{}`",
         validate_command(url, &namespace.default_namespace)
     );

@@ -4,12 +4,12 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::exit::Exit;
 use super::flag_type::FlagType;
-use super::io::ColorChoice;
+use super::io::{ColorChoice, ErrorFormat};
 use super::personality::Personality;
 use super::server::{self, MergedArgs};
-use super::usage::ErrorFormat;
+use super::verbosity::Verbosity;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, man, probe,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, init, man, probe,
     proxy, report, routes, snapshot, test, validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
@@ -62,11 +62,39 @@ pub(crate) struct GlobalFlags {
         help_heading = "Global flags"
     )]
     pub(crate) error_format: ErrorFormat,
+    /// Log at level debug: servers in their log, other commands on standard error.
+    #[arg(short = 'v', long, global = true, help_heading = "Global flags")]
+    pub(crate) verbose: bool,
+    /// Print errors only, no results, warnings and progress: the exit status tells the result.
+    ///
+    /// With --output, results are printed all the same. Servers log warnings and errors.
+    #[arg(long, global = true, help_heading = "Global flags")]
+    pub(crate) quiet: bool,
+    /// Whether --output is given.
+    #[arg(skip)]
+    pub(crate) has_output: bool,
+}
+
+impl GlobalFlags {
+    /// How much the command says; of both flags, --verbose counts.
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.verbose, self.quiet) {
+            (true, _) => Verbosity::Verbose,
+            (false, true) => Verbosity::Quiet,
+            (false, false) => Verbosity::Normal,
+        }
+    }
 }
 
 /// A command and its flags.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a commented policy to begin with.
+    ///
+    /// Rules, a limit, metrics, tests, and for Envoy its bootstrap. Nothing that exists is overwritten.
+    ///
+    /// Example: mixer init shop --for envoy
+    Init(init::InitArgs),
     /// Start the server.
     ///
     /// Serves Check and Report over gRPC until SIGTERM or SIGINT, then drains and stops. Every flag can also be set by an
@@ -190,6 +218,17 @@ pub(crate) enum Command {
     Legacy(LegacyArgs),
 }
 
+impl Command {
+    /// Whether the command is a server, which has a log of its own.
+    pub(crate) fn has_a_log(&self) -> bool {
+        match self {
+            Command::Server(_) | Command::Proxy(_) => true,
+            Command::Galley(args) => args.is_server(),
+            _ => false,
+        }
+    }
+}
+
 /// Arguments of `mixer legacy`; the parser handles known program names before clap.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LegacyArgs {
@@ -208,7 +247,7 @@ impl LegacyArgs {
 /// The command tree of `mixer`. With `environment`, the flags of `server` read environment variables.
 pub(crate) fn native(environment: bool) -> clap::Command {
     let mut root = CommandLine::command().after_help(Exit::help());
-    root = root.mut_subcommands(|c| finish(with_sample(c), environment));
+    root = root.mut_subcommands(|c| finish(with_common_names(c), environment));
     root.mut_subcommand("galley", |galley| galley.mut_subcommand("server", outside_a_pod))
 }
 
@@ -219,16 +258,28 @@ fn outside_a_pod(server: clap::Command) -> clap::Command {
         "liveness_probe_path" | "readiness_probe_path" | "mesh_config_file" | "access_list_file" => {
             arg.default_value("").hide_default_value(true)
         }
+        "config" => arg.visible_alias("config-file").help(
+            "Resources: a directory, a file, fs://DIR or k8s://[KUBECONFIG]. Or settings: a file, YAML, JSON or TOML, whose precedence is \
+             flag, file, default",
+        ),
         "enable_validation" | "enable_reconcile_webhook_configuration" => arg.default_value("false"),
         _ => arg,
     })
 }
 
-/// Called as mixs, no store is the cluster that it runs in; here it is the embedded sample, and an empty URL is refused.
-fn with_sample(command: clap::Command) -> clap::Command {
-    command.mut_args(|arg| match arg.get_id() == server::STORE_URL {
-        true => arg.visible_alias("config").default_value(EMBEDDED_SAMPLE).value_parser(value::store_url),
-        false => arg,
+/// Flags as all commands have them.
+///
+/// Called as mixs, no store is the cluster that it runs in; here it is the embedded sample, and an empty URL is refused. The port of an
+/// address may be left out.
+fn with_common_names(command: clap::Command) -> clap::Command {
+    let calls_the_api = matches!(command.get_name(), "check" | "report" | "probe");
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        server::STORE_URL => {
+            arg.visible_alias("config").default_value(EMBEDDED_SAMPLE).value_parser(value::store_url)
+        }
+        server::DEFAULT_NAMESPACE => arg.visible_alias("default-namespace"),
+        "server" if calls_the_api => arg.value_parser(value::api_address),
+        _ => arg,
     })
 }
 
@@ -316,11 +367,28 @@ pub(crate) fn parse(merged: &MergedArgs) -> Result<CommandLine, clap::Error> {
     let matches = root.clone().try_get_matches_from(&merged.args)?;
     server::refuse_blank(&root, &matches)?;
     let mut parsed = CommandLine::from_arg_matches(&matches)?;
-    if let Command::Server(args) = &mut parsed.command {
-        args.note_origins(&root, &matches, merged);
-        args.note_omissions(&root, &matches);
+    parsed.global.has_output = is_given(&matches, "output");
+    let verbosity = parsed.global.verbosity();
+    match &mut parsed.command {
+        Command::Server(args) => {
+            args.apply(verbosity);
+            args.note_origins(&root, &matches, merged);
+            args.note_omissions(&root, &matches);
+        }
+        Command::Galley(args) => args.apply(verbosity),
+        Command::Proxy(args) => args.apply(verbosity),
+        _ => {}
     }
     Ok(parsed)
+}
+
+/// Whether the innermost command has an argument on the command line.
+fn is_given(matches: &clap::ArgMatches, id: &str) -> bool {
+    if let Some((_, inner)) = matches.subcommand() {
+        return is_given(inner, id);
+    }
+    matches.try_contains_id(id).is_ok()
+        && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
 }
 
 /// Parses the rewritten arguments of a legacy program.

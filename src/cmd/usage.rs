@@ -5,17 +5,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::exit::Failure;
+pub(crate) use super::io::ErrorFormat;
 use super::shown::Shown;
-
-/// Format of error messages on standard error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum ErrorFormat {
-    /// `error:`, `cause:` and `hint:` lines.
-    #[default]
-    Text,
-    /// One JSON document on one line.
-    Json,
-}
 
 /// The value of `--error-format`, found without parsing the other arguments.
 pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
@@ -41,6 +32,7 @@ pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
 pub(crate) fn shown(
     error: &clap::Error,
     title: &str,
+    root: &clap::Command,
     format: ErrorFormat,
     origin: &dyn Fn(&str) -> Option<String>,
 ) -> Shown {
@@ -55,20 +47,30 @@ pub(crate) fn shown(
         }
         _ => {
             let mut failure = failure(error, title);
+            if let (ErrorKind::UnknownArgument, Some(unknown)) =
+                (error.kind(), error.get(ContextKind::InvalidArg).map(text))
+                && unknown.starts_with("--")
+            {
+                failure.hint = Some(
+                    flag_hint(root, title, &flag_name(&unknown))
+                        .unwrap_or_else(|| format!("see `{title} --help`")),
+                );
+            }
             let flag = error.get(ContextKind::InvalidArg).map(text).map(|arg| flag_name(&arg));
             if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation)
                 && let Some(origin) = flag.and_then(|flag| origin(&flag))
             {
                 failure.what = format!("{} in {origin}", failure.what);
             }
-            shown_failure(&failure, format)
+            shown_failure(failure, format)
         }
     }
 }
 
 /// The text and status of a failure before the command runs.
-pub(crate) fn shown_failure(failure: &Failure, format: ErrorFormat) -> Shown {
-    Shown::error(failure_text(failure, format), failure.exit.code())
+pub(crate) fn shown_failure(failure: Failure, format: ErrorFormat) -> Shown {
+    let text = failure_text(&failure, format);
+    Shown::failure(failure, text)
 }
 
 /// The text of a failure of `mixer`.
@@ -134,6 +136,71 @@ fn hint(error: &clap::Error) -> Option<String> {
     let values = values.map(|values| format!("one of {values}"));
     let parts: Vec<String> = suggested.into_iter().chain(values).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Words of other tools, or of other commands, for the flags of these.
+const OTHER_WORDS: [(&str, &str); 20] = [
+    ("addr", "server"),
+    ("config-dir", "config"),
+    ("config-path", "config"),
+    ("config-store-url", "config"),
+    ("debug", "verbose"),
+    ("dir", "config"),
+    ("endpoint", "server"),
+    ("format", "output"),
+    ("grpc", "server"),
+    ("grpc-port", "port"),
+    ("host", "server"),
+    ("json", "output"),
+    ("listen", "address"),
+    ("live", "server"),
+    ("log-level", "log-output-level"),
+    ("mixer", "server"),
+    ("namespace", "default-namespace"),
+    ("silent", "quiet"),
+    ("target", "server"),
+    ("to", "config"),
+];
+
+/// The similarity from which on a flag is suggested: a letter in five may differ.
+const NEAR: f64 = 0.75;
+
+/// What a flag that the command does not have was probably meant to be: the nearest of its flags, or the flag of another command.
+/// `title` is that of [`title`].
+fn flag_hint(root: &clap::Command, title: &str, unknown: &str) -> Option<String> {
+    let name = unknown.trim_start_matches('-').replace('_', "-").to_lowercase();
+    let mut command = root;
+    for part in title.split(' ').skip(1) {
+        command = command.find_subcommand(part)?;
+    }
+    let names = |command: &clap::Command| -> Vec<String> {
+        let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let each = visible.flat_map(|arg| {
+            let aliases = arg.get_visible_aliases().unwrap_or_default();
+            arg.get_long().into_iter().chain(aliases).map(str::to_owned).collect::<Vec<_>>()
+        });
+        each.collect()
+    };
+    let mut known = names(command);
+    let global = root.get_arguments().filter(|arg| arg.is_global_set()).filter_map(clap::Arg::get_long);
+    known.extend(global.map(str::to_owned).chain(["help".to_owned()]));
+    let known_word = |word: &str| known.iter().any(|known| known == word);
+    let meant = OTHER_WORDS.iter().find(|(word, flag)| *word == name && known_word(flag));
+    if let Some((_, flag)) = meant {
+        return Some(format!("did you mean `--{flag}`?"));
+    }
+    let near = |known: &&String| {
+        // A part of a name counts like a name with few differences.
+        let is_part = known.starts_with(&format!("{name}-")) || name.starts_with(&format!("{known}-"));
+        strsim::normalized_damerau_levenshtein(&name, known).max(if is_part { NEAR } else { 0.0 })
+    };
+    let nearest = known.iter().max_by(|a, b| near(a).total_cmp(&near(b)));
+    if let Some(flag) = nearest.filter(|flag| near(flag) >= NEAR) {
+        return Some(format!("did you mean `--{flag}`?"));
+    }
+    let others = root.get_subcommands().filter(|other| !other.is_hide_set() && names(other).contains(&name));
+    let others: Vec<String> = others.map(|other| format!("`mixer {}`", other.get_name())).collect();
+    (!others.is_empty()).then(|| format!("it is a flag of {}; see `{title} --help`", others.join(", ")))
 }
 
 /// The command that the arguments select: `mixer crd all`.

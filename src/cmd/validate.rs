@@ -22,6 +22,7 @@ use super::io::{Io, Style};
 use super::output::{self, counted};
 use super::snapshot::{self, FileProblems};
 use super::source;
+use super::value;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::runtime::{OnConfigError, forecast, is_consequence};
@@ -59,13 +60,13 @@ pub(crate) struct ValidateArgs {
     /// --suppress 'IST0102=Namespace shop'
     #[arg(long, value_name = "CODE=KIND NAME.NAMESPACE", requires = "analyze")]
     suppress: Vec<Suppression>,
-    /// Show what the configuration would change in a running server: host:port of its ControlZ endpoint.
+    /// Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876.
     ///
     /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876. If it is the
-    /// endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why.
-    #[arg(long, value_name = "ADDRESS")]
-    live: Option<String>,
-    /// Output format; default: table on a terminal, else plain.
+    /// endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why. `--live` is the same.
+    #[arg(long, alias = "live", value_parser = value::introspection_address, value_name = "ADDRESS")]
+    server: Option<String>,
+    /// Output format; default: table on a terminal, else text.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<ReportFormat>,
 }
@@ -92,8 +93,8 @@ struct Totals {
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     let is_document =
         |format| matches!(format, ReportFormat::Json | ReportFormat::Yaml | ReportFormat::Sarif);
-    if args.live.is_some() && args.output.is_some_and(is_document) {
-        let failure = Failure::usage("--live does not support JSON, YAML and SARIF output");
+    if args.server.is_some() && args.output.is_some_and(is_document) {
+        let failure = Failure::usage("--server does not support JSON, YAML and SARIF output");
         return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
     let contents = Arc::new(source::read(&[&args.paths[..], &args.config].concat(), io)?);
@@ -109,15 +110,16 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         unlisted: diagnostics.iter().map(Diagnostic::count).sum::<usize>() - listed.len(),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
-    let default = if io.out_is_terminal { ReportFormat::Table } else { ReportFormat::Plain };
+    let default = if io.out_is_terminal { ReportFormat::Table } else { ReportFormat::Text };
     match args.output.unwrap_or(default) {
         ReportFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
         ReportFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
         ReportFormat::Sarif => writeln!(io.out, "{}", output::json(&report::sarif(&listed)))?,
-        format @ (ReportFormat::Plain | ReportFormat::Github) => {
+        format @ (ReportFormat::Text | ReportFormat::Plain | ReportFormat::Github) => {
             for diagnostic in &listed {
                 let line = match format {
                     ReportFormat::Github => report::github(diagnostic),
+                    ReportFormat::Text => report::line_with_hint(diagnostic),
                     _ => report::line(diagnostic),
                 };
                 writeln!(io.out, "{line}")?;
@@ -135,11 +137,11 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             summary(io, &Totals { unlisted: totals.unlisted + listed.len() - shown, ..totals })?;
         }
     }
-    if let Some(address) = args.live.as_ref().filter(|address| galley::is_galley(address)) {
+    if let Some(address) = args.server.as_ref().filter(|address| galley::is_galley(address)) {
         let delivered = galley::wait_for_latest(address, LIVE_TIMEOUT, io)?;
         return Ok(if valid { delivered } else { Exit::Negative });
     }
-    if let Some(address) = &args.live
+    if let Some(address) = &args.server
         && !snapshot::compare_with(
             address,
             &source::build(&contents, &args.namespace),
@@ -245,6 +247,9 @@ fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
     let style = if totals.errors > 0 { Style::Error } else { Style::Good };
     let text = if io.err_is_terminal { io.paint(style, &text) } else { text };
     io.out.flush()?;
+    if io.is_quiet {
+        return Ok(());
+    }
     Ok(writeln!(io.err, "{text}")?)
 }
 

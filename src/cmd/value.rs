@@ -64,6 +64,33 @@ pub(crate) fn store_url(text: &str) -> Result<String, String> {
     Ok(if is_path { format!("fs://{text}") } else { text.to_owned() })
 }
 
+/// The port of the API.
+const API_PORT: u16 = 9091;
+/// The port of ControlZ.
+const INTROSPECTION_PORT: u16 = 9876;
+
+/// clap: the address of a server's API: a gRPC target, whose port may be left out.
+pub(crate) fn api_address(text: &str) -> Result<String, String> {
+    Ok(with_port(text, API_PORT))
+}
+
+/// clap: the address of a server's ControlZ endpoint: host, host:port or a URL.
+pub(crate) fn introspection_address(text: &str) -> Result<String, String> {
+    Ok(with_port(text, INTROSPECTION_PORT))
+}
+
+/// A host with a port; what has one, or is no host, as it is.
+fn with_port(text: &str, port: u16) -> String {
+    let host = text.strip_prefix("dns:///").unwrap_or(text);
+    let bare_ipv6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let has_port = !bare_ipv6 && host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':');
+    match host {
+        _ if host.is_empty() || has_port || host.contains('/') => text.to_owned(),
+        _ if bare_ipv6 => format!("[{text}]:{port}"),
+        _ => format!("{text}:{port}"),
+    }
+}
+
 /// clap: a number of bytes, plain or with a unit (`4MiB`, `1GB`, `2T`).
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     if let Ok(bytes) = go_uint(text) {
@@ -171,6 +198,30 @@ pub(crate) fn load_shedding_mode(text: &str) -> Result<LoadSheddingMode, String>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_have_the_port_of_what_is_asked() {
+        for (text, expected) in [
+            ("localhost", "localhost:9091"),
+            ("mixer.istio-system:7", "mixer.istio-system:7"),
+            ("127.0.0.1", "127.0.0.1:9091"),
+            ("::1", "[::1]:9091"),
+            ("[::1]", "[::1]:9091"),
+            ("[::1]:7", "[::1]:7"),
+            (":9091", ":9091"),
+            ("dns:///mixer", "dns:///mixer:9091"),
+            ("unix:///run/mixer.sock", "unix:///run/mixer.sock"),
+            ("unix:run/mixer.sock", "unix:run/mixer.sock"),
+            ("", ""),
+        ] {
+            assert_eq!(api_address(text).unwrap(), expected, "{text}");
+        }
+        for (text, expected) in
+            [("ops", "ops:9876"), ("http://ops", "http://ops"), ("https://ops/mixer", "https://ops/mixer")]
+        {
+            assert_eq!(introspection_address(text).unwrap(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn sizes_have_units() {

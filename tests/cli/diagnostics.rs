@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{DEADLINE, programs, run};
 
 /// The least number of examples, so that the test cannot pass without any.
-const MIN_EXAMPLES: usize = 45;
+const MIN_EXAMPLES: usize = 300;
 
 fn examples() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad");

@@ -190,3 +190,59 @@ fn every_help_page_starts_with_a_short_line_and_has_an_example() {
     assert!(run(&["mixer", "--help"]).out.contains("Exit status:"));
     assert_eq!(run(&["mixc", "help", "check"]).out, run(&["mixc", "check", "--help"]).out);
 }
+
+/// Names of a real mesh are longer than those of the sample.
+#[test]
+fn routes_fit_their_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "\
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: refuse-what-nobody-should-ever-ask-for, namespace: payments-of-the-european-region}
+spec: {compiledAdapter: denier, params: {status: {code: 7, message: no}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: every-request-of-the-checkout, namespace: payments-of-the-european-region}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: close-the-checkout-for-unknown-callers, namespace: payments-of-the-european-region}
+spec:
+  match: source.namespace != \"payments-of-the-european-region\" && request.path.startsWith(\"/checkout\")
+  actions:
+  - handler: refuse-what-nobody-should-ever-ask-for
+    instances: [every-request-of-the-checkout]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: attributes, namespace: istio-system}
+spec:
+  attributes:
+    source.namespace: {valueType: STRING}
+    request.path: {valueType: STRING}
+";
+    std::fs::write(directory.path().join("config.yaml"), text).unwrap();
+    let config = directory.path().display().to_string();
+    for columns in ["80", "100", "160"] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_mixer"))
+            .args([
+                "routes",
+                "show",
+                "--output",
+                "table",
+                "--match",
+                "source.namespace=shop",
+                "--config",
+                &config,
+            ])
+            .env("COLUMNS", columns)
+            .output()
+            .unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains("VARIETY") && shown.lines().count() > 3, "{shown}");
+        let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns.parse().unwrap(), "{columns}: {widest}\n{shown}");
+    }
+}

@@ -57,7 +57,7 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
 fn an_empty_configuration_must_be_meant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display().to_string();
-    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it\n";
+    let refused = "error[config-withheld]: no configuration is served: the store has no configuration: check the path in --config-store-url, that the names of the files end in .yaml or .yml, and that their resources are of kinds of this server; only if every call is to be allowed, --allow-empty-config serves it (calls are answered with UNAVAILABLE until it is mended)\n";
     let empty = run(&["mixer", "validate", &path]);
     assert_eq!((empty.code, empty.out.as_str()), (1, refused));
     assert_eq!(empty.err, "0 files, 0 resources: 1 error, 0 warnings\n");
@@ -370,6 +370,42 @@ fn codes_are_explained() {
     assert!(run(&["mixer", "explain-code"]).out.lines().any(|line| line == "handler-unknown"));
 }
 
+/// What `init` writes is valid without a remark, its tests pass, and a second call overwrites nothing.
+#[test]
+fn a_new_policy_is_valid_and_passes_its_tests() {
+    for caller in ["envoy", "mixer"] {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("new");
+        let shown = place.display().to_string();
+        let init = ["mixer", "init", &shown, "--for", caller];
+        let ran = run(&init);
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{caller}");
+        assert!(ran.out.contains("  mixer server --config policy\n"), "{}", ran.out);
+        let policy = place.join("policy").display().to_string();
+        let valid = run(&["mixer", "validate", &policy, "--lint", "--strict"]);
+        assert!(valid.code == 0 && valid.err.contains("0 errors, 0 warnings"), "{}{}", valid.out, valid.err);
+        let tests = place.join("tests.yaml").display().to_string();
+        let tested = run(&["mixer", "test", &tests]);
+        assert!(tested.code == 0, "{}{}", tested.out, tested.err);
+        let envoy = std::fs::read_to_string(place.join("envoy.yaml"));
+        assert_eq!(envoy.is_ok(), caller == "envoy");
+        assert!(!envoy.unwrap_or_default().contains('$'), "variables of the example");
+        std::fs::write(&tests, "mine").unwrap();
+        let again = run(&init);
+        assert!(again.code == 3 && again.err.contains("exists"), "{}", again.err);
+        assert_eq!(std::fs::read_to_string(&tests).unwrap(), "mine");
+    }
+    // A limit of five.
+    let directory = tempfile::tempdir().unwrap();
+    let shown = directory.path().display().to_string();
+    run(&["mixer", "init", &shown, "--for", "mixer"]);
+    let policy = directory.path().join("policy").display().to_string();
+    let check =
+        ["mixer", "check", "--config", &policy, "-s", "request.user=bob,request.path=/", "-q", "requests=6"];
+    let granted = run(&[&check[..], &["--require-quota"]].concat());
+    assert_eq!(granted.code, 1, "{}", granted.out);
+}
+
 #[test]
 fn an_explanation_of_many_rules_lists_what_matters_and_counts_the_rest() {
     let base = "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: m, namespace: istio-system}\n\
@@ -401,6 +437,22 @@ fn an_explanation_of_many_rules_lists_what_matters_and_counts_the_rest() {
     assert_eq!(explanation["omitted"]["notMatched"], 3000 - 52);
     let text = run(&check).out;
     assert!(text.contains("2948 rules that did not match are not listed"), "{text}");
+    assert!(text.contains("page 1 of 60 pages of rules; --explain-page 2 lists the next"), "{text}");
+    // Other pages have other rules, and what matters is on the first one.
+    let mut names = std::collections::BTreeSet::new();
+    for (page, listed) in [("1", 52), ("2", 50), ("60", 48)] {
+        let answer = json(&run(&[&check[..], &["-o", "json", "--explain-page", page]].concat()));
+        let rules = answer["explanation"]["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), listed, "page {page}");
+        assert_eq!(
+            answer["explanation"]["omitted"]["notMatched"],
+            3000 - listed - if page == "1" { 0 } else { 2 }
+        );
+        names.extend(rules.iter().map(|rule| rule["rule"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(names.len(), 52 + 50 + 48);
+    let behind = json(&run(&[&check[..], &["-o", "json", "--explain-page", "61"]].concat()));
+    assert_eq!(behind["explanation"]["rules"].as_array().map(Vec::len), Some(0));
 }
 
 /// A configuration has one flag in every command.

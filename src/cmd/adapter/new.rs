@@ -1,15 +1,15 @@
 //! `adapter new`: the files of a new adapter.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::NewArgs;
 use super::resources::{self, Parts};
 use super::template::TemplateChoice;
 use super::{code, policy};
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
+use crate::cmd::files::write_new;
 use crate::cmd::io::Io;
 
 /// Protos that every adapter has.
@@ -30,7 +30,8 @@ const PROTOS: [(&str, &str); 4] = [
 pub(super) fn run(args: &NewArgs, io: &mut Io) -> Outcome {
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let files = files(args)?;
-    write_all(&directory, &files)?;
+    let hint = "nothing was written; give another name, or another directory with --directory";
+    write_new(&directory, &files, hint)?;
     let mut written = files.len().to_string();
     written += " files in ";
     written += &directory.display().to_string();
@@ -97,28 +98,4 @@ fn distinct(chosen: &[TemplateChoice]) -> Result<Vec<&TemplateChoice>, Stop> {
         }
     }
     Ok(templates)
-}
-
-/// Writes all files, or none if one of them exists.
-fn write_all(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), Stop> {
-    let exists = |path: &&String| directory.join(path).symlink_metadata().is_ok();
-    if let Some(path) = files.keys().find(exists) {
-        let what = format!("`{}` exists", directory.join(path).display());
-        let hint = "nothing was written; give another name, or another directory with --directory";
-        return Err(Failure::local(what).hint(hint).into());
-    }
-    for (path, text) in files {
-        let path = directory.join(path);
-        let written = create(&path, text);
-        written.map_err(|error| Failure::local(format!("cannot write `{}`", path.display())).cause(error))?;
-    }
-    Ok(())
-}
-
-/// Writes a new file; one that exists is left alone, and is an error.
-fn create(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }

@@ -1,5 +1,6 @@
 //! Runs calls against a server, or against a configuration in this process.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +18,13 @@ use crate::cmd::source;
 use mixer_api::grpc::GrpcError;
 use mixer_api::{CallInfo, MixerService};
 use mixer_base::metrics::Metrics;
+use mixer_base::regular_file;
+use mixer_base::rotate::os_text;
 use mixer_config::message::suggestion;
-use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, WhenLost};
+use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, MemoryStore, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::Explanation;
+use mixer_engine::explain::{Explanation, PAGE_HEADER};
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
@@ -33,6 +36,10 @@ use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of flushing and closing handlers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The header that names the page of rules of an explanation.
+const PAGE: http::HeaderName = http::HeaderName::from_static(PAGE_HEADER);
+/// Maximum size of a configuration in one file, in bytes.
+const MAX_FILE: u64 = 64 << 20;
 /// Length of the prefix of a gRPC message.
 const GRPC_PREFIX_LEN: usize = 5;
 
@@ -64,8 +71,8 @@ impl Client {
     ) -> Result<Client, Stop> {
         match &flags.config {
             None => {
-                let tls = flags.tls.load(&flags.mixer)?;
-                let connection = MixerConnection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
+                let tls = flags.tls.load(&flags.server)?;
+                let connection = MixerConnection::new(&flags.server, flags.timeout(), tls).traced(calls);
                 if flags.load.wait_for_ready {
                     connection.wait_for_ready().await.map_err(|error| {
                         Failure::new(Exit::Deadline, "the server is not ready").cause(error.message)
@@ -153,12 +160,18 @@ impl Client {
         }
     }
 
-    /// Explains the result of a check.
-    pub(crate) async fn explain(&mut self, request: CheckRequest) -> Result<Explanation, RpcError> {
+    /// Explains the result of a check. `page` is the page of rules, from 1.
+    pub(crate) async fn explain(
+        &mut self,
+        request: CheckRequest,
+        page: u64,
+    ) -> Result<Explanation, RpcError> {
         let response = match self {
-            Client::Remote(connection) => connection.explain(request).await?,
+            Client::Remote(connection) => connection.explain(request, page).await?,
             Client::InProcess(local) => {
-                message(local.service.explain(request.encode_to_vec().into(), CallInfo::default()).await)?
+                let headers: http::HeaderMap = [(PAGE, page.into())].into_iter().collect();
+                let call = CallInfo { headers: Some(&headers), ..CallInfo::default() };
+                message(local.service.explain(request.encode_to_vec().into(), call).await)?
             }
         };
         serde_json::from_str(&response.json).map_err(|error| RpcError {
@@ -200,8 +213,18 @@ impl InProcess {
     async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
         let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause);
         let url = if url.contains("://") { url.to_owned() } else { format!("fs://{url}") };
-        let store = store::open_with(&url, WhenLost::Keep).map_err(|e| refuse(e.to_string()))?;
-        let store: Arc<dyn ConfigStore> = Arc::from(store);
+        let file = url.strip_prefix("fs://").filter(|path| Path::new(path).is_file());
+        let store: Arc<dyn ConfigStore> = match file {
+            Some(path) => {
+                let text = regular_file::read_text(Path::new(path), MAX_FILE)
+                    .map_err(|error| refuse(os_text(&error)))?;
+                Arc::new(MemoryStore::new(&url, [(path, &*text)]))
+            }
+            None => {
+                let store = store::open_with(&url, WhenLost::Keep).map_err(|e| refuse(e.to_string()))?;
+                Arc::from(store)
+            }
+        };
         if let Some(cause) = &store.load().unavailable {
             return Err(refuse(cause.clone()).into());
         }
@@ -225,7 +248,7 @@ impl InProcess {
         if let Some(note) = source::left_out(&url, &flags.namespace, &runtime.load().diagnostics)
             && !flags.result.quiet
         {
-            writeln!(io.err, "{note}")?;
+            io.warn(&note)?;
         }
         let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let without_namespace = WithoutNamespace::of(&runtime.load().routes);

@@ -11,6 +11,7 @@ use super::status::RpcError;
 use super::trace::{CallSpan, CallTracer};
 use mixer_api::ExplainResponse;
 use mixer_base::rotate::os_text;
+use mixer_engine::explain::PAGE_HEADER;
 use mixer_net::tls::ClientTls;
 use mixer_wire::istio::mixer::v1::mixer_client::MixerClient;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
@@ -148,6 +149,18 @@ impl MixerConnection {
         R: prost::Message + Default + 'static,
     {
         let request = self.request(message);
+        self.unary_request(request, path).await
+    }
+
+    async fn unary_request<M, R>(
+        &mut self,
+        request: tonic::Request<M>,
+        path: &'static str,
+    ) -> Result<R, RpcError>
+    where
+        M: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
         let mut client = tonic::client::Grpc::new(self.channel.clone());
         let call = async {
             client.ready().await.map_err(|e| tonic::Status::from_error(e.into()))?;
@@ -158,8 +171,15 @@ impl MixerConnection {
     }
 
     /// Calls `mixer.introspect.v1.Introspect/Explain`, which a server answers to clients on its own machine.
-    pub(super) async fn explain(&mut self, request: CheckRequest) -> Result<ExplainResponse, RpcError> {
-        self.unary(request, "/mixer.introspect.v1.Introspect/Explain").await
+    /// `page` is the page of rules, from 1.
+    pub(super) async fn explain(
+        &mut self,
+        request: CheckRequest,
+        page: u64,
+    ) -> Result<ExplainResponse, RpcError> {
+        let mut request = self.request(request);
+        request.metadata_mut().insert(PAGE_HEADER, page.into());
+        self.unary_request(request, "/mixer.introspect.v1.Introspect/Explain").await
     }
 
     fn begin<T>(&self, method: &'static str, request: &mut tonic::Request<T>) -> Option<CallSpan> {

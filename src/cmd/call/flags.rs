@@ -15,10 +15,12 @@ use mixer_spans::TracingError;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CallFlags {
     /// Server address: host:port, dns:///host:port, unix:///path or unix:path.
-    #[arg(short = 'm', long, default_value = "localhost:9091", value_name = "TARGET")]
-    pub(crate) mixer: String,
-    /// Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample.
-    #[arg(long, value_name = "URL", conflicts_with = "mixer")]
+    ///
+    /// Without a port, 9091. `--mixer` is the same.
+    #[arg(short = 'm', long, alias = "mixer", default_value = "localhost:9091", value_name = "ADDRESS")]
+    pub(crate) server: String,
+    /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample.
+    #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) config: Option<String>,
     #[command(flatten)]
     pub(crate) namespace: NamespaceFlags,
@@ -132,7 +134,7 @@ impl CallFlags {
     }
 
     fn tracing_failure(&self, cause: &TracingError) -> Failure {
-        let target = &self.mixer;
+        let target = &self.server;
         Failure::usage("unable to set up tracing")
             .cause(cause)
             .legacy(format!("Unable to establish connection to {target}: could not build tracer: {cause}"))

@@ -1,5 +1,6 @@
 //! Failed calls and the names of status codes.
 
+use crate::cmd::exit::{Exit, Failure};
 use mixer_base::rpc_code;
 
 /// The gRPC status of a failed call.
@@ -9,6 +10,16 @@ pub(crate) struct RpcError {
     pub(crate) code: i32,
     /// Message.
     pub(crate) message: String,
+}
+
+impl RpcError {
+    /// A failed call as the failure of a command. `call` is `Check` or `Report`.
+    pub(crate) fn failure(&self, call: &str) -> Failure {
+        let is_late = self.code == i32::from(tonic::Code::DeadlineExceeded);
+        let exit = if is_late { Exit::Deadline } else { Exit::Rpc };
+        let failure = Failure::new(exit, format!("{call} RPC failed with {}", rpc_code_name(self.code)));
+        if self.message.is_empty() { failure } else { failure.cause(&self.message) }
+    }
 }
 
 /// `PERMISSION_DENIED`, else `Code 99`.

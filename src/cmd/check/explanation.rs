@@ -22,6 +22,14 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
     if !found.omitted.is_none() {
         let _ = writeln!(text, "  {}", io.paint(Style::Dim, &found.omitted.to_string()));
     }
+    if found.pages > 1 {
+        let more = match found.page < found.pages {
+            true => format!("; --explain-page {} lists the next", found.page + 1),
+            false => String::new(),
+        };
+        let line = format!("page {} of {} pages of rules{more}", found.page, found.pages);
+        let _ = writeln!(text, "  {}", io.paint(Style::Dim, &line));
+    }
     if !found.dispatches.is_empty() {
         let _ = writeln!(text, "{}", io.paint(Style::Bold, "Handlers"));
     }

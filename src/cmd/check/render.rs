@@ -9,8 +9,9 @@ use crate::cmd::call::{
     CallFlags, CallFormat, DocumentWriter, FinishedCall, RpcError, Summary, rpc_code_name,
 };
 use crate::cmd::exit::Stop;
-use crate::cmd::io::Io;
+use crate::cmd::io::{ErrorFormat, Io};
 use crate::cmd::personality::Personality;
+use crate::cmd::usage::failure_text;
 
 /// Prints results in one format.
 pub(super) struct CheckRenderer {
@@ -55,6 +56,10 @@ impl CheckRenderer {
             return Ok(());
         }
         let text = match &finished.answer.response {
+            Err(error) if io.error_format == ErrorFormat::Json => {
+                io.err.write_all(failure_text(&error.failure("Check"), ErrorFormat::Json).as_bytes())?;
+                return Ok(());
+            }
             Err(error) if self.is_silent => {
                 io.err.write_all(failure(error).as_bytes())?;
                 return Ok(());
@@ -69,7 +74,11 @@ impl CheckRenderer {
         match &finished.answer.explanation {
             Some(Ok(found)) => io.out.write_all(explanation::text(found, io).as_bytes())?,
             Some(Err(error)) => {
-                writeln!(io.err, "no explanation: {} ({})", rpc_code_name(error.code), error.message)?;
+                let why = format!("no explanation: {} ({})", rpc_code_name(error.code), error.message);
+                match io.error_format {
+                    ErrorFormat::Text => writeln!(io.err, "{why}")?,
+                    ErrorFormat::Json => io.warn(&why)?,
+                }
             }
             None => {}
         }

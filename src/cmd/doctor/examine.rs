@@ -22,6 +22,8 @@ use mixer_server::{Effects as _, Rehearsal, ServerOptions};
 const MIN_OPEN_FILES: u64 = 4096;
 /// Less free disk space, in bytes, is a warning.
 const MIN_DISK_SPACE: u64 = 256 << 20;
+/// Maximum variables of the environment that a finding names.
+const MAX_VARIABLES: usize = 10;
 /// Timeout of network requests.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -36,6 +38,13 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     });
     let misspelt = "`mixer server --print-config` prints every setting with its origin";
     findings.extend(options.suspicions.iter().map(|what| warn("environment", what.clone(), misspelt)));
+    if !options.unread_variables.is_empty() {
+        let names = options.unread_variables.iter().take(MAX_VARIABLES).map(String::as_str);
+        let names = names.collect::<Vec<_>>().join(", ");
+        let others = options.unread_variables.len().saturating_sub(MAX_VARIABLES);
+        let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+        findings.push(ok("environment", format!("no setting has {names}{others}")));
+    }
     findings.extend(
         unknown_language(options)
             .map(|failure| fail("environment", failure.what, failure.hint.as_deref().unwrap_or_default())),
@@ -96,7 +105,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let introspection = options.introspection.listen_address();
     for (check, address, enabled, hint) in [
         ("monitoring", options.monitoring_listen_address(), true, "choose another --monitoring-port"),
-        ("metrics", format!(":{}", options.metrics_port), true, "choose another --metrics-port"),
+        ("metrics", options.metrics_listen_address(), true, "choose another --metrics-port"),
         (
             "ControlZ",
             introspection.clone().unwrap_or_default(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cmd::value;
+use crate::cmd::verbosity::Verbosity;
 use mixer_server::LogOptions;
 
 /// Flags of logging.
@@ -52,7 +53,7 @@ pub(crate) struct LogFlags {
     #[arg(
         long = "log-output-level",
         alias = "log_output_level",
-        default_value = "default:info",
+        default_value = DEFAULT_LEVEL,
         value_name = "LEVELS"
     )]
     log_output_level: String,
@@ -75,7 +76,22 @@ pub(crate) struct LogFlags {
     log_caller: String,
 }
 
+/// The level without `--log-output-level`.
+const DEFAULT_LEVEL: &str = "default:info";
+
 impl LogFlags {
+    /// Applies `--verbose` or `--quiet`, unless `--log-output-level` says another level than the default.
+    pub(crate) fn apply(&mut self, verbosity: Verbosity) {
+        if let (Some(level), true) = (verbosity.log_level(), self.log_output_level == DEFAULT_LEVEL) {
+            level.clone_into(&mut self.log_output_level);
+        }
+    }
+
+    /// The value of `--log-output-level`.
+    pub(crate) fn output_level(&self) -> &str {
+        &self.log_output_level
+    }
+
     /// The settings.
     pub(crate) fn options(&self) -> LogOptions {
         LogOptions {

@@ -85,6 +85,9 @@ pub(crate) fn with_file(
     is_strict: bool,
 ) -> Result<Vec<OsString>, Failure> {
     let Some(at) = args.iter().position(|arg| arg == "server" || arg == "validator") else { return Ok(args) };
+    if is_strict {
+        args = with_resources(args, at)?;
+    }
     let given: Vec<OsString> = args.iter().skip(at + 1).cloned().collect();
     let Some(path) = path_of(&given).filter(|path| !path.as_os_str().is_empty()) else { return Ok(args) };
     let settings = read(&path, is_strict).map_err(|cause| {
@@ -101,19 +104,69 @@ pub(crate) fn with_file(
     Ok(args)
 }
 
-/// The value of the last `-c` or `--config`.
+/// The arguments with `--config-path` or `--kubeconfig` in the place of each `--config` that names resources, as it does in other commands.
+/// One that names a settings file stays.
+///
+/// Errors: a URL of which galley cannot read.
+fn with_resources(args: Vec<OsString>, at: usize) -> Result<Vec<OsString>, Failure> {
+    let mut all = Vec::with_capacity(args.len());
+    let mut rest = args.into_iter().enumerate();
+    while let Some((index, arg)) = rest.next() {
+        let text = arg.to_string_lossy().into_owned();
+        let value = match text.strip_prefix("--config") {
+            _ if index <= at => None,
+            Some("") => rest.next().map(|(_, value)| value.to_string_lossy().into_owned()),
+            Some(value) => value.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        let Some(value) = value else {
+            all.push(arg);
+            continue;
+        };
+        match value.split_once("://") {
+            Some(("fs", path)) => all.push(format!("--config-path={path}").into()),
+            Some(("k8s", "")) => {}
+            Some(("k8s", path)) => all.push(format!("--kubeconfig={path}").into()),
+            Some(_) => {
+                let failure = Failure::usage(format!("galley cannot read resources from `{value}`"));
+                return Err(failure.hint("use a directory, a file, fs://DIR or k8s://[KUBECONFIG]"));
+            }
+            None if is_resources(Path::new(&value)) => all.push(format!("--config-path={value}").into()),
+            None => all.push(format!("--config={value}").into()),
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a path is a directory, or a file whose first document says its kind.
+fn is_resources(path: &Path) -> bool {
+    if path.is_dir() {
+        return true;
+    }
+    let Ok(text) = regular_file::read_text(path, MAX_FILE) else { return false };
+    let says_kind = |line: &str| {
+        let line = line.trim_start_matches(['{', ' ', '"']);
+        line.starts_with("kind") || line.starts_with("apiVersion")
+    };
+    text.lines().any(says_kind)
+}
+
+/// The value of the last `-c`, `--config` or `--config-file`.
 fn path_of(args: &[OsString]) -> Option<PathBuf> {
     let mut found = None;
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         let text = arg.to_string_lossy();
-        let value = text.strip_prefix("--config=").or_else(|| {
-            let short = text.strip_prefix("-c").filter(|_| !text.starts_with("--"))?;
-            (!short.is_empty()).then(|| short.trim_start_matches('='))
-        });
+        let value =
+            text.strip_prefix("--config=").or_else(|| text.strip_prefix("--config-file=")).or_else(|| {
+                let short = text.strip_prefix("-c").filter(|_| !text.starts_with("--"))?;
+                (!short.is_empty()).then(|| short.trim_start_matches('='))
+            });
         match value {
             Some(value) => found = Some(PathBuf::from(value)),
-            None if text == "--config" || text == "-c" => found = rest.next().map(PathBuf::from),
+            None if matches!(&*text, "--config" | "--config-file" | "-c") => {
+                found = rest.next().map(PathBuf::from)
+            }
             None => {}
         }
     }

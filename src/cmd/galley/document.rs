@@ -4,12 +4,13 @@ use serde_json::Value;
 
 use crate::cmd::exit::Stop;
 use crate::cmd::source::fetch;
+use crate::cmd::value;
 
 /// Where galley is.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ServerFlags {
-    /// ControlZ endpoint of galley.
-    #[arg(long, default_value = "localhost:9876", value_name = "ADDRESS")]
+    /// Running galley: its host, and the port of ControlZ, by default 9876.
+    #[arg(long, default_value = "localhost:9876", value_parser = value::introspection_address, value_name = "ADDRESS")]
     pub(super) server: String,
 }
 

@@ -14,6 +14,7 @@ use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 use crate::cmd::server::StopSignal;
 use crate::cmd::value;
+use crate::cmd::verbosity::Verbosity;
 use mixer_base::task::{self, Group, log_panics};
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_galley::options::Debounce;
@@ -50,6 +51,11 @@ pub(crate) struct GalleyServerArgs {
 }
 
 impl GalleyServerArgs {
+    /// Applies --verbose and --quiet to the log.
+    pub(super) fn apply(&mut self, verbosity: Verbosity) {
+        self.log.apply(verbosity);
+    }
+
     /// The settings.
     pub(super) fn options(&self, personality: Personality) -> HostOptions {
         let Self { source, serving, operations, old, .. } = self;

@@ -11,6 +11,7 @@ use super::flags::{
 };
 use crate::cmd::flags::{LogFlags, TracingFlags};
 use crate::cmd::shown::Shown;
+use crate::cmd::verbosity::Verbosity;
 use mixer_engine::runtime::OnConfigError;
 use mixer_server::{ProbeOptions, ServerOptions};
 
@@ -65,12 +66,26 @@ pub(crate) struct ServerArgs {
     /// What the environment probably meant to set.
     #[arg(skip)]
     suspicions: Vec<String>,
+    /// Variables that begin like settings and set nothing.
+    #[arg(skip)]
+    unread_variables: Vec<String>,
+    /// What --verbose and --quiet say.
+    #[arg(skip)]
+    pub(super) verbosity: Verbosity,
 }
 
 /// The identifier of --config-store-url.
 pub(crate) const STORE_URL: &str = "config_store_url";
+/// The identifier of --config-default-namespace.
+pub(crate) const DEFAULT_NAMESPACE: &str = "config_default_namespace";
 
 impl ServerArgs {
+    /// Applies --verbose and --quiet.
+    pub(crate) fn apply(&mut self, verbosity: Verbosity) {
+        self.log.apply(verbosity);
+        self.verbosity = verbosity;
+    }
+
     /// Records the origin of every setting, for --print-config.
     pub(crate) fn note_origins(
         &mut self,
@@ -82,6 +97,9 @@ impl ServerArgs {
             && let Some(matches) = matches.subcommand_matches("server")
         {
             self.settings = config_file::settings(root, matches, merged);
+            if self.verbosity != Verbosity::Normal {
+                config_file::replace_default(&mut self.settings, "log-output-level", self.log.output_level());
+            }
         }
     }
 
@@ -90,6 +108,7 @@ impl ServerArgs {
         let given = matches.subcommand_matches("server").and_then(|server| server.value_source(STORE_URL));
         self.sample_by_default = given == Some(clap::parser::ValueSource::DefaultValue);
         self.suspicions = environment::suspicions(root, std::env::vars_os());
+        self.unread_variables = environment::unread(root, std::env::vars_os());
     }
 
     /// The value of --config-store-url; may be empty.
@@ -115,6 +134,7 @@ impl ServerArgs {
             monitoring_port: listen.monitoring_port,
             monitoring_address: listen.monitoring_address.clone(),
             metrics_port: listen.metrics_port,
+            metrics_address: listen.metrics_address.clone(),
             max_message_size: limits.max_message_size,
             memory_limit: limits.memory_limit,
             max_concurrent_streams: limits.max_concurrent_streams,
@@ -137,6 +157,7 @@ impl ServerArgs {
             config_store_url: store.config_store_url.clone(),
             sample_by_default: self.sample_by_default,
             suspicions: self.suspicions.clone(),
+            unread_variables: self.unread_variables.clone(),
             config_default_namespace: store.config_default_namespace.clone(),
             config_wait_timeout: store.config_wait_timeout,
             drop_lost_configuration: store.config_loss == "drop",

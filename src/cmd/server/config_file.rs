@@ -268,6 +268,15 @@ pub(super) struct Setting {
     origin: String,
 }
 
+/// Says that a setting which has its default gets another value from a flag.
+pub(super) fn replace_default(settings: &mut [Setting], name: &str, value: &str) {
+    let default = |setting: &&mut Setting| setting.name == name && setting.origin == DEFAULT;
+    if let Some(setting) = settings.iter_mut().find(default) {
+        setting.value = Value::from(value);
+        "flag".clone_into(&mut setting.origin);
+    }
+}
+
 /// Prints settings as YAML for `--config-file`, with the origin as a comment. One without a value is a comment itself.
 pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {
     for setting in settings {
@@ -310,7 +319,10 @@ pub(super) fn settings(
 
 /// Whether an argument of `server` is a setting.
 pub(super) fn is_setting(id: &str) -> bool {
-    !matches!(id, "config_file" | "print_config" | "dry_run" | "help" | "color" | "error_format")
+    !matches!(
+        id,
+        "config_file" | "print_config" | "dry_run" | "help" | "color" | "error_format" | "verbose" | "quiet"
+    )
 }
 
 /// Whether the arguments contain a flag in any of its spellings.

@@ -46,28 +46,70 @@ pub(super) fn suspicions(
     root: &clap::Command,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<String> {
-    let known: Vec<String> = server_args(root)
-        .filter(|arg| is_setting(arg.get_id().as_str()) || arg.get_env().is_some())
-        .filter_map(clap::Arg::get_long)
-        .map(variable)
-        .collect();
-    let suspicion = |(name, value): (OsString, OsString)| {
-        let (name, value) = (name.into_string().ok()?, value.to_string_lossy().into_owned());
-        if !is_ours(&name) || known.contains(&name) || is_of_kubernetes(&name, &value) {
-            return None;
-        }
-        if name == variable("config-file") {
-            return Some(format!("the environment variable {name} is not read: use the flag --config-file"));
-        }
-        // In the spelling of the settings, so that letters and lines count alike.
-        let spelled = name.to_uppercase().replace(['-', '.'], "_");
-        let near = nearest(&spelled, known.iter().map(String::as_str), NEAR)?;
-        Some(format!("the environment variable {name} sets nothing: did you mean {near}?"))
-    };
-    let mut all: Vec<String> = variables.filter_map(suspicion).collect();
+    let known = known(root);
+    let mut all: Vec<String> =
+        foreign(&known, variables).filter_map(|name| suspicion(&known, &name)).collect();
     all.sort();
     all
 }
+
+/// Names of other variables that begin like settings and set nothing, sorted: perhaps they are those of somebody else.
+pub(super) fn unread(
+    root: &clap::Command,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<String> {
+    let known = known(root);
+    let mut all: Vec<String> =
+        foreign(&known, variables).filter(|name| suspicion(&known, name).is_none()).collect();
+    all.sort();
+    all
+}
+
+/// The variables of all settings.
+fn known(root: &clap::Command) -> Vec<String> {
+    server_args(root)
+        .filter(|arg| is_setting(arg.get_id().as_str()) || arg.get_env().is_some())
+        .filter_map(clap::Arg::get_long)
+        .map(variable)
+        .collect()
+}
+
+/// Variables that begin like settings, are none, and are not set by Kubernetes.
+fn foreign<'k>(
+    known: &'k [String],
+    variables: impl Iterator<Item = (OsString, OsString)> + 'k,
+) -> impl Iterator<Item = String> + 'k {
+    variables.filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.to_string_lossy().into_owned());
+        let is_foreign = is_ours(&name) && !known.contains(&name) && !is_of_kubernetes(&name, &value);
+        is_foreign.then_some(name)
+    })
+}
+
+/// What a variable was probably meant to set.
+fn suspicion(known: &[String], name: &str) -> Option<String> {
+    if name == variable("config-file") {
+        return Some(format!("the environment variable {name} is not read: use the flag --config-file"));
+    }
+    // In the spelling of the settings, so that letters and lines count alike.
+    let spelled = name.to_uppercase().replace(['-', '.'], "_");
+    if let Some((_, meant)) = OTHER_NAMES.iter().find(|(other, _)| spelled == variable(other)) {
+        return Some(format!(
+            "the environment variable {name} sets nothing: did you mean {}?",
+            variable(meant)
+        ));
+    }
+    let near = nearest(&spelled, known.iter().map(String::as_str), NEAR)?;
+    Some(format!("the environment variable {name} sets nothing: did you mean {near}?"))
+}
+
+/// Names of settings that flags have as well, or that other programs have, and the setting.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("config", "config-store-url"),
+    ("default-namespace", "config-default-namespace"),
+    ("config-dir", "config-store-url"),
+    ("log-level", "log-output-level"),
+];
 
 /// Whether a name begins like a setting, in any case of its letters.
 fn is_ours(name: &str) -> bool {
@@ -108,6 +150,9 @@ mod tests {
             ("MIXER_TLS_CERT_FLIE", "MIXER_TLS_CERT_FILE"),
             ("mixer_config_store_url", "MIXER_CONFIG_STORE_URL"),
             ("MIXER_ADRESS", "MIXER_ADDRESS"),
+            ("MIXER_CONFIG", "MIXER_CONFIG_STORE_URL"),
+            ("MIXER_DEFAULT_NAMESPACE", "MIXER_CONFIG_DEFAULT_NAMESPACE"),
+            ("MIXER_LOG_LEVEL", "MIXER_LOG_OUTPUT_LEVEL"),
         ] {
             let text = format!("the environment variable {name} sets nothing: did you mean {near}?");
             assert_eq!(of(name, "x"), Some(text));
@@ -149,5 +194,12 @@ mod tests {
         ] {
             assert_eq!(of(name, value), None, "{name}");
         }
+    }
+
+    #[test]
+    fn what_sets_nothing_is_known() {
+        let variables = ["MIXER_IMAGE", "MIXER_PORT", "MIXER_SERVICE_HOST", "MIXER_ADRESS", "PATH"];
+        let variables = variables.map(|name| (name.into(), "x".into()));
+        assert_eq!(unread(&tree::native(true), variables.into_iter()), ["MIXER_IMAGE"]);
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::flags::NamespaceFlags;
-use crate::cmd::io::Io;
+use crate::cmd::io::{ErrorFormat, Io};
 use crate::cmd::output::counted;
 use crate::cmd::source;
+use crate::cmd::usage::failure_text;
 use mixer_config::{Diagnostic, Location, Severity};
 use mixer_engine::snapshot::{Snapshot, check_params};
 use mixer_policy::{Suite, SuiteDocument, SuiteProblem};
@@ -66,8 +67,17 @@ pub(super) fn load(
 pub(super) fn problems_failure(problems: &[SuiteProblem], io: &mut Io) -> Stop {
     let count = problems.len();
     for problem in problems {
+        let text = match io.error_format {
+            ErrorFormat::Text => format!("{problem}\n"),
+            ErrorFormat::Json => {
+                let SuiteProblem { file, location: Location { line, column }, message, hint } = problem;
+                let mut failure = Failure::usage(format!("{file}:{line}:{column}: {message}"));
+                failure.hint.clone_from(hint);
+                failure_text(&failure, ErrorFormat::Json)
+            }
+        };
         // The exit status remains if standard error is closed.
-        let _ = writeln!(io.err, "{problem}");
+        let _ = io.err.write_all(text.as_bytes());
     }
     let what = counted(count, "problem");
     Failure::new(Exit::Usage, format!("{what} in the tests or their configuration; no test was run")).into()

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use mixer_config::message::plain_words;
 use mixer_config::store::{Broken, StoreContents};
 use mixer_config::{
     Diagnostic, Diagnostics, Node, Origin, Positions, RawResource, ResourceKey, Severity, yaml,
@@ -82,8 +83,18 @@ fn found(
         Body::Object => document,
     };
     let findings = check(&Subject { kind, name: &key.name, namespace, body });
-    let place = |problem: Diagnostic| positions.place(problem, key, origin);
+    let place = |problem: Diagnostic| positions.place(in_plain_words(problem), key, origin);
     findings.into_diagnostics().into_iter().map(place).collect()
+}
+
+/// A problem without words of Go; the text of Istio stays beside it.
+fn in_plain_words(mut problem: Diagnostic) -> Diagnostic {
+    let plain = plain_words(&problem.message);
+    if plain != problem.message {
+        let istio = std::mem::replace(&mut problem.message, plain);
+        problem.legacy.get_or_insert(istio);
+    }
+    problem
 }
 
 /// A text that is not empty.

@@ -12,7 +12,9 @@ use mixer_config::{Diagnostic, Severity};
 pub(crate) enum ReportFormat {
     /// Source excerpts of the first 50 problems, errors first; what follows from a problem below it.
     Table,
-    /// One line per problem, without its hint.
+    /// One line per problem, with its hint.
+    Text,
+    /// As text, without hints.
     Plain,
     /// One JSON document.
     Json,
@@ -27,6 +29,15 @@ pub(crate) enum ReportFormat {
 /// `file:line:column: severity[code]: resource: message`, a format that programs read: its order and texts are those of the golden cases, which
 /// have no hints. All other formats have them.
 pub(super) fn line(diagnostic: &Diagnostic) -> String {
+    line_of(diagnostic, &diagnostic.one_line())
+}
+
+/// `file:line:column: severity[code]: resource: message (hint)`.
+pub(super) fn line_with_hint(diagnostic: &Diagnostic) -> String {
+    line_of(diagnostic, &text(diagnostic))
+}
+
+fn line_of(diagnostic: &Diagnostic, message: &str) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
         line.push_str(&location);
@@ -37,7 +48,7 @@ pub(super) fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(&diagnostic.resource);
         line.push_str(": ");
     }
-    line.push_str(&diagnostic.one_line());
+    line.push_str(message);
     escaped(&line).into_owned()
 }
 
@@ -161,6 +172,10 @@ mod tests {
     #[test]
     fn a_problem_in_every_format_of_a_line() {
         assert_eq!(line(&problem()), "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong");
+        assert_eq!(
+            line_with_hint(&problem()),
+            "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong (write this)"
+        );
         assert_eq!(
             github(&problem()),
             "::error file=a b%2Cc.yaml,line=3,col=7,title=x-y::r.rule.ns: 100 %25 wrong (write this)"

@@ -14,7 +14,7 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::handler::{HandlerEnvironment, ProbedHandler, probe};
 use mixer_engine::snapshot::Snapshot;
 use mixer_net::tls;
-use mixer_server::ServerOptions;
+use mixer_server::{MetricsAddress, ServerOptions};
 
 const CHECK: &str = "handler";
 /// The limit of building one handler: longer than any waits for its backend, `syncTimeout` of `kubernetesenv` at most, so that it tells why it
@@ -39,13 +39,17 @@ pub(super) async fn probe_backends(
     is_running: bool,
 ) -> Vec<Finding> {
     tls::install_crypto_provider();
+    let commons = Arc::new(Commons::default());
+    if !is_running {
+        commons.insert(Arc::new(MetricsAddress(options.metrics_address.clone())));
+    }
     let environment = HandlerEnvironment {
         clock: Arc::new(SystemClock),
         runtime: tokio::runtime::Handle::current(),
         // Any free port, if the server has its own.
         metrics_port: if is_running { 0 } else { options.metrics_port },
         metrics: Arc::new(Metrics::new()),
-        commons: Arc::new(Commons::default()),
+        commons,
         build_timeout: BUILD_TIMEOUT,
     };
     probe(snapshot, &environment, TIMEOUT).await.iter().map(finding).collect()

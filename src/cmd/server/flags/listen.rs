@@ -33,6 +33,9 @@ pub(crate) struct ListenFlags {
     /// HTTP port of the metrics of prometheus handlers, on all interfaces.
     #[arg(long, default_value = "42422", value_parser = value::port, value_name = "PORT")]
     pub(crate) metrics_port: u16,
+    /// Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
+    pub(crate) metrics_address: String,
 }
 
 /// TLS of the API port.

@@ -18,7 +18,7 @@ pub(crate) struct StoreFlags {
     #[arg(long, alias = "configStoreURL", default_value = "", hide_default_value = true, value_name = "URL")]
     pub(crate) config_store_url: String,
     /// Namespace of mesh-wide rules.
-    #[arg(long, aliases = ["configDefaultNamespace", "default-namespace"], default_value = "istio-system", value_name = "NAMESPACE")]
+    #[arg(long, alias = "configDefaultNamespace", default_value = "istio-system", value_name = "NAMESPACE")]
     pub(crate) config_default_namespace: String,
     /// Timeout of the initial configuration of a remote store.
     #[arg(

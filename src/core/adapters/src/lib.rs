@@ -93,7 +93,7 @@ mod version;
 mod zipkin;
 
 use mixer_engine::adapter::{Erase, Inventory};
-pub use options::AdapterOptions;
+pub use options::{AdapterOptions, MetricsAddress};
 pub use rbac::RbacKinds;
 
 /// Every adapter, in name order.

@@ -11,3 +11,8 @@ pub struct AdapterOptions {
     /// Redis answers.
     pub as_istio_mixer: bool,
 }
+
+/// The address of the metrics endpoint of prometheus handlers, `HOST:PORT`; empty: the port of [`Env`](mixer_engine::adapter::Env) on all
+/// interfaces. Shared by the handlers of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MetricsAddress(pub String);

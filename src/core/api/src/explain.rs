@@ -12,7 +12,7 @@ use super::principal::set_principal;
 use super::worker::WorkerContext;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
-use mixer_engine::explain::{Decision, explain, referenced};
+use mixer_engine::explain::{Decision, PAGE_HEADER, explain, referenced};
 
 /// `mixer.introspect.v1.ExplainResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -24,6 +24,13 @@ pub struct ExplainResponse {
 
 /// How long the handlers of one explanation may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The page of rules that the call asks for, from 0.
+fn page(call: &CallInfo<'_>) -> usize {
+    let asked =
+        call.headers.and_then(|headers| headers.get(PAGE_HEADER)?.to_str().ok()?.parse::<usize>().ok());
+    asked.map_or(0, |page| page.saturating_sub(1))
+}
 
 /// Answers a CheckRequest with an [`ExplainResponse`].
 pub(super) async fn respond(
@@ -58,7 +65,7 @@ pub(super) async fn respond(
     if routes.has_dry_run() {
         dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, allowed, context).await;
     }
-    let explanation = explain(&scope.published, &bag, decision, &trace.borrow(), decided_by);
+    let explanation = explain(&scope.published, &bag, decision, &trace.borrow(), decided_by, page(call));
     let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
     let mut out = Vec::with_capacity(json.len() + 16);
     out.extend_from_slice(&EMPTY_MESSAGE);

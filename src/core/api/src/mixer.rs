@@ -104,7 +104,7 @@ impl MixerService {
     }
 
     /// Evaluates a CheckRequest and answers with a framed [`ExplainResponse`](super::ExplainResponse) instead of a CheckResponse.
-    /// Bypasses load shedding, the check cache and quotas, and ignores the deadline of the call.
+    /// The header `x-mixer-explain-page` asks for another page of rules than the first. Bypasses load shedding, the check cache and quotas, and ignores the deadline of the call.
     ///
     /// Errors: as [`check`](Self::check), except that a check whose evaluation fails is explained.
     pub async fn explain(&self, body: Bytes, call: CallInfo<'_>) -> Result<Bytes, GrpcError> {

@@ -34,6 +34,12 @@ pub struct Explanation {
     /// How many rules are left out.
     #[serde(default, skip_serializing_if = "Omitted::is_none")]
     pub omitted: Omitted,
+    /// The page of rules that is listed, from 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub page: usize,
+    /// The number of pages.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pages: usize,
     /// Handler results, in rule order.
     pub dispatches: Vec<DispatchExplanation>,
     /// Referenced attributes, as `name[::key] CONDITION`, sorted.
@@ -41,6 +47,14 @@ pub struct Explanation {
     /// The mappings of extensions that set referenced attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped: Vec<MappingOutline>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
 }
 
 /// Rules that are explained of those that did not match, and of those of other namespaces.
@@ -86,46 +100,67 @@ impl std::fmt::Display for Omitted {
     }
 }
 
-/// Chooses the rules of an explanation.
+/// Chooses the rules of one page of an explanation.
+///
+/// Each page has [`MAX_UNMATCHED`] further rules that did not match, as many of other namespaces, and [`MAX_RULES_BYTES`] of those that
+/// matched, nearly matched or failed.
 #[derive(Default)]
 struct Selection {
+    /// The page, from 0.
+    page: usize,
     rules: Vec<RuleExplanation>,
     omitted: Omitted,
-    bytes: usize,
+    /// Of the rules that are listed and did not match, or are of other namespaces.
+    plain_bytes: usize,
+    /// Of all rules that matched, nearly matched or failed.
+    relevant_bytes: usize,
     not_matched: usize,
     other_namespace: usize,
 }
 
 impl Selection {
-    /// Whether a rule of another namespace is left out without being explained.
+    /// Whether a rule of another namespace is left out without being explained. If so, it is counted.
     fn omits_other_namespace(&mut self) -> bool {
-        let omits = self.other_namespace >= MAX_UNMATCHED || self.bytes >= MAX_RULES_BYTES;
-        self.omitted.other_namespace += usize::from(omits);
-        omits
+        let is_listed =
+            self.other_namespace / MAX_UNMATCHED == self.page && self.plain_bytes < MAX_RULES_BYTES / 2;
+        if !is_listed {
+            self.other_namespace += 1;
+            self.omitted.other_namespace += 1;
+        }
+        !is_listed
     }
 
     fn push(&mut self, rule: RuleExplanation) {
         let is_plain = rule.verdict == Verdict::NotMatched && rule.near_miss.is_none();
         let is_other = rule.verdict == Verdict::OtherNamespace;
-        let has_room = match (is_plain, is_other) {
-            (true, _) => self.not_matched < MAX_UNMATCHED,
-            (_, true) => self.other_namespace < MAX_UNMATCHED,
-            _ => true,
+        let bytes = rule.bytes();
+        let has_room = |plain_bytes: usize| plain_bytes + bytes <= MAX_RULES_BYTES / 2;
+        let (is_listed, omitted) = if is_plain {
+            self.not_matched += 1;
+            let is_of_page = (self.not_matched - 1) / MAX_UNMATCHED == self.page;
+            (is_of_page && has_room(self.plain_bytes), &mut self.omitted.not_matched)
+        } else if is_other {
+            self.other_namespace += 1;
+            (has_room(self.plain_bytes), &mut self.omitted.other_namespace)
+        } else {
+            self.relevant_bytes += bytes;
+            let is_of_page = self.relevant_bytes / MAX_RULES_BYTES == self.page;
+            (is_of_page && bytes <= MAX_RULES_BYTES, &mut self.omitted.relevant)
         };
-        // Plain ones take half of the room at most.
-        let most = if is_plain || is_other { MAX_RULES_BYTES / 2 } else { MAX_RULES_BYTES };
-        if !has_room || self.bytes + rule.bytes() > most {
-            *match (is_plain, is_other) {
-                (true, _) => &mut self.omitted.not_matched,
-                (_, true) => &mut self.omitted.other_namespace,
-                _ => &mut self.omitted.relevant,
-            } += 1;
+        if !is_listed {
+            *omitted += 1;
             return;
         }
-        self.bytes += rule.bytes();
-        self.not_matched += usize::from(is_plain);
-        self.other_namespace += usize::from(is_other);
+        if is_plain || is_other {
+            self.plain_bytes += bytes;
+        }
         self.rules.push(rule);
+    }
+
+    /// How many pages there are, at least one.
+    fn pages(&self) -> usize {
+        let plain = self.not_matched.max(self.other_namespace).div_ceil(MAX_UNMATCHED);
+        plain.max(self.relevant_bytes / MAX_RULES_BYTES + 1)
     }
 }
 
@@ -270,13 +305,18 @@ pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
     referenced
 }
 
-/// Explains a check over a preprocessed bag, from its answer, the trace of its dispatch and the result of [`referenced`].
+/// The header of a call that asks for another page of an explanation than the first, from 1.
+pub const PAGE_HEADER: &str = "x-mixer-explain-page";
+
+/// Explains a check over a preprocessed bag, from its answer, the trace of its dispatch and the result of [`referenced`]. `page` is a page of
+/// rules, from 0; behind the last one there are none.
 pub fn explain<'t: 'a, 'a>(
     published: &'t Published,
     bag: &AttributeBag<'a>,
     decision: Decision,
     trace: &DispatchTrace,
     referenced: Vec<String>,
+    page: usize,
 ) -> Explanation {
     let table = &published.routes;
     let snapshot = table.snapshot();
@@ -285,7 +325,7 @@ pub fn explain<'t: 'a, 'a>(
     // The conditions are evaluated once more.
     bag.renew_searches();
     let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
-    let mut selection = Selection::default();
+    let mut selection = Selection { page, ..Selection::default() };
     for rule in relevant {
         let own = namespace.as_deref() == Some(&*rule.key.namespace);
         let applies = own || rule.key.namespace == snapshot.default_namespace;
@@ -295,6 +335,7 @@ pub fn explain<'t: 'a, 'a>(
         let kept = published.kept.iter().find(|kept| kept.key == rule.key);
         selection.push(explain_rule(rule, kept, applies, bag, &secrets));
     }
+    let pages = selection.pages();
     let Selection { rules, omitted, .. } = selection;
     let checks = trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check);
     let mut dispatches: Vec<_> = checks.map(|traced| explain_dispatch(traced, &secrets)).collect();
@@ -306,7 +347,18 @@ pub fn explain<'t: 'a, 'a>(
     mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
     let decision = Decision { message: secrets.mask(&decision.message), ..decision };
     let snapshot = snapshot.id.0;
-    Explanation { snapshot, namespace, decision, rules, omitted, dispatches, referenced, mapped }
+    Explanation {
+        snapshot,
+        namespace,
+        decision,
+        rules,
+        omitted,
+        page: page + 1,
+        pages,
+        dispatches,
+        referenced,
+        mapped,
+    }
 }
 
 /// A reference as `name[::key] CONDITION`.

@@ -30,6 +30,8 @@ pub(super) struct AuthzResponse<'d> {
     /// The status; 0 allows the request.
     pub(super) code: i32,
     pub(super) message: &'d str,
+    /// The message in the body of a denial.
+    pub(super) body_message: &'d str,
     pub(super) directive: Option<&'d RouteDirective>,
     /// Headers of a denial, names and values.
     pub(super) extra_headers: &'d [(&'d str, String)],
@@ -196,7 +198,7 @@ fn put_denial(
     }
     match direct {
         Some(direct) => put_nonempty(out, 3, direct.direct_response_body.as_bytes()),
-        None => put_nonempty(out, 3, body(code, response.message, request).as_bytes()),
+        None => put_nonempty(out, 3, body(code, response.body_message, request).as_bytes()),
     }
 }
 

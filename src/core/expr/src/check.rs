@@ -329,6 +329,9 @@ impl Checker<'_, '_> {
                 "{} reads as a duration, and every text that does is one",
                 self.terms.render(culprit)
             )),
+            TermKind::Constant(Constant::String(_)) if expected == ValueType::Bool => {
+                Some("each side is a whole comparison: a == \"x\" || a == \"y\"".into())
+            }
             TermKind::Constant(Constant::String(_)) => hint::conversion(expected)
                 .map(|function| format!("write {function}({})", self.terms.render(culprit))),
             _ => None,

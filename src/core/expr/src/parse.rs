@@ -315,8 +315,22 @@ impl<'t> Parser<'t> {
     /// The hint for a token after a complete expression.
     fn trailing_hint(&self) -> Option<String> {
         let hint = match (self.token.kind, self.token.span.of(self.text)) {
-            (TokenKind::Identifier, "and") => "write && for `and`",
-            (TokenKind::Identifier, "or") => "write || for `or`, and a | b for a default",
+            (TokenKind::Identifier, "and" | "AND") => "write && for `and`",
+            (TokenKind::Identifier, "contains" | "CONTAINS") => "write \"text\".matches(value)",
+            (TokenKind::Identifier, "like" | "LIKE") => {
+                "write match(value, \"prefix*\"), or \"pattern\".matches(value)"
+            }
+            (TokenKind::Identifier, "is" | "IS") => {
+                "compare with ==, and what may be absent as (attribute | \"\") == \"\""
+            }
+            (TokenKind::Identifier, "matches" | "startsWith" | "endsWith") => {
+                "call it with a dot and parentheses: value.startsWith(\"text\"), \"pattern\".matches(value)"
+            }
+            (TokenKind::Operator, "~") => "write \"pattern\".matches(value)",
+            _ if self.text.get(..self.token.span.start).is_some_and(ends_in_not) => {
+                "write (condition) == false for `not`"
+            }
+            (TokenKind::Identifier, "or" | "OR") => "write || for `or`, and a | b for a default",
             (TokenKind::Identifier, "in")
                 if self.text.get(self.token.span.start..).is_some_and(is_in_list) =>
             {
@@ -341,6 +355,13 @@ impl<'t> Parser<'t> {
 
 fn too_deep(offset: usize) -> Box<SyntaxError> {
     SyntaxError::new(offset, format!("expression is nested more than {MAX_DEPTH} levels deep"))
+}
+
+/// Whether a text ends in the word `not`.
+fn ends_in_not(text: &str) -> bool {
+    let text = text.trim_end();
+    let before = text.strip_suffix("not").or_else(|| text.strip_suffix("NOT"));
+    before.is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.')))
 }
 
 /// Whether a text is `in` with a network, such as `"10.0.0.0/8"`.

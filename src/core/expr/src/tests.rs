@@ -127,6 +127,23 @@ fn errors_have_hints() {
             "the attribute `x-y` cannot be named here: `-` is an operator; rename the attribute",
         ),
         ("s1.size()", "write size(...) with the value as argument"),
+        (
+            "substring(s1, 0, 3) == \"a\"",
+            "there is no function for a part of a text: write value.startsWith(\"text\"), or \"^text\".matches(value)",
+        ),
+        ("s1.reverse() == \"a\"", "there is no reversed text: write value.endsWith(\"text\")"),
+        ("lower(s1) == \"a\"", "write toLower(value)"),
+        ("s1.isEmpty()", "write (value | \"\") == \"\""),
+        ("isset(s1)", "give a default instead: attribute | default"),
+        ("regex(s1, \"a\")", "write \"pattern\".matches(value)"),
+        ("s1 == null", "there is no null: write (attribute | \"\") == \"\" to test for what is absent"),
+        ("s1.length == 3", "write size(s1)"),
+        ("b1 AND b2", "write && for `and`"),
+        ("s1 contains \"x\"", "write \"text\".matches(value)"),
+        ("s1 LIKE \"x%\"", "write match(value, \"prefix*\"), or \"pattern\".matches(value)"),
+        ("s1 ~ \"x\"", "write \"pattern\".matches(value)"),
+        ("not b1", "write (condition) == false for `not`"),
+        ("s1 == \"a\" || \"b\"", "each side is a whole comparison: a == \"x\" || a == \"y\""),
     ] {
         assert_eq!(refusal(text).hint.as_deref(), Some(hint), "{text}: {:?}", refusal(text));
     }

@@ -15,9 +15,11 @@ use mixer_api::{CallInfo, ExplainResponse, MixerService};
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::{Decision, Explanation, PartExplanation, RuleExplanation, Verdict};
+use mixer_engine::explain::{Decision, Explanation, PAGE_HEADER, PartExplanation, RuleExplanation, Verdict};
 use mixer_expr::Scope as _;
 
+/// The header that names the page of rules.
+const PAGE: http::HeaderName = http::HeaderName::from_static(PAGE_HEADER);
 /// Length of the gRPC message prefix.
 const FRAMING: usize = 5;
 /// Explanations at once.
@@ -41,7 +43,10 @@ pub(super) async fn page(
         (Some(denial), _) => lines(denial.attributes.as_deref().unwrap_or_default()),
         (None, _) => parameter(&parameters, "attributes").to_owned(),
     };
-    let result = if method == Method::POST { Some(explain(&server, &text).await) } else { None };
+    let result = match method == Method::POST {
+        true => Some(explain(&server, &text, form::value(&body, "page")).await),
+        false => None,
+    };
     Page {
         path: "/explainz/",
         title: "Explain a Check",
@@ -55,7 +60,7 @@ pub(super) async fn page(
             @match result {
                 None => {}
                 Some(Err(problems)) => { (complaints(&problems)) }
-                Some(Ok(explanation)) => { (answer(&explanation)) }
+                Some(Ok(explanation)) => { (answer(&explanation)) (pager(&explanation, &text)) }
             }
         },
     }
@@ -160,8 +165,31 @@ fn strip_quotes(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
-/// Evaluates the check, at most [`MAX_CONCURRENT`] at once, also after callers have left.
-async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>> {
+/// Buttons for the pages of rules before and behind this one.
+fn pager(explanation: &Explanation, text: &str) -> Markup {
+    let Explanation { page, pages, .. } = *explanation;
+    let to = |page: usize, label: &str| {
+        html! {
+            form method="post" action="/explainz/" {
+                input type="hidden" name="attributes" value=(text);
+                input type="hidden" name="page" value=(page);
+                button { (label) }
+            }
+        }
+    };
+    html! {
+        @if pages > 1 {
+            div.bar {
+                @if page > 1 { (to(page - 1, "Previous rules")) }
+                span.dim { "Page " (page) " of " (pages) }
+                @if page < pages { (to(page + 1, "Next rules")) }
+            }
+        }
+    }
+}
+
+/// Evaluates the check, at most [`MAX_CONCURRENT`] at once, also after callers have left. `page` is the page of rules, from 1; empty: the first.
+async fn explain(server: &Shared, text: &str, page: String) -> Result<Explanation, Vec<String>> {
     let Ok(permit) = Arc::clone(&server.explanations).try_acquire_owned() else {
         return Err(vec![format!("{MAX_CONCURRENT} explanations wait for their handlers: try again later")]);
     };
@@ -177,7 +205,10 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     let answered = tokio::task::spawn_blocking(move || {
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         let _permit = permit;
-        handle.block_on(service.explain(request.into(), CallInfo::default()))
+        let headers: http::HeaderMap =
+            http::HeaderValue::from_str(&page).map(|page| (PAGE, page)).into_iter().collect();
+        let call = CallInfo { headers: Some(&headers), ..CallInfo::default() };
+        handle.block_on(service.explain(request.into(), call))
     })
     .await;
     let framed = match answered {

@@ -42,6 +42,7 @@ pub use supervisor::Supervisor;
 
 pub use options::{ProbeOptions, Reflection, ServerOptions};
 
+pub use mixer_adapters::MetricsAddress;
 pub use mixer_api::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
 pub use mixer_introspect::IntrospectionOptions;

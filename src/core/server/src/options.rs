@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub monitoring_address: String,
     /// Port of the metrics endpoint shared by all prometheus handlers.
     pub metrics_port: u16,
+    /// Address of the metrics endpoint of prometheus handlers, `HOST:PORT`; empty: the port on all interfaces.
+    pub metrics_address: String,
     /// Maximum message size in bytes.
     pub max_message_size: u64,
     /// Most bytes of everything that callers can make the server keep; see [`MemoryBudget`](mixer_base::budget::MemoryBudget).
@@ -79,6 +81,8 @@ pub struct ServerOptions {
     pub sample_by_default: bool,
     /// What is probably a mistake in what is given, for the log: variables of the environment that set nothing.
     pub suspicions: Vec<String>,
+    /// Names of environment variables that begin like settings and set nothing: perhaps they are those of somebody else.
+    pub unread_variables: Vec<String>,
     /// How long to wait for the first configuration of a remote store.
     pub config_wait_timeout: SignedDuration,
     /// compat(1.3): whether the configuration is dropped when its directory disappears; otherwise the last good one is kept. Only
@@ -154,6 +158,7 @@ impl Default for ServerOptions {
             monitoring_port: 15014,
             monitoring_address: String::new(),
             metrics_port: 42422,
+            metrics_address: String::new(),
             max_message_size: 1 << 20,
             memory_limit: DEFAULT_MEMORY_LIMIT as u64,
             max_concurrent_streams: 1024,
@@ -175,6 +180,7 @@ impl Default for ServerOptions {
             config_default_namespace: "istio-system".to_owned(),
             sample_by_default: false,
             suspicions: Vec::new(),
+            unread_variables: Vec::new(),
             config_wait_timeout: SignedDuration::from_secs(120),
             drop_lost_configuration: false,
             config_on_error: OnConfigError::KeepLast,
@@ -369,6 +375,14 @@ impl ServerOptions {
     pub fn monitoring_listen_address(&self) -> String {
         match self.monitoring_address.as_str() {
             "" => format!(":{}", self.monitoring_port),
+            given => given.to_owned(),
+        }
+    }
+
+    /// The listen address of the metrics endpoint of prometheus handlers.
+    pub fn metrics_listen_address(&self) -> String {
+        match self.metrics_address.as_str() {
+            "" => format!(":{}", self.metrics_port),
             given => given.to_owned(),
         }
     }

@@ -38,6 +38,8 @@ use mixer_net::listener::Listener;
 use mixer_net::tls::ServerTls;
 use mixer_spans::Tracer;
 
+/// Maximum variables of the environment that a record names.
+const MAX_NAMED_VARIABLES: usize = 10;
 /// Time for requests in flight on an HTTP endpoint when it stops.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
 /// Time limit for rolling back a failed start.
@@ -253,6 +255,11 @@ impl Start<'_> {
         let (options, effects) = (self.options, self.effects);
         for suspicion in &options.suspicions {
             tracing::warn!("{suspicion}");
+        }
+        if !options.unread_variables.is_empty() {
+            let names = options.unread_variables.iter().take(MAX_NAMED_VARIABLES);
+            let names = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+            tracing::info!("environment variables that no setting has: {names}");
         }
         if options.sample_by_default {
             tracing::warn!(

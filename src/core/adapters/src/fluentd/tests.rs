@@ -182,7 +182,7 @@ fn parameters_are_checked() {
     assert_eq!(text(&Params { address: String::new(), ..Params::default() }), ["address: Address is empty"]);
     assert_eq!(
         text(&Params { address: "x:p".to_owned(), ..Params::default() }),
-        ["the handler will not be built: strconv.Atoi: parsing \"p\": invalid syntax"]
+        ["the handler will not be built: the port \"p\" is not a number from 0 to 65535"]
     );
     let tls = Some(Tls { cert_file: "c".to_owned(), ..Tls::default() });
     assert_eq!(

@@ -4,7 +4,7 @@ use std::str;
 
 use super::EntryType;
 use super::addresses::{Dialect, Network};
-use mixer_config::message::json_kind;
+use mixer_config::message::{json_kind, plain_words};
 use mixer_config::{Node, NodeKind, yaml};
 
 /// The key of a list of addresses; its case does not matter.
@@ -30,9 +30,11 @@ pub(super) fn whitelist(body: &[u8], dialect: Dialect) -> Result<Option<Vec<Stri
         NodeKind::Mapping(_) => {}
         _ => {
             let found = json_kind(&root);
-            return Err(error(format!(
-                "error unmarshaling JSON: json: cannot unmarshal {found} into Go value of type list.listPayload"
-            )));
+            let go = format!("json: cannot unmarshal {found} into Go value of type list.listPayload");
+            return Err(error(match dialect {
+                Dialect::Native => plain_words(&go),
+                Dialect::Istio => format!("error unmarshaling JSON: {go}"),
+            }));
         }
     }
     let Some(list) = root.entries().iter().find(|e| e.key.eq_ignore_ascii_case(WHITELIST)) else {
@@ -42,20 +44,24 @@ pub(super) fn whitelist(body: &[u8], dialect: Dialect) -> Result<Option<Vec<Stri
         NodeKind::Null => return Ok(None),
         NodeKind::Sequence(_) => {}
         _ => {
-            return Err(error(wrong_field(&list.value, "[]string")));
+            return Err(error(wrong_field(&list.value, "[]string", dialect)));
         }
     }
     let entry = |node: &Node| match &node.kind {
         NodeKind::String(text) => Ok(text.to_string()),
         NodeKind::Null => Ok(String::new()),
-        _ => Err(error(wrong_field(node, "string"))),
+        _ => Err(error(wrong_field(node, "string", dialect))),
     };
     list.value.items().iter().map(entry).collect::<Result<_, _>>().map(Some)
 }
 
-/// Istio Mixer's error for a value of the wrong type.
-fn wrong_field(node: &Node, wanted: &str) -> String {
+/// The error for a value of the wrong type.
+fn wrong_field(node: &Node, wanted: &str, dialect: Dialect) -> String {
     let found = json_kind(node);
+    if dialect == Dialect::Native {
+        let go = format!("json: cannot unmarshal {found} into Go value of type {wanted}");
+        return format!("{WHITELIST}: {}", plain_words(&go));
+    }
     format!(
         "error unmarshaling JSON: json: cannot unmarshal {found} into Go struct field listPayload.WhiteList of type {wanted}"
     )

@@ -18,6 +18,7 @@ use super::Params;
 use super::metric::Metric;
 use super::registration::{OpenHandlers, Registrations, register};
 use super::scrape::{MAX_SCRAPES, Rendering, Scrapes};
+use crate::MetricsAddress;
 use mixer_base::budget::{MemoryBudget, Purpose, Share};
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::{Counter, Family};
@@ -107,12 +108,12 @@ impl Endpoint {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(OpenError::Listener(error)) => {
-                    let port = env.metrics_port;
+                    let address = address_of(env);
                     let why = match error.kind() {
                         io::ErrorKind::AddrInUse => "bind: address already in use".to_owned(),
                         _ => error.to_string(),
                     };
-                    return Err(vec![format!("{NOT_STARTED}listen tcp :{port}: {why}")]);
+                    return Err(vec![format!("{NOT_STARTED}listen tcp {address}: {why}")]);
                 }
             }
         }
@@ -135,7 +136,7 @@ impl Endpoint {
     }
 
     fn start(self: &Arc<Self>, env: &Env) -> io::Result<MetricsServer> {
-        let listener = listen(env.metrics_port)?;
+        let listener = listen(env)?;
         let address = listener.local_addr()?;
         let listener = inherit_tcp(listener)?;
         let stop = CancellationToken::new();
@@ -214,7 +215,21 @@ enum OpenError {
 }
 
 /// All addresses, IPv4 and IPv6; IPv4 alone where there is no IPv6.
-fn listen(port: u16) -> io::Result<TcpListener> {
+/// The address of the endpoint: that of the server's settings, or the port on all interfaces.
+fn address_of(env: &Env) -> String {
+    match env.commons.get::<MetricsAddress>().0.as_str() {
+        "" => format!(":{}", env.metrics_port),
+        given => given.to_owned(),
+    }
+}
+
+fn listen(env: &Env) -> io::Result<TcpListener> {
+    let given = env.commons.get::<MetricsAddress>();
+    if !given.0.is_empty() {
+        let any = given.0.strip_prefix(':').map(|port| format!("[::]:{port}"));
+        return TcpListener::bind(any.unwrap_or_else(|| given.0.clone()));
+    }
+    let port = env.metrics_port;
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))

@@ -15,6 +15,15 @@ pub fn plain_words(text: &str) -> String {
     {
         return format!("expected {}, found {}", type_words(go), kind_words(kind));
     }
+    if let Some((before, _)) = text.split_once(": strconv.") {
+        return before.to_owned();
+    }
+    if let Some((_, rest)) = text.split_once("strconv.")
+        && let Some((value, why)) = rest.split_once(": parsing ").and_then(|(_, rest)| rest.rsplit_once(": "))
+    {
+        let fault = if why == "value out of range" { "is out of range" } else { "is not a number" };
+        return format!("{value} {fault}");
+    }
     if text.starts_with("invalid character ") && text.ends_with(" looking for beginning of value") {
         return "expected a number, found text".to_owned();
     }
@@ -63,6 +72,13 @@ mod tests {
         assert_eq!(of("object", "bool"), "expected `true` or `false`, found a mapping");
         let number = "invalid character 's' looking for beginning of value";
         assert_eq!(plain_words(number), "expected a number, found text");
+        assert_eq!(plain_words("strconv.Atoi: parsing \"b\": invalid syntax"), "\"b\" is not a number");
+        assert_eq!(
+            plain_words("strconv.Atoi: parsing \"99999999999999999999\": value out of range"),
+            "\"99999999999999999999\" is out of range"
+        );
+        let port = "port (b) is not a number: strconv.Atoi: parsing \"b\": invalid syntax";
+        assert_eq!(plain_words(port), "port (b) is not a number");
         let unknown = "unknown field \"x\" in pkg.Message";
         assert_eq!(plain_words(unknown), unknown);
     }

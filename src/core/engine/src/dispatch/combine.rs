@@ -21,6 +21,9 @@ pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
     /// the message of the first answer with a validity.
     pub status: Status,
+    /// What a refusal says to the client: the texts of all refusals without the names of handlers and rules, joined by `, `; empty without a
+    /// refusal.
+    pub public_message: String,
     /// The minimum of all answers; 0 if the failure of a handler was ignored or covered by its last answer.
     pub valid_duration: SignedDuration,
     /// The minimum of all answers; 0 if the failure of a handler was ignored or covered by its last answer.
@@ -38,6 +41,7 @@ pub struct CheckOutcome {
 impl CheckOutcome {
     /// Refuses a request that was allowed. The answer is valid for this request only.
     pub(super) fn refuse(&mut self, texts: &[String]) {
+        self.public_message = texts.join(", ");
         let texts: Vec<String> = texts.iter().map(|text| format!("mixer:{text}")).collect();
         self.status = Status { code: PERMISSION_DENIED, message: texts.join(", "), details: [].into() };
         (self.valid_duration, self.valid_use_count) = (SignedDuration::ZERO, 0);
@@ -49,6 +53,8 @@ impl CheckOutcome {
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
     status: Status,
+    /// The message of the status without the names of handlers and rules.
+    public_message: String,
     validity: Option<(SignedDuration, i32)>,
     /// The message of an approval.
     approval: String,
@@ -99,6 +105,7 @@ impl Combiner {
             Allowance::Mesh | Allowance::Everywhere => "no rule of its namespace",
         };
         self.status.message = format!("mixer:{allowing} allows this request, default of {rule}");
+        self.public_message = format!("{allowing} allows this request");
     }
 
     /// Refuses a request that names no namespace. The answer is as valid as those of the handlers.
@@ -107,6 +114,7 @@ impl Combiner {
         self.status.message = "mixer:the request names no namespace, and rules of a namespace may refuse it \
                                (defaultNamespace of the envoybridge)"
             .to_owned();
+        "the request names no namespace".clone_into(&mut self.public_message);
     }
 
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
@@ -128,7 +136,9 @@ impl Combiner {
             self.status.details = result.status.details.clone();
         } else {
             self.status.message.push_str(", ");
+            self.public_message.push_str(", ");
         }
+        self.public_message.push_str(&result.status.message);
         self.status.message.push_str(handler);
         self.status.message.push(':');
         self.status.message.push_str(&result.status.message);
@@ -147,6 +157,7 @@ impl Combiner {
         let directive = direct_response(&self.status);
         CheckOutcome {
             status: self.status,
+            public_message: self.public_message,
             valid_duration,
             valid_use_count,
             directive,

@@ -6,6 +6,7 @@
 mod params;
 pub(super) mod place;
 mod shadow;
+mod undecoded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, Severity};
 /// the adapter. An unused handler is never built, so its problems are warnings. So is that of a rule in dry run with which alone a handler
 /// rejects its instances (`dry-run-rejected`): the handler is built without it. The hints of all have one budget of suggestions.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
-    SuggestionBudget::default().run(|| params_problems(snapshot))
+    SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, params_problems(snapshot)))
 }
 
 fn params_problems(snapshot: &Snapshot) -> Diagnostics {
@@ -56,7 +57,7 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
 /// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions,
 /// attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
-    SuggestionBudget::default().run(|| mistakes(snapshot))
+    SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, mistakes(snapshot)))
 }
 
 fn mistakes(snapshot: &Snapshot) -> Diagnostics {

@@ -32,6 +32,7 @@ impl Case<'_> {
         let response = AuthzResponse {
             code: self.code,
             message: self.message,
+            body_message: self.message,
             directive: self.directive.as_ref(),
             extra_headers: &[],
             failed: self.failed,
@@ -213,7 +214,14 @@ fn metadata_has_status_rules_and_decision_id() {
         cache_hit: true,
         shadow_status: Some(7),
     };
-    let response = AuthzResponse { code: 0, message: "", directive: None, extra_headers: &[], failed: false };
+    let response = AuthzResponse {
+        code: 0,
+        message: "",
+        body_message: "",
+        directive: None,
+        extra_headers: &[],
+        failed: false,
+    };
     let mut out = Vec::new();
     encode(&response, &Case::default().request, Some(&metadata), &mut out);
     let fields = CheckResponse::decode(out.as_slice()).unwrap().dynamic_metadata.unwrap().fields;

@@ -172,6 +172,8 @@ mixer_config::message! {
         14 http_path_prefix: String = "/check".to_owned();
         /// The source of `source.ip` of checks over HTTP: `none`, `xff:N` or `header:NAME`.
         15 http_source_ip: String = "none".to_owned();
+        /// Whether the body of a denial names handlers, rules and quotas, for every client to read.
+        16 deny_body_names: bool = false;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
 use super::recording::RecordedExchange;
-use crate::config::settings::LimitHeaders;
+use crate::config::settings::{Check as CheckSettings, LimitHeaders};
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::pipeline::{Cacheable, DecisionSink, QuotaSink};
 use mixer_attribute::AttributeBag;
@@ -25,6 +25,8 @@ use mixer_engine::snapshot::RuleConfig;
 pub(super) struct Verdict {
     pub(super) code: i32,
     pub(super) message: String,
+    /// The message without names of handlers, rules and quotas, for bodies of denials.
+    pub(super) public_message: String,
     pub(super) directive: Option<RouteDirective>,
     /// `name.namespace` of the rules that matched.
     pub(super) rules: Vec<String>,
@@ -55,7 +57,7 @@ impl CachedAnswer for CachedVerdict {
             d.direct_response_body.len() + changed + unset
         });
         let rules: usize = self.0.rules.iter().map(|rule| rule.len() + 24).sum();
-        size_of::<Verdict>() + self.0.message.len() + directive + rules
+        size_of::<Verdict>() + self.0.message.len() + self.0.public_message.len() + directive + rules
     }
 }
 
@@ -93,26 +95,40 @@ impl Decision {
         if code == 0 && self.code != 0 { self.stripped.as_deref() } else { self.directive.as_ref() }
     }
 
+    /// The message in the body of a denial: without names, unless the settings ask for them.
+    pub(super) fn body_message(&self, settings: &CheckSettings) -> &str {
+        if settings.deny_body_names { &self.message } else { &self.public_message }
+    }
+
     /// The decision when the evaluation failed.
     pub(super) fn failure(message: String, rules: Vec<String>) -> Self {
-        Self::failed_with(Code::Internal, message, rules)
+        Self::failed_with(Code::Internal, message, String::new(), rules)
     }
 
     /// The refusal of a request that makes its evaluation fail, or that may have made a handler panic: no mode for failures applies, or its
     /// caller could choose that mode.
     fn refusal(code: Code, error: &DispatchError, rules: Vec<String>) -> Self {
         let message = format!("mixer:the request cannot be evaluated: {}", error.errors.join(", "));
-        Self { failed: false, ..Self::failed_with(code, message, rules) }
+        let public_message = "the request cannot be evaluated".to_owned();
+        Self { failed: false, ..Self::failed_with(code, message, public_message, rules) }
     }
 
     /// The decision when the call failed before it had one.
     pub(super) fn of_error(error: &GrpcError) -> Self {
-        Self::failed_with(error.code, error.message.clone(), Vec::new())
+        Self::failed_with(error.code, error.message.clone(), String::new(), Vec::new())
     }
 
-    fn failed_with(code: Code, message: String, rules: Vec<String>) -> Self {
+    fn failed_with(code: Code, message: String, public_message: String, rules: Vec<String>) -> Self {
         let (code, remaining_uses) = (code as i32, AtomicI64::new(0));
-        let verdict = Verdict { code, message, directive: None, rules, refused_by: None, remaining_uses };
+        let verdict = Verdict {
+            code,
+            message,
+            public_message,
+            directive: None,
+            rules,
+            refused_by: None,
+            remaining_uses,
+        };
         Self { failed: true, ..Self::of(Arc::new(verdict)) }
     }
 }
@@ -163,6 +179,7 @@ impl DecisionSink for DecisionBuilder<'_> {
         let verdict = Arc::new(Verdict {
             code: outcome.status.code,
             message: outcome.status.message,
+            public_message: outcome.public_message,
             directive: outcome.directive,
             rules: names_of(&self.fired.borrow()),
             refused_by: outcome.refused_by,
@@ -234,6 +251,7 @@ impl DecisionBuilder<'_> {
         let mut decision = Decision::of(Arc::new(Verdict {
             code: 8,
             message: format!("Quota is exhausted for: {exhausted}"),
+            public_message: "quota is exhausted".to_owned(),
             directive: None,
             rules: verdict.rules.clone(),
             refused_by: None,

@@ -67,7 +67,8 @@ impl EnvoyService {
             headers: facts.headers,
             deny_body: config.settings.check.deny_body,
         };
-        let (response, unsupported) = http_response(decision, &enforced, &request);
+        let message = decision.body_message(&config.settings.check);
+        let (response, unsupported) = http_response(decision, message, &enforced, &request);
         self.metrics.unsupported(unsupported);
         response
     }
@@ -75,6 +76,7 @@ impl EnvoyService {
 
 fn http_response(
     decision: &Decision,
+    message: &str,
     enforced: &Enforced,
     request: &RequestInfo<'_>,
 ) -> (HttpCheckResponse, Unsupported) {
@@ -133,7 +135,7 @@ fn http_response(
             }
             direct.direct_response_body.clone()
         }
-        None => check_response::body(code, &decision.message, request),
+        None => check_response::body(code, message, request),
     };
     (HttpCheckResponse { status, headers, remove: Vec::new(), body }, unsupported)
 }

@@ -65,6 +65,7 @@ impl EnvoyService {
         let response = AuthzResponse {
             code,
             message: if code == 0 && decision.code != 0 { "" } else { &decision.message },
+            body_message: decision.body_message(check),
             directive: decision.directive_under(code),
             extra_headers: &headers,
             failed,

@@ -14,6 +14,14 @@ pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String>
     if let Some((map, key)) = map_and_key(name, scope) {
         return Some(format!("write {map}[\"{key}\"]"));
     }
+    if is_null(name) {
+        return Some("there is no null: write (attribute | \"\") == \"\" to test for what is absent".into());
+    }
+    if let Some((text, "length" | "size")) = name.rsplit_once('.')
+        && scope.attribute(text).is_some()
+    {
+        return Some(format!("write size({text})"));
+    }
     let nearest = nearest(name, std::iter::once_with(|| scope.names()).flatten())?;
     Some(format!("did you mean `{nearest}`?"))
 }
@@ -41,12 +49,45 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
         (Callee::Operator("SUB"), [_, _]) => dashed_name(terms, id, scope),
         (Callee::Operator("SUB"), [_]) => Some("there are no negative numbers in this language".into()),
         (Callee::Operator(_), _) => None,
-        (Callee::Named("has"), _) => Some("give a default instead: attribute | default".into()),
-        (Callee::Named("contains"), _) => Some("write \"text\".matches(value)".into()),
-        (Callee::Named("length" | "len"), _) => Some("write size(value)".into()),
-        (Callee::Named("duration"), _) => Some("a text such as \"10s\" is a duration already".into()),
+        (Callee::Named(name), _) if other_function(name).is_some() => other_function(name).map(Into::into),
         (Callee::Named(name), _) => nearest(name, function_names()).map(|n| format!("did you mean `{n}`?")),
     }
+}
+
+/// What to write instead of a function that other languages have.
+fn other_function(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "has" | "isset" | "exists" | "defined" => "give a default instead: attribute | default",
+        "contains" | "indexOf" | "includes" => "write \"text\".matches(value)",
+        "length" | "len" => "write size(value)",
+        "duration" => "a text such as \"10s\" is a duration already",
+        "substring" | "substr" | "slice" => {
+            "there is no function for a part of a text: write value.startsWith(\"text\"), or \"^text\".matches(value)"
+        }
+        "reverse" => "there is no reversed text: write value.endsWith(\"text\")",
+        "lower" | "tolower" | "lowercase" | "toLowerCase" | "lowerAscii" => "write toLower(value)",
+        "upper" | "toUpper" | "uppercase" | "toUpperCase" | "upperAscii" => {
+            "write toLower(value), and compare it with small letters"
+        }
+        "concat" | "join" => "write a + b",
+        "replace" | "trim" | "split" => {
+            "an expression cannot cut a text: write a pattern, \"^a.*b$\".matches(value)"
+        }
+        "equals" | "eq" => "write a == b",
+        "isEmpty" | "empty" => "write (value | \"\") == \"\"",
+        "regex" | "regexp" | "regexMatch" | "search" => "write \"pattern\".matches(value)",
+        "glob" | "like" => "write match(value, \"prefix*\")",
+        "now" => "an expression has no clock: write request.time",
+        "cidr" | "inCidr" | "ipInRange" | "inNetwork" => {
+            "a condition has no networks: use a listchecker with entryType IP_ADDRESSES"
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a name is what other languages call a value that is not there.
+fn is_null(name: &str) -> bool {
+    matches!(name, "null" | "nil" | "undefined" | "None" | "NULL")
 }
 
 /// The hint for `a-b` if an attribute of that name is declared, which the classic language cannot reference.

@@ -32,9 +32,10 @@ impl ServerOptions {
             at("--envoy-ratelimit-http-address", &self.envoy_ratelimit_http_address),
         ];
         let monitoring = at("--monitoring-address", &self.monitoring_address);
+        let metrics = at("--metrics-address", &self.metrics_address);
         let ports = [
             monitoring.unwrap_or_else(|| on_port("--monitoring-port", self.monitoring_port)),
-            on_port("--metrics-port", self.metrics_port),
+            metrics.unwrap_or_else(|| on_port("--metrics-port", self.metrics_port)),
         ];
         api.into_iter().chain(ports).chain(optional.into_iter().flatten()).collect()
     }
@@ -65,10 +66,11 @@ mod tests {
     #[test]
     fn two_flags_cannot_have_one_address() {
         type Set = fn(&mut ServerOptions);
-        let flags: [(&str, Set); 6] = [
+        let flags: [(&str, Set); 7] = [
             ("--address 127.0.0.1:9999", |o| o.address = "127.0.0.1:9999".to_owned()),
             ("--monitoring-port 9999", |o| o.monitoring_port = 9999),
             ("--metrics-port 9999", |o| o.metrics_port = 9999),
+            ("--metrics-address 127.0.0.1:9999", |o| o.metrics_address = "127.0.0.1:9999".to_owned()),
             ("--ctrlz-address/--ctrlz-port 127.0.0.1:9999", |o| {
                 o.introspection.address = "127.0.0.1".to_owned();
                 o.introspection.port = 9999;

@@ -10,7 +10,7 @@ use super::Start;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::steps::StopStep;
-use mixer_adapters::AdapterOptions;
+use mixer_adapters::{AdapterOptions, MetricsAddress};
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
@@ -103,6 +103,7 @@ impl Start<'_> {
         commons.insert(Arc::clone(runtime.answer_epoch()));
         let as_istio_mixer = options.config_on_error == OnConfigError::ServeValid;
         commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
+        commons.insert(Arc::new(MetricsAddress(options.metrics_address.clone())));
         let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
         metrics.collect_from(Arc::downgrade(&memory));
         self.adapter_pools = commons.get::<AdapterPools>();

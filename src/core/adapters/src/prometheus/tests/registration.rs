@@ -172,4 +172,17 @@ async fn the_listener_lives_from_the_first_handler_to_the_last() {
     assert_eq!(String::from_utf8(get(endpoint.address().unwrap(), "/metrics", "").await.1).unwrap(), plain);
     drop(third);
     assert_eq!(endpoint.address(), None);
+
+    // An address instead of all interfaces.
+    env.commons.insert(std::sync::Arc::new(crate::MetricsAddress("127.0.0.1:0".to_owned())));
+    let fourth = build(&params, &[metric("m", &["l"])], &env).await.unwrap();
+    let address = endpoint.address().unwrap();
+    assert!(address.ip().is_loopback() && !get(address, "/metrics", "").await.1.is_empty(), "{address}");
+    drop(fourth);
+    env.commons.insert(std::sync::Arc::new(crate::MetricsAddress("192.0.2.1:7".to_owned())));
+    let error = build(&params, &[metric("m", &["l"])], &env).await.err().unwrap().to_string();
+    assert!(
+        error.starts_with("could not start prometheus metrics server: listen tcp 192.0.2.1:7: "),
+        "{error}"
+    );
 }

@@ -198,6 +198,7 @@ const FIELDS_OF_KINDS: [(&str, &[&str]); 5] = [
             "cache",
             "maxAge",
             "denyBody",
+            "denyBodyNames",
             "responseMetadata",
             "httpPathPrefix",
             "httpSourceIp",

@@ -1,0 +1,92 @@
+//! `init`: a commented policy to begin with.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::exit::{Exit, Outcome};
+use super::files::write_new;
+use super::io::Io;
+use super::output::escaped;
+
+/// Flags of `init`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct InitArgs {
+    /// Directory to write to; it is created if it is missing.
+    #[arg(default_value = ".", value_name = "DIR")]
+    directory: PathBuf,
+    /// Who asks the server: Envoy, or callers of the Mixer API, such as Istio's proxies.
+    #[arg(long = "for", value_enum, default_value = "envoy", value_name = "CALLER")]
+    caller: Caller,
+}
+
+/// Who asks the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Caller {
+    /// An Envoy, with ext_authz, the rate limit service and the access log service.
+    Envoy,
+    /// Callers of the Mixer API.
+    Mixer,
+}
+
+/// Files for every caller.
+const COMMON: [(&str, &str); 3] = [
+    ("policy/attributes.yaml", include_str!("init/attributes.yaml")),
+    ("policy/policy.yaml", include_str!("init/policy.yaml")),
+    ("tests.yaml", include_str!("init/tests.yaml")),
+];
+/// The bootstrap of the example, with ports and names in the place of its variables.
+const ENVOY: &str = include_str!("../../examples/envoy/envoy.yaml");
+const NAMES: [(&str, &str); 7] = [
+    ("$ADMIN_PORT", "9901"),
+    ("$ENVOY_PORT", "8000"),
+    ("$UPSTREAM_PORT", "8081"),
+    ("$MIXER_PORT", "9091"),
+    ("domain: shop", "domain: web"),
+    ("header_name: x-plan, descriptor_key: plan", "header_name: x-user, descriptor_key: user"),
+    (" run.sh substitutes the ports.", " Requests to port 8000 go to the service on port 8081."),
+];
+
+/// Writes the files and says how to go on.
+pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
+    let files = files(args.caller);
+    write_new(&args.directory, &files, "nothing was written; name another directory, or remove the file")?;
+    let directory = args.directory.display().to_string();
+    let mut lines = vec![format!("{} files in {directory}", files.len()), "next:".to_owned()];
+    if directory != "." {
+        lines.push(format!("  cd {directory}"));
+    }
+    lines.extend(
+        ["  mixer validate policy", "  mixer test tests.yaml", "  mixer server --config policy"]
+            .map(String::from),
+    );
+    match args.caller {
+        Caller::Envoy => lines.push("  envoy -c envoy.yaml".to_owned()),
+        Caller::Mixer => {
+            lines.push("  mixer check -s request.path=/admin,request.user=bob -q requests=1".to_owned());
+        }
+    }
+    for line in lines {
+        writeln!(io.out, "{}", escaped(&line))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The text of every file, by its path in the directory.
+fn files(caller: Caller) -> BTreeMap<String, String> {
+    let mut files: BTreeMap<String, String> =
+        COMMON.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
+    let mut add = |path: &str, text: String| files.insert(path.to_owned(), text);
+    match caller {
+        Caller::Envoy => {
+            let envoy = NAMES.iter().fold(ENVOY.to_owned(), |text, (name, value)| text.replace(name, value));
+            add("envoy.yaml", envoy);
+            add("policy/mapping.yaml", include_str!("init/mapping.yaml").to_owned());
+            add("policy/limits.yaml", include_str!("init/limits.yaml").to_owned());
+        }
+        Caller::Mixer => {
+            add("policy/quota.yaml", include_str!("init/quota.yaml").to_owned());
+        }
+    }
+    files
+}
