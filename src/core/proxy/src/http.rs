@@ -1,7 +1,8 @@
 //! The HTTP connection manager: HTTP/1.1 and HTTP/2, routes, the router.
 //!
 //! A connection is one task: `serve` finds its protocol, `connection` reads requests one after the other, `filters` decide on them, `routes` chooses what to do,
-//! `forward` makes the attempts, `exchange` moves the bytes of one attempt in both directions. No future is allocated for a request of HTTP/1.1.
+//! `forward` makes the attempts, `exchange` moves the bytes of one attempt in both directions. One future is allocated for a request of HTTP/1.1
+//! that is forwarded, and one for what it waits for.
 //!
 //! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
 //! `http2` serves many at the same time. `upstream_request` is its counterpart for hosts.

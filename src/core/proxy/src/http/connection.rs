@@ -520,7 +520,8 @@ impl<'m> Connection<'m> {
             }
             Target::Forward(forward) => {
                 let cluster = found.and_then(|found| found.cluster());
-                self.forward(transaction, framing, forward, cluster, &route.matching, levels).await;
+                // Boxed: connections of clients do not hold what it takes.
+                Box::pin(self.forward(transaction, framing, forward, cluster, &route.matching, levels)).await;
             }
         }
     }
