@@ -62,13 +62,14 @@ fn of(parts: &[Part<'_>]) -> String {
     parts.iter().map(document).collect::<Vec<_>>().join("\n---\n")
 }
 
-const POD: Part<'_> = (
+const POD: Part<'static> = (
     "Pod",
     "web-1",
     ", labels: {app: web}|spec: {containers: [{name: istio-proxy, image: hub/proxyv2:1}, {name: web}]}",
 );
-const BARE: Part<'_> = ("Pod", "web-2", ", labels: {app: web}|spec: {containers: [{name: web}]}");
-const SERVICE: Part<'_> = ("Service", "web", "spec: {selector: {app: web}, ports: [{name: http, port: 80}]}");
+const BARE: Part<'static> = ("Pod", "web-2", ", labels: {app: web}|spec: {containers: [{name: web}]}");
+const SERVICE: Part<'static> =
+    ("Service", "web", "spec: {selector: {app: web}, ports: [{name: http, port: 80}]}");
 
 /// Of each analyzer what it tells, and what it does not.
 #[test]
