@@ -36,7 +36,7 @@ pub use cluster::{ClusterConfig, Discovery, Family, Policy, Thresholds};
 pub use hash::HashPolicy;
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
-pub use manager::ManagerConfig;
+pub use manager::{EscapedSlashes, ManagerConfig, Normalization, StripPort};
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
 pub use mixer::{
     ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,

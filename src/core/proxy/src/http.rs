@@ -12,6 +12,7 @@ mod forward;
 pub(crate) mod framing;
 mod hash;
 mod mixer;
+mod normalize;
 mod redirect;
 mod reply;
 pub(crate) mod routes;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
+use crate::bootstrap::Normalization;
 use crate::mixer::HttpFilter;
 use crate::stats::{Block, Histogram, HttpStat, ManagerStat};
 
@@ -49,6 +51,7 @@ pub(crate) struct HttpManager {
     pub(crate) max_requests: Option<u32>,
     /// Protocols in lower case that connections may change to, and those that they may not.
     pub(crate) upgrades: Vec<(String, bool)>,
+    pub(crate) normalization: Normalization,
     pub(crate) stats: Arc<Block<ManagerStat>>,
     pub(crate) listener_stats: Arc<Block<HttpStat>>,
     pub(crate) request_time: Arc<Histogram>,

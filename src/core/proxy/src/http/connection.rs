@@ -403,6 +403,9 @@ impl<'m> Connection<'m> {
         if is_h2c {
             self.request.remove(b"http2-settings");
         }
+        if !self.normalize(transaction, framing).await {
+            return;
+        }
         let continues =
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
         if continues && framing != Framing::Empty && self.input.is_empty() {
@@ -582,7 +585,7 @@ impl<'m> Connection<'m> {
     }
 
     /// Answers a request whose head was read, and ends the connection.
-    async fn refuse_request(
+    pub(super) async fn refuse_request(
         &mut self,
         transaction: &mut Transaction<'_>,
         status: u16,
