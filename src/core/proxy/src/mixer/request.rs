@@ -9,7 +9,7 @@ use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp};
 use super::peer::Peer;
 use super::{api, forwarded};
 use crate::flags::Flags;
-use crate::head::Head;
+use crate::head::{self, Head};
 
 /// Headers that are reported with their last values, because the proxy may set them after the check.
 const TRACING: [&str; 4] = ["x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled"];
@@ -49,12 +49,25 @@ fn size(bytes: u64) -> OwnedValue {
     OwnedValue::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// Pseudo headers and headers; of a repeated name the last value.
+/// Pseudo headers and headers. Those that are repeated arrive as one, as `mixer server` has them of Envoy: a client could put the value that
+/// a policy wants behind the one that a host reads.
 fn headers(head: &Head) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let pseudo = [":method", ":path", ":authority", ":scheme"];
     let pseudo = pseudo.into_iter().filter_map(|name| Some((name.as_bytes(), head.pseudo_or_field(name)?)));
     let all = pseudo.chain(head.fields()).filter(|(name, _)| *name != forwarded::HEADER.as_bytes());
-    all.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    let mut map = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+    for (name, value) in all {
+        match map.get_mut(name) {
+            Some(joined) => {
+                joined.extend_from_slice(head::separator(name));
+                joined.extend_from_slice(value);
+            }
+            None => {
+                map.insert(name.to_vec(), value.to_vec());
+            }
+        }
+    }
+    map
 }
 
 /// The bytes of names and values.
@@ -81,8 +94,8 @@ pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) {
     }
     into.insert("request.scheme", text(head.pseudo_or_field(":scheme").unwrap_or(b"http")));
     for (name, header) in [("request.referer", "referer"), ("request.useragent", "user-agent")] {
-        if let Some(value) = head.get(header) {
-            into.insert(name, text(value));
+        if let Some(value) = head.joined(header) {
+            into.insert(name, OwnedValue::String(value));
         }
     }
     into.insert("request.time", now());
