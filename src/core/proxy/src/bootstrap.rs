@@ -40,7 +40,7 @@ pub use manager::{EscapedSlashes, ManagerConfig, Normalization, StripPort};
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
 pub use mixer::{
     ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,
-    TransportConfig, UriPattern, UriTemplate,
+    Told, TransportConfig, UriPattern, UriTemplate,
 };
 pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
@@ -225,7 +225,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             if let NetworkFilter::Http(manager) = &chain.filter {
                 check_clusters(&value, &manager.routes, &names);
             }
-            check_mixer_clusters(&value, &chain.filter, &names);
+            check_mixer_clusters(value.document, &chain.filter, &names);
         }
         let is_taken =
             |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
@@ -267,7 +267,7 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
 }
 
 /// A filter that cannot reach Mixer would refuse everything, or nothing.
-fn check_mixer_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
+fn check_mixer_clusters(document: &Document<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
     let transport = match filter {
         NetworkFilter::Http(manager) => manager.mixer.as_ref().map(|mixer| &mixer.transport),
         NetworkFilter::Tcp(proxy) => proxy.mixer.as_ref().map(|mixer| &mixer.transport),
@@ -275,7 +275,8 @@ fn check_mixer_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &Ha
     let Some(transport) = transport else { return };
     let named = [("check_cluster", &transport.check_cluster), ("report_cluster", &transport.report_cluster)];
     for (field, name) in named.into_iter().filter(|(_, name)| !known.contains(*name)) {
-        listener.invalid(format!("mixer: unknown {field} '{name}'; without the field it is mixer_server"));
+        let text = format!("mixer: unknown {field} '{name}'; without the field it is mixer_server");
+        transport.place_of(field).report(document, text);
     }
 }
 

@@ -252,7 +252,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
             None
         }
     };
-    let mixer = read_filters(&manager);
+    let mixer = read_filters(&manager, routes.as_ref());
     let common = manager.message("common_http_protocol_options", &COMMON);
     let seconds = Duration::from_secs;
     let idle_timeout = match &common {
@@ -304,8 +304,20 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     Some(config)
 }
 
+/// Warns of a filter that checks and reports nothing, because no request has a service.
+fn warn_if_unused(filter: &Value<'_>, config: &MixerConfig, routes: Option<&RouteTableConfig>) {
+    let hosts = routes.map(|table| table.hosts.as_slice()).unwrap_or_default();
+    let has_own =
+        hosts.iter().any(|host| host.mixer.is_some() || host.routes.iter().any(|r| r.mixer.is_some()));
+    if config.default_service.is_empty() && !has_own {
+        filter.warn(
+            "the filter `mixer` checks and reports nothing: there is neither a default_destination_service nor a service of a route",
+        );
+    }
+}
+
 /// The HTTP filters: `mixer`, if there is one, and the router, which is the last. Returns the former.
-fn read_filters(manager: &Fields<'_>) -> Option<MixerConfig> {
+fn read_filters(manager: &Fields<'_>, routes: Option<&RouteTableConfig>) -> Option<MixerConfig> {
     let filters = manager.items("http_filters");
     let (mut routers, mut found) = (0, None);
     for item in &filters {
@@ -318,6 +330,9 @@ fn read_filters(manager: &Fields<'_>) -> Option<MixerConfig> {
             }
             if routers > 0 {
                 item.invalid("the filter `mixer` stands behind the router, which must be the last filter");
+            }
+            if let Some(config) = &config {
+                warn_if_unused(item, config, routes);
             }
             found = config;
             filter.finish();
