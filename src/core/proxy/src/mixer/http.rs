@@ -11,7 +11,7 @@ use super::node::Node;
 use super::peer::Peer;
 use super::request::{self, Summary};
 use super::{api, forwarded, headers, quotas};
-use crate::bootstrap::{MixerConfig, ServiceConfig};
+use crate::bootstrap::{MixerConfig, ServiceConfig, Told};
 use crate::head::Head;
 
 /// The filter of a connection manager.
@@ -23,6 +23,7 @@ pub(crate) struct HttpFilter {
     forward: OwnedAttributes,
     /// The service of routes without one.
     service: Option<Arc<ServiceConfig>>,
+    told: Told,
 }
 
 /// What follows a check.
@@ -66,7 +67,7 @@ impl HttpFilter {
         merge(&mut attributes, &config.attributes);
         merge(&mut forward, &config.forward);
         let service = config.services.get(&config.default_service).cloned();
-        Self { client, attributes, forward, service }
+        Self { client, attributes, forward, service, told: config.told }
     }
 
     /// Takes a request: reads what the proxy before says of it, and tells the next one. `service` is that of the route. `None` if the request
@@ -84,8 +85,14 @@ impl HttpFilter {
             merge(&mut attributes, &service.attributes);
             request::extract(head, peer, &mut attributes);
             api::extract(&service.api, head, &mut attributes);
-            if let Some(told) = head.get(forwarded::HEADER) {
-                merge(&mut attributes, &forwarded::decode(told));
+            if let Some(told) = head.get(forwarded::HEADER).filter(|_| self.told != Told::Ignored) {
+                let overrides = self.told == Told::Overrides;
+                for (name, value) in forwarded::decode(told).iter() {
+                    // What the configuration or a certificate says is not for a client to say.
+                    if overrides || attributes.get(name).is_none() {
+                        attributes.insert(name, value.clone());
+                    }
+                }
             }
             Box::new(HttpCall {
                 client: clients.of(&self.client),
