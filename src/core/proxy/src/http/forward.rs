@@ -248,7 +248,8 @@ impl Connection<'_> {
                         host.requests.fetch_add(1, Ordering::Relaxed);
                         host.failed.fetch_add(1, Ordering::Relaxed);
                         return Attempt::Failed(match error {
-                            crate::upstream::ConnectError::Failed => Failure::ConnectFailed,
+                            crate::upstream::ConnectError::Failed
+                            | crate::upstream::ConnectError::Exhausted => Failure::ConnectFailed,
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
                         });
                     }
