@@ -70,6 +70,19 @@ pub(super) struct Transaction<'m> {
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
     /// The request in the Mixer filter.
     pub(super) mixer: Option<Box<HttpCall>>,
+    /// Whether it passed the Mixer filter without an answer.
+    pub(super) is_unchecked: bool,
+}
+
+impl Transaction<'_> {
+    /// The details of the response code, which tell that nobody has checked a request.
+    fn shown_details(&self) -> &'static str {
+        match (self.is_unchecked, self.details) {
+            (true, "via_upstream") => "via_upstream{mixer_unchecked}",
+            (true, "direct_response") => "direct_response{mixer_unchecked}",
+            (_, details) => details,
+        }
+    }
 }
 
 /// A route, and its virtual host.
@@ -299,6 +312,7 @@ impl<'m> Connection<'m> {
             route: "",
             upgrade: None,
             mixer: None,
+            is_unchecked: false,
         }
     }
 
@@ -324,7 +338,7 @@ impl<'m> Connection<'m> {
             request: transaction.has_head.then_some(&self.request),
             response: Some(&self.response),
             status: transaction.status,
-            details: transaction.details,
+            details: transaction.shown_details(),
             flags: transaction.flags,
             received: transaction.received,
             sent: transaction.sent,
@@ -389,6 +403,9 @@ impl<'m> Connection<'m> {
         if self.request.path() == b"*" {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
         }
+        if !self.normalize(transaction, framing).await {
+            return;
+        }
         // An upgrade that is not configured is refused, but for that to HTTP/2, which is optional.
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
         let upgrades = self.request.get("upgrade").is_some()
@@ -402,9 +419,6 @@ impl<'m> Connection<'m> {
         transaction.closes |= self.request.method() == b"CONNECT";
         if is_h2c {
             self.request.remove(b"http2-settings");
-        }
-        if !self.normalize(transaction, framing).await {
-            return;
         }
         let continues =
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));

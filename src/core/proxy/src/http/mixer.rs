@@ -37,7 +37,8 @@ impl<'m> Connection<'m> {
                 if is_direct {
                     transaction.details = "mixer_direct_response";
                 } else {
-                    transaction.details = "mixer_access_denied";
+                    transaction.details =
+                        transaction.mixer.as_ref().map_or("mixer_access_denied", |call| call.details());
                     transaction.flags.set(Flag::Uaex);
                 }
                 self.reply(transaction, framing, status, &body).await;
@@ -86,6 +87,7 @@ impl<'m> Connection<'m> {
             transaction.closes = true;
             transaction.is_aborted = true;
         }
+        transaction.is_unchecked = call.is_unchecked();
         transaction.mixer = Some(call);
         next
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp};
 
+use super::bounds::{Excess, MAX_BYTES, MAX_PARAMETERS};
 use super::peer::Peer;
 use super::{api, forwarded};
 use crate::flags::Flags;
@@ -78,16 +79,25 @@ pub(super) fn head_bytes(head: &Head) -> u64 {
     u64::try_from(pseudo.chain(fields).sum::<usize>()).unwrap_or(u64::MAX)
 }
 
-/// Adds what a check is told of a request. Spec: proxy.md, "Attributes sent".
-pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) {
-    into.insert("request.headers", OwnedValue::StringMap(headers(head)));
+/// Adds what a check is told of a request, and returns what is too much of it, which is left out. Spec: proxy.md, "Attributes sent".
+pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) -> Option<Excess> {
+    let mut excess = None;
+    if head_bytes(head) > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
+        excess = Some(Excess::Bytes);
+    } else {
+        into.insert("request.headers", OwnedValue::StringMap(headers(head)));
+    }
     into.insert("request.host", text(head.authority()));
     into.insert("request.method", text(head.method()));
     into.insert("request.path", text(head.path()));
     into.insert("request.url_path", text(head.path_without_query()));
     let mut parameters = BTreeMap::new();
-    for (name, value) in api::query(head.path()) {
-        parameters.entry(name.to_vec()).or_insert_with(|| value.to_vec());
+    if api::query(head.path()).nth(MAX_PARAMETERS).is_some() {
+        excess = Some(Excess::Parameters);
+    } else {
+        for (name, value) in api::query(head.path()) {
+            parameters.entry(name.to_vec()).or_insert_with(|| value.to_vec());
+        }
     }
     if !parameters.is_empty() {
         into.insert("request.query_params", OwnedValue::StringMap(parameters));
@@ -102,6 +112,7 @@ pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) {
     peer.extract(into);
     let kind = head.get("content-type").unwrap_or_default();
     into.insert("context.protocol", if GRPC.contains(&kind) { "grpc" } else { "http" });
+    excess
 }
 
 /// Adds what a report is told besides.
