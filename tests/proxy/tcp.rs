@@ -81,7 +81,7 @@ fn a_connection_is_checked_at_its_first_bytes_and_reported_until_its_end() {
 
 #[test]
 fn a_refused_connection_is_closed_before_the_host_sees_a_byte() {
-    let mixer = Scripted::start(|number, _, _| Ok(answer([0, 16][number], "no", 60, 0)));
+    let mixer = Scripted::start(|number, _, _| Ok(answer([0, 16, 16][number], "no", 60, 0)));
     let proxy = Setup { filter: "disable_report_calls: false", ..Setup::to(mixer.address) }.tcp();
     let mut allowed = connect(proxy.port);
     allowed.write_all(b"x").unwrap();
@@ -103,11 +103,11 @@ fn a_refused_connection_is_closed_before_the_host_sees_a_byte() {
     let of = |name: &str| proxy.stat(&format!("tcp_mixer_filter.total_{name}"));
     assert_eq!(of("check_calls"), 2);
     assert_eq!((of("remote_check_accepts"), of("remote_check_denies"), of("report_calls")), (1, 1, 3));
-    // Without a byte there is no check, and one report.
+    // A client that ends without a byte is checked as well, and reported once.
     let silent = connect(proxy.port);
     drop(silent);
     assert_eq!(mixer.reports(1)[0]["connection.event"], "close");
-    assert_eq!(mixer.checks(), 2);
+    assert_eq!(mixer.checks(), 3);
 }
 
 #[test]
