@@ -6,6 +6,8 @@
 mod fixture;
 #[path = "proxy/golden.rs"]
 mod golden;
+#[path = "proxy/hostile.rs"]
+mod hostile;
 #[path = "proxy/http.rs"]
 mod http;
 #[path = "proxy/quota.rs"]

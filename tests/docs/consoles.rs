@@ -3,8 +3,8 @@
 use crate::pages;
 use crate::support::reader::Reader;
 
-/// Ports of the pages, of defaults too: the API, metrics of handlers, monitoring, ControlZ, Envoy, its upstream.
-const PORTS: [&str; 6] = ["9091", "42422", "15014", "9876", "8000", "8081"];
+/// Ports of the pages, of defaults too: the API, metrics of handlers, monitoring, ControlZ, Envoy, its upstream, its admin interface.
+const PORTS: [&str; 7] = ["9091", "42422", "15014", "9876", "8000", "8081", "9901"];
 
 /// Sections that a reader follows one after the other, by their page.
 const FOLLOWED: [(&str, &[&str]); 5] = [
@@ -12,7 +12,7 @@ const FOLLOWED: [(&str, &[&str]); 5] = [
     ("docs/envoy-start.md", &["A start"]),
     ("docs/cookbook.md", &["Recipes"]),
     ("docs/policy-tests.md", &["Tests"]),
-    ("docs/proxy.md", &["A start"]),
+    ("docs/proxy.md", &["A start", "Mixer"]),
 ];
 
 /// Pages whose consoles have a test elsewhere.

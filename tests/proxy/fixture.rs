@@ -23,6 +23,10 @@ pub(crate) struct Setup<'s> {
     pub(crate) filter: &'s str,
     /// Further fields of the route to the host.
     pub(crate) route: &'s str,
+    /// A further field of the connection manager; `$DIRECTORY` is that of the proxy.
+    pub(crate) manager: &'s str,
+    /// A further field of the cluster of Mixer.
+    pub(crate) cluster: &'s str,
     /// Whether the node has an identity.
     pub(crate) has_identity: bool,
     /// Further flags of the command line.
@@ -37,6 +41,8 @@ impl Setup<'_> {
             transport: "{network_fail_policy: {policy: FAIL_CLOSE}, report_batch_max_time: 0.05s}",
             filter: "{default_destination_service: all, service_configs: {all: {}}}",
             route: "",
+            manager: "",
+            cluster: "",
             has_identity: true,
             flags: &[],
         }
@@ -50,13 +56,14 @@ impl Setup<'_> {
             Some(inner) => format!(", {inner}"),
         };
         let host = Host::http();
-        let (route, filter) = (self.route, extension(self.filter));
+        let (route, manager, filter) = (self.route, self.manager, extension(self.filter));
         let chain = format!(
             r#"
       - name: envoy.filters.network.http_connection_manager
         typed_config:
           '@type': type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: in
+          {manager}
           route_config:
             virtual_hosts:
             - name: all
@@ -100,14 +107,17 @@ impl Setup<'_> {
         let (log, admin) = (directory.path().join("log"), directory.path().join("admin"));
         let port = free_port();
         let mut clusters = String::new();
-        for (name, address) in
-            [("host", host.address.port()), ("mixer_server", self.mixer.port()), ("dead", free_port())]
-        {
+        for (name, address, field) in [
+            ("host", host.address.port(), ""),
+            ("mixer_server", self.mixer.port(), self.cluster),
+            ("dead", free_port(), ""),
+        ] {
             write!(
                 clusters,
                 r#"
   - name: {name}
     type: STATIC
+    {field}
     connect_timeout: 1s
     load_assignment: {{cluster_name: {name}, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {address}}}}}}}}}]}}]}}"#
             )
@@ -125,6 +135,7 @@ static_resources:
   clusters:{clusters}
 "#
         );
+        let text = text.replace("$DIRECTORY", &directory.path().display().to_string());
         let mut command = Command::new(programs().path("mixer"));
         command.args(["proxy", "--concurrency", "1", "--config-yaml", &text]).args(self.flags);
         command.args([
@@ -148,7 +159,7 @@ static_resources:
         let Some(Some(admin)) = ready else {
             panic!("{}\n{text}", std::fs::read_to_string(&log).unwrap_or_default());
         };
-        Proxy { port, admin, process, host, _directory: directory }
+        Proxy { port, admin, process, host, directory }
     }
 }
 
@@ -158,7 +169,7 @@ pub(crate) struct Proxy {
     admin: String,
     process: Process,
     pub(crate) host: Host,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Proxy {
@@ -172,6 +183,26 @@ impl Proxy {
         let stats = http("GET", &format!("http://{}/stats", self.admin), "").unwrap().body;
         let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap_or_else(|| panic!("no {name} in\n{stats}")).parse().unwrap()
+    }
+
+    /// A file in its directory: `log`, and what the configuration names.
+    pub(crate) fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
+    }
+
+    /// The memory of its process, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        kilobytes.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    /// Sends a request as it is, without waiting for the answer.
+    pub(crate) fn send(&self, head: &str) -> TcpStream {
+        let mut client = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        client.set_read_timeout(Some(DEADLINE)).unwrap();
+        client.write_all(head.as_bytes()).unwrap();
+        client
     }
 
     /// Checks what holds of the statistics of a filter at any time without calls in flight.
@@ -250,6 +281,26 @@ impl Host {
     pub(crate) fn last_head(&self) -> String {
         self.heads.lock().unwrap().last().cloned().unwrap_or_default()
     }
+}
+
+/// The status and the body of the next answer, which has a length.
+pub(crate) fn read_answer(client: &mut TcpStream) -> (u16, String) {
+    let mut received = Vec::new();
+    let mut part = [0; 4096];
+    let (head, body) = loop {
+        let text = String::from_utf8_lossy(&received).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+            if body.len() >= length.parse::<usize>().unwrap() {
+                break (head.to_owned(), body.to_owned());
+            }
+        }
+        match client.read(&mut part).unwrap() {
+            0 => panic!("the connection ended after {text:?}"),
+            count => received.extend_from_slice(&part[..count]),
+        }
+    };
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
 }
 
 /// The value of a header.

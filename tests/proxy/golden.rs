@@ -55,7 +55,7 @@ fn a_request_and_its_report_have_the_attributes_of_istio() {
     let head = proxy.host.last_head();
     assert!(!head.contains("x-istio-attributes"), "{head}");
     let (port, host) = (proxy.port, proxy.host.address.port().to_string());
-    let headers = "{:authority=127.0.0.1:PORT; :method=GET; :path=/echo?k=v&flag&k=w; :scheme=http; a=2; \
+    let headers = "{:authority=127.0.0.1:PORT; :method=GET; :path=/echo?k=v&flag&k=w; :scheme=http; a=1,2; \
                    content-length=0; user-agent=Go; x-forwarded-proto=http}";
     let checked = bag(&[
         ("connection.mtls", "false"),

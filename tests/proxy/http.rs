@@ -147,11 +147,11 @@ fn without_an_answer_the_configuration_decides() {
     closed.assert_identities("http");
     let open = Setup { transport: "{network_fail_policy: {policy: FAIL_OPEN}}", ..Setup::to(dead) }.http();
     assert_eq!(open.get("/", &[]).body, "served\n");
-    // An internal error of a policy opens as well, a refusal does not.
+    // An internal error of a policy does not open, which a client can bring about by what it asks, nor does a refusal.
     let mixer = Scripted::start(|number, _, _| Ok(answer([13, 7][number], "m", 60, 0)));
     let open =
         Setup { transport: "{network_fail_policy: {policy: FAIL_OPEN}}", ..Setup::to(mixer.address) }.http();
-    assert_eq!(open.get("/", &[]).status, 200);
+    assert_eq!(open.get("/", &[]).status, 500);
     assert_eq!(open.get("/", &[]).status, 403);
     let mixer = Scripted::start(|number, _, _| match number {
         0 => Ok(wire::CheckResponse::default()),

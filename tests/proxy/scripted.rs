@@ -119,6 +119,18 @@ impl Scripted {
         + Sync
         + 'static,
     ) -> Self {
+        Self::with_streams(address, None, script)
+    }
+
+    /// Starts it with a bound on the calls of a connection.
+    pub(crate) fn with_streams(
+        address: SocketAddr,
+        streams: Option<u32>,
+        script: impl Fn(usize, &Bag, &wire::CheckRequest) -> Result<wire::CheckResponse, Status>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let received = Arc::<Mutex<Received>>::default();
@@ -133,7 +145,8 @@ impl Scripted {
         let listener = listener.expect("the address is free");
         let address = listener.local_addr().unwrap();
         let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
-        let server = tonic::transport::Server::builder().add_service(MixerServer::new(service));
+        let builder = tonic::transport::Server::builder().max_concurrent_streams(streams);
+        let server = { builder }.add_service(MixerServer::new(service));
         runtime.spawn(server.serve_with_incoming(incoming));
         Self { address, received, runtime: Some(runtime) }
     }

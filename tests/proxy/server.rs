@@ -1,6 +1,6 @@
 //! The proxy and `mixer server` together.
 
-use crate::fixture::{Setup, header};
+use crate::fixture::{Setup, header, read_answer};
 use crate::support::{Server, put};
 
 /// Denies `/closed`, changes headers of `/beta`, and limits everybody to ten requests.
@@ -117,4 +117,25 @@ fn policies_quotas_and_reports_of_a_server() {
         (sum >= 27.0).then_some(sum)
     });
     assert_eq!(seen, Some(27.0), "every request is reported once");
+}
+
+#[test]
+fn a_server_takes_what_the_filter_lets_through() {
+    let directory = tempfile::tempdir().unwrap();
+    put(&directory.path().join("policy.yaml"), POLICY);
+    let server = Server::on(directory.path()).start();
+    let manager = "common_http_protocol_options: {max_headers_count: 1000}";
+    let address = server.address().parse().unwrap();
+    let proxy = Setup { manager, ..Setup::to(address) }.http();
+    let parameters: String = (0..1000).map(|number| format!("&name{number}=value{number}")).collect();
+    let headers: String = (0..280).map(|number| format!("header{number}: text{number}\r\n")).collect();
+    let head = |path: &str| format!("GET {path}?{} HTTP/1.1\r\nhost: a\r\n{headers}\r\n", &parameters[1..]);
+    assert_eq!(read_answer(&mut proxy.send(&head("/open"))).0, 200);
+    assert_eq!(read_answer(&mut proxy.send(&head("/closed"))).0, 200, "request.path has the query");
+    assert_eq!(proxy.stat("http_mixer_filter.total_remote_check_accepts"), 2);
+    assert_eq!(proxy.stat("http_mixer_filter.total_check_oversized"), 0);
+    assert_eq!(proxy.stat("http_mixer_filter.total_remote_call_other_errors"), 0);
+    let reported = || (proxy.stat("http_mixer_filter.total_remote_report_successes") >= 1).then_some(());
+    crate::support::wait_for(crate::support::DEADLINE, reported).expect("reports are taken as well");
+    assert_eq!(proxy.stat("http_mixer_filter.total_remote_report_other_errors"), 0);
 }

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 use mixer_attribute::request::{ReportWords, Semantics, encode_report_request};
 use mixer_attribute::{OwnedAttributes, OwnedValue};
 
+/// Most words, values and map entries of the reports of a batch, but for the last one: a server takes 65 536 shared words.
+const MAX_ELEMENTS: usize = 32 << 10;
+
 /// Bounds of a batch: the first one that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
@@ -22,6 +25,7 @@ pub struct ReportBatch {
     limits: BatchLimits,
     reports: Vec<OwnedAttributes>,
     bytes: usize,
+    elements: usize,
     /// Of the first report.
     since: Option<Instant>,
 }
@@ -29,16 +33,18 @@ pub struct ReportBatch {
 impl ReportBatch {
     /// An empty batch.
     pub fn new(limits: BatchLimits) -> Self {
-        Self { limits, reports: Vec::new(), bytes: 0, since: None }
+        Self { limits, reports: Vec::new(), bytes: 0, elements: 0, since: None }
     }
 
     /// Adds a report. Returns whether the batch is to be sent now.
     pub fn add(&mut self, report: OwnedAttributes, now: Instant) -> bool {
         self.bytes += size_of_report(&report);
+        self.elements += elements_of(&report);
         self.reports.push(report);
         let since = *self.since.get_or_insert(now);
         self.reports.len() >= self.limits.entries
             || self.bytes >= self.limits.bytes
+            || self.elements >= MAX_ELEMENTS
             || now.saturating_duration_since(since) >= self.limits.time
     }
 
@@ -60,11 +66,21 @@ impl ReportBatch {
     /// Takes all reports as a ReportRequest: every one complete, words shared. `None` without reports.
     pub fn take(&mut self, global_words: u32) -> Option<Vec<u8>> {
         let reports = std::mem::take(&mut self.reports);
-        (self.bytes, self.since) = (0, None);
+        (self.bytes, self.elements, self.since) = (0, 0, None);
         (!reports.is_empty()).then(|| {
             encode_report_request(&reports, global_words, ReportWords::Shared, Semantics::Independent)
         })
     }
+}
+
+/// Words, values and map entries of a report, as if no word occurred twice.
+fn elements_of(report: &OwnedAttributes) -> usize {
+    let of = |value: &OwnedValue| match value {
+        OwnedValue::String(_) => 3,
+        OwnedValue::StringMap(map) => 2 + 3 * map.len(),
+        _ => 2,
+    };
+    report.iter().map(|(_, value)| of(value)).sum()
 }
 
 /// The memory of a report, about: two words of overhead for each allocation.

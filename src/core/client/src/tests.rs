@@ -291,3 +291,22 @@ fn a_batch_ends_by_count_time_or_bytes() {
     batch.take(222);
     assert!(batch.add(bag(&[("a", "x".repeat(10_000).as_str().into())]), start));
 }
+
+#[test]
+fn a_batch_ends_before_a_server_would_not_take_its_words() {
+    let start = Instant::now();
+    let limits = BatchLimits { entries: 1000, time: Duration::from_secs(1), bytes: 100 << 20 };
+    let mut batch = ReportBatch::new(limits);
+    let report = |number: usize| {
+        let entries =
+            (0..1000).map(|entry| (format!("{number}-{entry}").into(), format!("{entry}={number}").into()));
+        bag(&[("m", OwnedValue::StringMap(entries.collect()))])
+    };
+    let ended = (0..1000).find(|number| batch.add(report(*number), start)).unwrap();
+    let encoded = batch.take(222).unwrap();
+    let arena = bumpalo::Bump::new();
+    let request = mixer_attribute::request::ReportRequest::decode(&encoded, &arena).unwrap();
+    assert_eq!(request.record_count, ended + 1);
+    assert!(request.default_words.len() <= 65_536 && ended > 5, "{ended}");
+    assert!(!batch.add(report(0), start), "the next one begins anew");
+}

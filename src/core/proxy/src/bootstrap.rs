@@ -54,11 +54,11 @@ pub use http2::{Codec, Http2Options};
 pub use listener::{ListenerConfig, NetworkFilter, TcpProxyConfig};
 pub use listener_filter::ListenerFilter;
 pub use log_stream::LogStreamConfig;
-pub use manager::ManagerConfig;
+pub use manager::{EscapedSlashes, ManagerConfig, Normalization, StripPort};
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
 pub use mixer::{
     ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,
-    TransportConfig, UriPattern, UriTemplate,
+    Told, TransportConfig, UriPattern, UriTemplate,
 };
 pub use outlier::OutlierConfig;
 pub use rate_limit::{HostLimits, LimitAction, LimitConfig, RateLimitConfig, RateLimitRoute};
@@ -313,15 +313,13 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
 fn check_called_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &HashSet<String>) {
     let called: Vec<(&str, &str, &str)> = match filter {
         NetworkFilter::Http(manager) => {
-            let named = manager.filters.iter().flat_map(|filter| {
+            let others = manager.filters.iter().filter(|filter| !matches!(filter.kind, FilterKind::Mixer(_)));
+            let named = others.flat_map(|filter| {
                 filter.kind.clusters().into_iter().map(|(field, name)| (filter.name.as_str(), field, name))
             });
             named.collect()
         }
-        NetworkFilter::Tcp(proxy) => {
-            let clusters = proxy.mixer.iter().flat_map(|mixer| mixer.transport.clusters());
-            clusters.map(|(field, name)| ("mixer", field, name)).collect()
-        }
+        NetworkFilter::Tcp(_) => Vec::new(),
     };
     let logs = match filter {
         NetworkFilter::Http(manager) => &manager.access_logs,
@@ -336,8 +334,23 @@ fn check_called_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &H
         }
     }
     for (filter, field, name) in called.into_iter().filter(|(_, _, name)| !known.contains(*name)) {
-        let default = if filter == "mixer" { "; without the field it is mixer_server" } else { "" };
-        listener.invalid(format!("{filter}: unknown {field} '{name}'{default}"));
+        listener.invalid(format!("{filter}: unknown {field} '{name}'"));
+    }
+    let transports: Vec<&TransportConfig> = match filter {
+        NetworkFilter::Http(manager) => {
+            let mixers = manager.filters.iter().filter_map(|filter| match &filter.kind {
+                FilterKind::Mixer(mixer) => Some(&mixer.transport),
+                _ => None,
+            });
+            mixers.collect()
+        }
+        NetworkFilter::Tcp(proxy) => proxy.mixer.iter().map(|mixer| &mixer.transport).collect(),
+    };
+    for transport in transports {
+        for (field, name) in transport.clusters().into_iter().filter(|(_, name)| !known.contains(*name)) {
+            let text = format!("mixer: unknown {field} '{name}'; without the field it is mixer_server");
+            transport.place_of(field).report(listener.document, text);
+        }
     }
 }
 

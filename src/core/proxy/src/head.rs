@@ -148,6 +148,11 @@ pub(crate) fn is_bodiless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }
 
+/// What stands between the values of fields of one name, in lower case, when they are joined.
+pub(crate) fn separator(name: &[u8]) -> &'static [u8] {
+    if name == b"cookie" { b"; " } else { b"," }
+}
+
 impl Head {
     fn clear(&mut self) {
         self.text.clear();
@@ -365,6 +370,13 @@ impl Head {
     /// The first field of this name, in lower case.
     pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
         self.fields().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// The values of all fields of this name, in lower case, as one.
+    pub(crate) fn joined(&self, name: &str) -> Option<Vec<u8>> {
+        let fields = self.fields().filter(|(known, _)| *known == name.as_bytes());
+        let values: Vec<&[u8]> = fields.map(|(_, value)| value).collect();
+        (!values.is_empty()).then(|| values.join(separator(name.as_bytes())))
     }
 
     /// The elements, without blanks around them, of the lists in all fields of this name. The name is in lower case.

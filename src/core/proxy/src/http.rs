@@ -22,6 +22,7 @@ mod forward;
 pub(crate) mod framing;
 mod hash;
 mod http2;
+mod normalize;
 mod presence;
 mod redirect;
 mod refuse;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access_log::{AccessLogFile, Format};
-use crate::bootstrap::{Codec, Http2Options};
+use crate::bootstrap::{Codec, Http2Options, Normalization};
 use crate::log_stream::LogStream;
 use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 
@@ -69,6 +70,7 @@ pub(crate) struct HttpManager {
     pub(crate) max_requests: Option<u32>,
     /// Protocols in lower case that connections may change to, and those that they may not.
     pub(crate) upgrades: Vec<(String, bool)>,
+    pub(crate) normalization: Normalization,
     pub(crate) stats: Arc<Block<ManagerStat>>,
     pub(crate) listener_stats: Arc<Block<HttpStat>>,
     pub(crate) http2_stats: Arc<Block<Http2Stat>>,

@@ -7,6 +7,7 @@
 //! Behaviour is that of the filters in the proxy of Istio 1.3. A request passes without an answer of Mixer only if the configuration says so.
 
 mod api;
+mod bounds;
 mod builder;
 mod client;
 mod forwarded;

@@ -251,7 +251,7 @@ impl<'p, 'f> Relay<'p, 'f> {
         self.idle = self.idle_timeout.map(|limit| Instant::now() + limit);
     }
 
-    /// The Mixer filter: the first bytes of the client start the check and wait for its end, the end of the client without any passes.
+    /// The Mixer filter: the first bytes of the client, or its end without any, start the check and wait for its end.
     fn poll_mixer(&mut self, downstream: &mut Stream, cx: &mut Context<'_>) -> Poll<End> {
         let Some(call) = &mut self.mixer else { return Poll::Pending };
         let up = &mut self.to_upstream;
@@ -259,7 +259,10 @@ impl<'p, 'f> Relay<'p, 'f> {
             match buffer::poll_read(downstream, &mut up.buffer, cx) {
                 Poll::Ready(Ok(0)) => {
                     up.has_ended = true;
-                    call.pass_silence();
+                    call.start_silently(
+                        Bytes { received: up.read, sent: self.to_downstream.read },
+                        self.host,
+                    );
                 }
                 Poll::Ready(Ok(count)) => {
                     up.read += u64::try_from(count).unwrap_or(0);

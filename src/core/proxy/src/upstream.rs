@@ -126,6 +126,8 @@ pub(crate) enum ConnectError {
     Failed,
     /// Not established in time.
     TimedOut,
+    /// This process or this machine has no descriptor, port or memory for it.
+    Exhausted,
 }
 
 /// All clusters on one worker.
@@ -355,7 +357,7 @@ pub(crate) async fn establish(
     let limit = connect_timeout(cluster);
     let begun = Instant::now();
     let stream = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
-        Ok(stream) => stream.map_err(|_| ConnectError::Failed)?,
+        Ok(stream) => stream.map_err(|error| failed(&error))?,
         Err(_) => return Err(ConnectError::TimedOut),
     };
     stream.set_nodelay(true).map_err(|_| ConnectError::Failed)?;
@@ -376,6 +378,18 @@ pub(crate) async fn establish(
             })
         }
     }
+}
+
+/// Whether the other side or this one is why there is no connection.
+fn failed(error: &std::io::Error) -> ConnectError {
+    use std::io::ErrorKind;
+    // ENFILE, EMFILE and ENOBUFS of Linux have no kind that is stable.
+    let is_own = matches!(error.raw_os_error(), Some(23 | 24 | 105))
+        || matches!(
+            error.kind(),
+            ErrorKind::AddrNotAvailable | ErrorKind::OutOfMemory | ErrorKind::WouldBlock
+        );
+    if is_own { ConnectError::Exhausted } else { ConnectError::Failed }
 }
 
 /// Whether an idle connection is open and silent. A host that sends without being asked is not trusted with a request.
@@ -406,4 +420,23 @@ pub(crate) async fn close(stream: &mut Stream, output: &mut BytesMut) {
     });
     // The peer may be gone; the connection is closed in any case.
     let _ = tokio::time::timeout(Duration::from_secs(1), closing).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_lacks_is_told_from_what_a_host_does() {
+        for (code, expected) in [
+            (23, ConnectError::Exhausted),
+            (24, ConnectError::Exhausted),
+            (99, ConnectError::Exhausted),
+            (105, ConnectError::Exhausted),
+            (111, ConnectError::Failed),
+            (113, ConnectError::Failed),
+        ] {
+            assert_eq!(failed(&std::io::Error::from_raw_os_error(code)), expected, "{code}");
+        }
+    }
 }

@@ -102,15 +102,17 @@ impl FilterKind {
 }
 
 /// Reads the filters before the router, which is the last.
-pub(super) fn read(manager: &Fields<'_>) -> Vec<HttpFilterConfig> {
+pub(super) fn read(manager: &Fields<'_>, routes: Option<&RouteTableConfig>) -> Vec<HttpFilterConfig> {
     let filters = manager.items("http_filters");
     let mut routers: Vec<&Value<'_>> = Vec::new();
     let mut found: Vec<HttpFilterConfig> = Vec::new();
+    let mut places: Vec<&Value<'_>> = Vec::new();
     for item in &filters {
         let Some(filter) = item.message(&HTTP_FILTER) else { continue };
         let name = filter.text("name").unwrap_or_default().to_owned();
         let kind = match name.as_str() {
             "mixer" => {
+                places.push(item);
                 if found.iter().any(|other| matches!(other.kind, FilterKind::Mixer(_))) {
                     item.unsupported("a second filter `mixer`");
                 }
@@ -137,7 +139,38 @@ pub(super) fn read(manager: &Fields<'_>) -> Vec<HttpFilterConfig> {
             "Error: terminal filter named {router} of type {router} must be the last filter in a http filter chain."
         ));
     }
+    for filter in &found {
+        if let (FilterKind::Mixer(config), Some(place)) = (&filter.kind, places.first()) {
+            warn_if_unused(place, config, routes);
+        }
+    }
     found
+}
+
+/// What the levels of a route table say of filters.
+fn levels(table: &RouteTableConfig) -> impl Iterator<Item = &PerFilter> {
+    let levels = table.hosts.iter().flat_map(|host| {
+        let routes = host.routes.iter().flat_map(|route| {
+            let clusters = match &route.action {
+                Action::Route(action) => action.clusters.as_slice(),
+                _ => &[],
+            };
+            clusters.iter().map(|cluster| &cluster.filters).chain([&route.filters])
+        });
+        routes.chain([&host.filters])
+    });
+    levels.chain([&table.filters])
+}
+
+/// Warns of a filter that checks and reports nothing, because no request has a service.
+fn warn_if_unused(filter: &Value<'_>, config: &MixerConfig, routes: Option<&RouteTableConfig>) {
+    let own = routes.into_iter().flat_map(levels).flat_map(BTreeMap::values);
+    let has_own = own.into_iter().any(|own| matches!(own, RouteFilter::Mixer(_)));
+    if config.default_service.is_empty() && !has_own {
+        filter.warn(
+            "the filter `mixer` checks and reports nothing: there is neither a default_destination_service nor a service of a route",
+        );
+    }
 }
 
 /// Reads a filter by the type of its configuration; notes routers.
@@ -194,18 +227,7 @@ pub(super) fn per_filter(holder: &Fields<'_>) -> PerFilter {
 
 /// Reports configuration of filters that are not there: it would have no effect. That of Mixer may be there for others that read the routes.
 pub(super) fn check_routes(manager: &Fields<'_>, filters: &[HttpFilterConfig], table: &RouteTableConfig) {
-    let hosts = table.hosts.iter();
-    let levels = hosts.flat_map(|host| {
-        let routes = host.routes.iter().flat_map(|route| {
-            let clusters = match &route.action {
-                Action::Route(action) => action.clusters.as_slice(),
-                _ => &[],
-            };
-            clusters.iter().map(|cluster| &cluster.filters).chain([&route.filters])
-        });
-        routes.chain([&host.filters])
-    });
-    for (name, own) in levels.chain([&table.filters]).flatten() {
+    for (name, own) in levels(table).flatten() {
         let is_there = filters
             .iter()
             .any(|filter| filter.name == *name && filter.kind.resolve(std::iter::once(own)).is_some());

@@ -32,14 +32,8 @@ static MANAGER: Message = Message {
         "set_current_client_cert_details",
         "proxy_100_continue",
         "represent_ipv4_remote_address_as_ipv4_mapped_ipv6",
-        "normalize_path",
-        "merge_slashes",
-        "path_with_escaped_slashes_action",
         "request_id_extension",
         "local_reply_config",
-        "strip_matching_host_port",
-        "strip_any_host_port",
-        "strip_trailing_host_dot",
         "stream_error_on_invalid_http_message",
         "path_normalization_options",
         "typed_header_validation_config",
@@ -121,6 +115,85 @@ pub struct ManagerConfig {
     pub max_requests: Option<u32>,
     /// Protocols in lower case that connections may change to, and those that they may not.
     pub upgrades: Vec<(String, bool)>,
+    /// What is changed in paths and hosts.
+    pub normalization: Normalization,
+}
+
+/// The form that paths and hosts of requests are brought into, before anything looks at them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Normalization {
+    /// `normalize_path`: segments `.` and `..` are resolved, and unreserved characters unescaped.
+    pub path: bool,
+    /// `merge_slashes`.
+    pub merge_slashes: bool,
+    /// `path_with_escaped_slashes_action`.
+    pub escaped_slashes: EscapedSlashes,
+    /// `strip_matching_host_port` and `strip_any_host_port`.
+    pub strip_port: StripPort,
+    /// `strip_trailing_host_dot`.
+    pub strip_trailing_dot: bool,
+}
+
+/// What becomes of paths with `%2F` or `%5C`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EscapedSlashes {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are refused.
+    Reject,
+    /// Their clients are to ask for the unescaped path.
+    Redirect,
+    /// They are unescaped.
+    Forward,
+}
+
+/// Which ports are removed from hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StripPort {
+    /// None.
+    #[default]
+    No,
+    /// That of the listener.
+    Matching,
+    /// All.
+    Any,
+}
+
+fn read_normalization(manager: &Fields<'_>) -> Normalization {
+    let action = manager.get("path_with_escaped_slashes_action").and_then(|value| {
+        value.choice(&[
+            ("IMPLEMENTATION_SPECIFIC_DEFAULT", 0),
+            ("KEEP_UNCHANGED", 1),
+            ("REJECT_REQUEST", 2),
+            ("UNESCAPE_AND_REDIRECT", 3),
+            ("UNESCAPE_AND_FORWARD", 4),
+        ])
+    });
+    let strip_port =
+        match (manager.boolean("strip_matching_host_port"), manager.boolean("strip_any_host_port")) {
+            (true, true) => {
+                manager.required(
+                    "Error: Only one of `strip_matching_host_port` or `strip_any_host_port` can be set.",
+                );
+                StripPort::Any
+            }
+            (false, true) => StripPort::Any,
+            (true, false) => StripPort::Matching,
+            (false, false) => StripPort::No,
+        };
+    Normalization {
+        path: manager.boolean("normalize_path"),
+        merge_slashes: manager.boolean("merge_slashes"),
+        escaped_slashes: match action {
+            Some(2) => EscapedSlashes::Reject,
+            Some(3) => EscapedSlashes::Redirect,
+            Some(4) => EscapedSlashes::Forward,
+            _ => EscapedSlashes::Keep,
+        },
+        strip_port,
+        strip_trailing_dot: manager.boolean("strip_trailing_host_dot"),
+    }
 }
 
 /// Reads the field `upgrade_configs`.
@@ -161,7 +234,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
             None
         }
     };
-    let filters = filter::read(&manager);
+    let filters = filter::read(&manager, routes.as_ref());
     if let Some(routes) = &routes {
         filter::check_routes(&manager, &filters, routes);
     }
@@ -212,6 +285,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
         max_fields: max_fields.map_or(100, |count| usize::try_from(count.clamp(1, 1000)).unwrap_or(100)),
         max_requests: max_requests.filter(|count| *count > 0),
         upgrades: read_upgrades(&manager),
+        normalization: read_normalization(&manager),
     };
     manager.finish();
     Some(config)

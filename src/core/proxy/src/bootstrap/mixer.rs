@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_attribute::OwnedAttributes;
-use mixer_config::{Node, NodeKind};
+use mixer_config::{Diagnostic, FieldPath, Node, NodeKind, Span};
 
-use super::reader::{Fields, Message, Value};
+use super::reader::{Document, Fields, Message, Value};
 pub use spec::{ApiKey, ApiPattern, ApiSpec, Clause, QuotaRule, UriPattern};
 pub use uri_template::UriTemplate;
 
@@ -57,6 +57,41 @@ pub struct TransportConfig {
     pub check_cluster: String,
     /// The cluster for reports.
     pub report_cluster: String,
+    /// Where these clusters are named, or would be.
+    places: [Place; 2],
+}
+
+/// A place in the document.
+#[derive(Debug, Clone)]
+pub(super) struct Place(FieldPath, Span);
+
+impl Place {
+    /// Reports an error there.
+    pub(super) fn report(&self, document: &Document<'_>, message: String) {
+        let mut problem = Diagnostic::error("proxy-invalid", self.0.clone(), message);
+        problem.span = Some(self.1);
+        document.report(problem);
+    }
+}
+
+impl TransportConfig {
+    /// Where `check_cluster` or `report_cluster` is named.
+    pub(super) fn place_of(&self, field: &str) -> &Place {
+        let [check, report] = &self.places;
+        if field == "check_cluster" { check } else { report }
+    }
+}
+
+/// What the attributes that a proxy before this one tells, in `x-istio-attributes`, are worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Told {
+    /// They are taken where neither the configuration nor a certificate says anything else.
+    #[default]
+    Completes,
+    /// They override everything, as in Istio: `forwarded_attributes_override`.
+    Overrides,
+    /// They are not taken: `ignore_forwarded_attributes`.
+    Ignored,
 }
 
 impl TransportConfig {
@@ -96,6 +131,8 @@ pub struct MixerConfig {
     pub attributes: OwnedAttributes,
     /// Attributes that the next proxy is told.
     pub forward: OwnedAttributes,
+    /// What attributes that a proxy before this one tells are worth.
+    pub told: Told,
 }
 
 /// Configuration of the network filter `mixer`.
@@ -125,13 +162,42 @@ pub(super) fn http(filter: &Fields<'_>) -> Option<MixerConfig> {
                 services.extend(service(&value).map(|service| (name, Arc::new(service))));
             }
         }
-        let default_service = config.text("default_destination_service").unwrap_or_default().to_owned();
+        let default = config.get("default_destination_service");
+        let default_service = default.as_ref().and_then(Value::text).unwrap_or_default().to_owned();
+        if let Some(default) = default
+            && !default_service.is_empty()
+            && !config.value.node.entries().iter().any(|entry| {
+                matches!(&*entry.key, "service_configs" | "serviceConfigs")
+                    && entry.value.get(&default_service).is_some()
+            })
+        {
+            let known: Vec<&str> = services.keys().map(String::as_str).collect();
+            default.invalid(match known.join(", ").as_str() {
+                "" => format!("service_configs has no service `{default_service}`: nothing would be checked"),
+                known => format!(
+                    "service_configs has no service `{default_service}`, but {known}: nothing would be checked"
+                ),
+            });
+        }
+        let told = match (
+            config.boolean("forwarded_attributes_override"),
+            config.boolean("ignore_forwarded_attributes"),
+        ) {
+            (true, true) => {
+                config.required("forwarded_attributes_override excludes ignore_forwarded_attributes");
+                Told::Ignored
+            }
+            (true, false) => Told::Overrides,
+            (false, true) => Told::Ignored,
+            (false, false) => Told::Completes,
+        };
         let read = MixerConfig {
             transport: transport(&config),
             services,
             default_service,
             attributes: attributes::of(&config, "mixer_attributes"),
             forward: attributes::of(&config, "forward_attributes"),
+            told,
         };
         config.finish();
         Some(read)
@@ -237,6 +303,13 @@ fn transport(config: &Fields<'_>) -> TransportConfig {
         let named = transport.and_then(|transport| transport.text(name)).filter(|name| !name.is_empty());
         named.unwrap_or("mixer_server").to_owned()
     };
+    let place = |name: &str| match transport {
+        Some(transport) => {
+            let node = transport.get(name).map_or(transport.value.node, |value| value.node);
+            Place(transport.value.path.field(name), node.span)
+        }
+        None => Place(config.value.path.field("transport").field(name), config.value.node.span),
+    };
     let entries = transport.and_then(|t| t.get("report_batch_max_entries")?.u32()).filter(|max| *max > 0);
     let time = transport.and_then(|t| t.duration("report_batch_max_time")).filter(|max| !max.is_zero());
     let batches = !boolean("disable_report_batch");
@@ -251,6 +324,7 @@ fn transport(config: &Fields<'_>) -> TransportConfig {
         fail_policy: fail_policy(config, transport),
         check_cluster: cluster("check_cluster"),
         report_cluster: cluster("report_cluster"),
+        places: [place("check_cluster"), place("report_cluster")],
     };
     if let Some(fields) = fields {
         // Statistics are always current; what Mixer is told of the proxy is the identity of its node.

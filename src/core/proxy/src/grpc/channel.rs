@@ -1,4 +1,7 @@
 //! Calls of gRPC to a cluster, over HTTP/2 connections of this worker: one to each host that is called.
+//!
+//! A call for which there is no place waits in a queue that is bounded in number and time. What is beyond ends with [`OVERFLOW`]: the proxy's
+//! own limits are told from a server that does not answer, because clients can exhaust them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,14 +12,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
+use h2::{Ping, PingPong, Reason};
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::{Request, Version};
 use mixer_base::task::Group;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::outgoing::Outgoing;
-use crate::cluster::{Host, Kind, Outcome, Wanted};
+use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Pool, Pools, Protocol, Upstream};
 
@@ -26,6 +31,18 @@ const MAX_ANSWER: usize = 4 << 20;
 pub(crate) const TIMED_OUT: &str = "upstream request timeout";
 /// What the text of a call begins with that did not get to a server.
 pub(crate) const NOT_SENT: &str = "upstream connect error or disconnect/reset before headers";
+
+/// The text of a call that the proxy has no place or no resources for.
+pub(crate) const OVERFLOW: &str =
+    "upstream connect error or disconnect/reset before headers. reset reason: overflow";
+/// How long a call waits for a place.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause between two looks at the places that other workers use.
+const PLACE_INTERVAL: Duration = Duration::from_millis(10);
+/// The time in which a host answers a PING, after a call that it did not answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for the calls of a connection that is replaced.
+const LEFT: Duration = Duration::from_secs(5);
 
 /// A method, and how it is called.
 #[derive(Debug)]
@@ -46,33 +63,111 @@ pub(crate) struct Channel {
     /// `None` if it does not exist.
     cluster: Option<usize>,
     links: RefCell<Vec<(Arc<Host>, Rc<Link>)>>,
+    places: Queue,
     connections: Group,
 }
 
 /// The connection to a host.
 #[derive(Debug, Default)]
 struct Link {
-    /// Locked while it is being made, so that calls wait for one attempt.
-    sender: Mutex<Option<SendRequest<Bytes>>>,
+    /// Locked while it is being made or looked at, so that calls wait for one attempt.
+    current: Mutex<Option<Open>>,
     /// Attempts that failed, and why the last one did.
     failed: Cell<(u64, Option<ConnectError>)>,
+    /// Whether a call was not answered since the host has last shown that it is there.
+    is_doubted: Cell<bool>,
+    /// Calls on their way.
+    active: Cell<usize>,
+    streams: Queue,
+}
+
+/// A connection.
+struct Open {
+    sender: SendRequest<Bytes>,
+    ping: Option<PingPong>,
+    /// Tells the connection that it is replaced.
+    replaced: CancellationToken,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.replaced.cancel();
+    }
+}
+
+impl Open {
+    /// Whether the host answers a PING in time.
+    async fn is_answered(&mut self) -> bool {
+        let Some(ping) = &mut self.ping else { return false };
+        matches!(tokio::time::timeout(PING_TIMEOUT, ping.ping(Ping::opaque())).await, Ok(Ok(_)))
+    }
+}
+
+/// Calls of this worker that wait for a place, in the order in which they came.
+#[derive(Debug, Default)]
+struct Queue {
+    first: Mutex<()>,
+    /// Told of every place of this worker that becomes free.
+    freed: Notify,
+}
+
+impl Queue {
+    /// A place, if nobody waits for one and there is one.
+    fn take<P>(&self, take: impl Fn() -> Option<P>) -> Option<P> {
+        let _first = self.first.try_lock().ok()?;
+        take()
+    }
+
+    /// Waits until there is a place. `None` if there was none in time.
+    async fn wait<P>(&self, take: impl Fn() -> Option<P>) -> Option<P> {
+        let waiting = async {
+            let _first = self.first.lock().await;
+            loop {
+                if let Some(place) = take() {
+                    return place;
+                }
+                // Ended by the interval as well: nobody tells of places that other workers free.
+                let _ = tokio::time::timeout(PLACE_INTERVAL, self.freed.notified()).await;
+            }
+        };
+        tokio::time::timeout(PLACE_TIMEOUT, waiting).await.ok()
+    }
+}
+
+/// A call on a connection.
+struct Stream<'l>(&'l Link);
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        self.0.active.set(self.0.active.get().saturating_sub(1));
+        self.0.streams.freed.notify_one();
+    }
 }
 
 /// Why a call failed before there was an answer.
 enum Broken {
     Connect(ConnectError),
     Http2(h2::Error),
+    /// The host takes no more calls at once.
+    Overflow,
 }
 
 impl Channel {
     pub(crate) fn new(cluster: Option<usize>) -> Self {
         let connections = Group::new("proxy grpc connection");
-        Self { cluster, links: RefCell::default(), connections }
+        Self { cluster, links: RefCell::default(), places: Queue::default(), connections }
     }
 
     /// Calls a method with a message and its prefix.
     ///
-    /// Errors: the status of the server; UNAVAILABLE with one of the texts above if there was none.
+    /// Errors: the status of the server, or that of gRPC for a stream that it reset; UNAVAILABLE with one of the texts above if there was
+    /// none.
     pub(crate) async fn call(
         &self,
         pools: &Pools,
@@ -81,10 +176,11 @@ impl Channel {
     ) -> Result<Bytes, Status> {
         let (pool, host) = self.host(pools)?;
         let stats = &pool.cluster.stats;
-        let Some(_admitted) = pool.cluster.admit(Kind::Request) else {
+        let Some(admitted) = self.admit(pool).await else {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
-            return Err(not_sent("overflow"));
+            return Err(Status::unavailable(OVERFLOW));
         };
+        let _place = Place(Some(admitted), &self.places);
         let _active = Active::new(pool, &host);
         let began = tokio::time::Instant::now();
         let limit = method.timeout.unwrap_or(Duration::MAX);
@@ -95,6 +191,7 @@ impl Channel {
             Err(_) => {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
                 host.timed_out.fetch_add(1, Ordering::Relaxed);
+                self.link(pool, &host).is_doubted.set(true);
                 (504, Err(Status::unavailable(TIMED_OUT)))
             }
         };
@@ -136,7 +233,12 @@ impl Channel {
         pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
         let opened = async {
-            let mut sender = self.sender(pool, &host).await?.ready().await.map_err(Broken::Http2)?;
+            let mut sender = self
+                .sender(&self.link(pool, &host), pool, &host)
+                .await?
+                .ready()
+                .await
+                .map_err(Broken::Http2)?;
             sender.send_request(request(method), false).map_err(Broken::Http2)
         };
         match opened.await {
@@ -146,6 +248,19 @@ impl Channel {
                 Err(status_of(&broken))
             }
         }
+    }
+
+    /// A place for a call, among those that the cluster may have in flight. `None` if there are too many calls, and too many that wait.
+    async fn admit(&self, pool: &Pool) -> Option<Admitted> {
+        let take = || pool.cluster.admit(Kind::Request);
+        if let Some(admitted) = self.places.take(take) {
+            return Some(admitted);
+        }
+        let Some(_waits) = pool.cluster.admit(Kind::Pending) else {
+            pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
+            return None;
+        };
+        self.places.wait(take).await
     }
 
     /// Sends a request; once more if the server says that it has not begun it.
@@ -172,21 +287,40 @@ impl Channel {
         method: &Method<'_>,
         message: Bytes,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let sender = self.sender(pool, host).await?.ready().await.map_err(Broken::Http2)?;
+        let link = self.link(pool, host);
+        let sender = self.sender(&link, pool, host).await?.ready().await.map_err(Broken::Http2)?;
+        // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
+        let take = || {
+            (link.active.get() < sender.current_max_send_streams()).then(|| {
+                link.active.set(link.active.get() + 1);
+                Stream(&link)
+            })
+        };
+        let stream = match link.streams.take(take) {
+            Some(stream) => Some(stream),
+            None => link.streams.wait(take).await,
+        };
+        let Some(_stream) = stream else { return Err(Broken::Overflow) };
         mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
     }
 
     /// What sends requests to a host: on the connection that is there, or on a new one.
-    async fn sender(&self, pool: &Pool, host: &Arc<Host>) -> Result<SendRequest<Bytes>, Broken> {
-        let link = self.link(pool, host);
+    async fn sender(&self, link: &Link, pool: &Pool, host: &Arc<Host>) -> Result<SendRequest<Bytes>, Broken> {
         let (failures, _) = link.failed.get();
-        let mut current = link.sender.lock().await;
-        if let Some(sender) = &mut *current
-            && is_open(sender)
+        let mut current = link.current.lock().await;
+        if let Some(open) = &mut *current
+            && is_open(&mut open.sender)
         {
-            return Ok(sender.clone());
+            // Until it is answered, no call is sent on a connection that may be dead.
+            let is_alive = !link.is_doubted.get() || open.is_answered().await;
+            if is_alive {
+                link.is_doubted.set(false);
+                return Ok(open.sender.clone());
+            }
+            tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
         }
         *current = None;
+        link.is_doubted.set(false);
         // The attempt that this call waited for.
         if let (after, Some(error)) = link.failed.get()
             && after != failures
@@ -199,15 +333,27 @@ impl Channel {
         })?;
         let Upstream { stream, counted, .. } = upstream;
         let connected = mixer_remote::http2_client().handshake::<_, Bytes>(stream).await;
-        let (sender, connection) = connected.map_err(Broken::Http2)?;
+        let (sender, mut connection) = connected.map_err(Broken::Http2)?;
+        let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
+        let ended = replaced.clone();
         drop(self.connections.spawn_local(async move {
             let mut counted = counted;
-            if let Err(error) = connection.await {
-                counted.closed_by_host = true;
-                tracing::debug!(%error, "a connection for gRPC has ended");
+            // Calls that are on it have their time. Then it ends, although its host may take nothing more.
+            let outlived = async {
+                ended.cancelled().await;
+                tokio::time::sleep(LEFT).await;
+            };
+            tokio::select! {
+                outcome = connection => {
+                    if let Err(error) = outcome {
+                        counted.closed_by_host = true;
+                        tracing::debug!(%error, "a connection for gRPC has ended");
+                    }
+                }
+                () = outlived => {}
             }
         }));
-        *current = Some(sender.clone());
+        *current = Some(Open { sender: sender.clone(), ping, replaced });
         Ok(sender)
     }
 
@@ -264,14 +410,34 @@ fn not_sent(reason: &str) -> Status {
     Status::unavailable(format!("{NOT_SENT}. reset reason: {reason}"))
 }
 
+/// The status of a call without an answer. What the host says of the call or of the connection by a code of HTTP/2 is an answer: it may say it
+/// because of what is asked, or of how much.
 fn status_of(broken: &Broken) -> Status {
-    not_sent(match broken {
+    let reason = match broken {
+        Broken::Connect(ConnectError::Exhausted) | Broken::Overflow => return Status::unavailable(OVERFLOW),
         Broken::Connect(ConnectError::Failed) => "remote connection failure",
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",
-        Broken::Http2(error) if error.is_io() || error.is_go_away() => "connection termination",
-        Broken::Http2(error) if error.is_reset() => "remote reset",
-        Broken::Http2(_) => "protocol error",
-    })
+        Broken::Http2(error) => match (error.is_remote(), error.reason()) {
+            (true, Some(Reason::NO_ERROR)) => "connection termination",
+            (true, Some(Reason::REFUSED_STREAM)) => "remote reset",
+            (true, Some(Reason::ENHANCE_YOUR_CALM)) => return Status::resource_exhausted(error.to_string()),
+            (true, Some(Reason::CANCEL)) => return Status::cancelled(error.to_string()),
+            (true, Some(_)) => return Status::internal(error.to_string()),
+            _ if error.is_io() => "connection termination",
+            _ => "protocol error",
+        },
+    };
+    not_sent(reason)
+}
+
+/// A place among the calls in flight; another call is told when it becomes free.
+struct Place<'q>(Option<Admitted>, &'q Queue);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        self.1.freed.notify_one();
+    }
 }
 
 /// A call on a host.

@@ -65,6 +65,19 @@ pub(super) struct Transaction<'m> {
     client: Option<IpAddr>,
     /// The request in the filters that it has come to.
     pub(super) calls: Vec<Call>,
+    /// Whether it passed the Mixer filter without an answer.
+    pub(super) is_unchecked: bool,
+}
+
+impl Transaction<'_> {
+    /// The details of the response code, which tell that nobody has checked a request.
+    fn shown_details(&self) -> &'static str {
+        match (self.is_unchecked, self.details) {
+            (true, "via_upstream") => "via_upstream{mixer_unchecked}",
+            (true, "direct_response") => "direct_response{mixer_unchecked}",
+            (_, details) => details,
+        }
+    }
 }
 
 impl<'m> Transaction<'m> {
@@ -294,6 +307,7 @@ impl<'m> Connection<'m> {
             upgrade: None,
             client: None,
             calls: Vec::new(),
+            is_unchecked: false,
         }
     }
 
@@ -323,7 +337,7 @@ impl<'m> Connection<'m> {
             request: transaction.has_head.then_some(&self.request),
             response: Some(&self.response),
             status: transaction.status,
-            details: transaction.details,
+            details: transaction.shown_details(),
             flags: transaction.flags,
             received: transaction.received,
             sent: transaction.sent,
@@ -401,6 +415,9 @@ impl<'m> Connection<'m> {
         }
         if self.request.path() == b"*" {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
+        }
+        if !self.normalize(transaction, framing).await {
+            return;
         }
         // An upgrade that is not configured is refused, but for that to HTTP/2, which is optional.
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));

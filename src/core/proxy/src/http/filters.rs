@@ -168,6 +168,8 @@ impl<'m> Connection<'m> {
             let outcome = self.while_there(Box::pin(call.check())).await;
             next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
+        transaction.is_unchecked = call.is_unchecked();
+        let details = call.details();
         transaction.calls.push(Call::Mixer(call));
         match next {
             None => Step::Gone,
@@ -178,7 +180,7 @@ impl<'m> Connection<'m> {
                 Step::Reply(LocalReply { status, body, details, ..LocalReply::default() })
             }
             Some(Next::Reply { status, body, is_direct: false }) => {
-                let (details, flag) = ("mixer_access_denied", Some(Flag::Uaex));
+                let flag = Some(Flag::Uaex);
                 Step::Reply(LocalReply { status, body, details, flag, ..LocalReply::default() })
             }
         }

@@ -278,7 +278,8 @@ impl Connection<'_> {
                         host.failed.fetch_add(1, Ordering::Relaxed);
                         pool.cluster.record(&host, Outcome::Failed);
                         return Attempt::Failed(match error {
-                            crate::upstream::ConnectError::Failed => Failure::ConnectFailed,
+                            crate::upstream::ConnectError::Failed
+                            | crate::upstream::ConnectError::Exhausted => Failure::ConnectFailed,
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
                         });
                     }

@@ -114,6 +114,7 @@ impl ListenerManager {
             max_fields: config.max_fields,
             max_requests: config.max_requests,
             upgrades: config.upgrades.clone(),
+            normalization: config.normalization,
             stats: self.stats.block(&scope),
             listener_stats: self
                 .stats

@@ -58,7 +58,7 @@ fn find_key(place: &ApiKey, head: &Head) -> Option<Vec<u8>> {
             let found = query(head.path()).find(|(known, _)| *known == name.as_bytes());
             found.map(|(_, value)| value.to_vec())
         }
-        ApiKey::Header(name) => head.get(name).map(<[u8]>::to_vec),
+        ApiKey::Header(name) => head.joined(name),
         ApiKey::Cookie(name) => {
             let cookies = head.fields().filter(|(known, _)| *known == b"cookie");
             let pairs = cookies.flat_map(|(_, value)| value.split(|byte| *byte == b';'));

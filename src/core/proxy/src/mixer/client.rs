@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::HeaderValue;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_attribute::{GLOBAL_WORDS, OwnedAttributes};
@@ -19,10 +20,11 @@ use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 use prost::Message as _;
 use tonic::{Code, Status};
 
+use super::bounds::{Excess, Size};
 use super::forwarded;
 use super::statistics::MixerStat;
 use crate::bootstrap::TransportConfig;
-use crate::grpc::{Channel, Method, NOT_SENT, TIMED_OUT};
+use crate::grpc::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT};
 use crate::stats::Block;
 use crate::upstream::Pools;
 use crate::uuid;
@@ -30,8 +32,10 @@ use crate::uuid;
 /// Bounds of a cache of a worker.
 const CACHE: CacheLimits = CacheLimits { entries: 10_000, bytes: 16 << 20 };
 const NO_CACHE: CacheLimits = CacheLimits { entries: 0, bytes: 0 };
-/// Most memory of the reports that wait for a call, in bytes.
-const BATCH_BYTES: usize = 1 << 20;
+/// Most memory of the reports that wait for a call, in bytes: with one more of the largest, a server takes them in one message.
+const BATCH_BYTES: usize = 384 << 10;
+/// Most memory of checks of a worker that wait for a server, in bytes.
+const WAITING_BYTES: usize = 64 << 20;
 /// Most calls with reports in flight.
 const REPORTS_IN_FLIGHT: usize = 16;
 /// Most fetches of quotas in flight.
@@ -40,9 +44,9 @@ const FETCHES_IN_FLIGHT: usize = 64;
 const BASE_WORDS: u32 = 111;
 /// What a server says to a client that knows more words.
 const UNKNOWN_WORDS: &str = "Request could not be processed due to invalid";
-/// The code of a quota that is exhausted, and that of an internal error.
+/// The code of a quota that is exhausted, and those of requests that are refused here.
 const RESOURCE_EXHAUSTED: i32 = 8;
-const INTERNAL: i32 = 13;
+const INVALID_ARGUMENT: i32 = 3;
 const UNAVAILABLE: i32 = 14;
 
 /// The methods of Mixer, and the time limit of a call.
@@ -87,19 +91,59 @@ pub(crate) struct Outcome {
     pub(super) verdict: Option<Rc<Verdict>>,
     pub(super) check_hit: bool,
     pub(super) quota_hit: bool,
+    /// Whether the request passes because no server answers.
+    pub(super) is_unchecked: bool,
+    /// What is too much of the request.
+    pub(super) excess: Option<Excess>,
+}
+
+impl Outcome {
+    /// Of a call that failed.
+    fn failed(status: &Status) -> Self {
+        let message = status.message().to_owned();
+        Self { code: status.code().into(), message, ..Self::default() }
+    }
+
+    /// Whether the proxy has no place for the check.
+    pub(super) fn is_overflow(&self) -> bool {
+        self.code == UNAVAILABLE && self.message == OVERFLOW && self.verdict.is_none()
+    }
+}
+
+/// Memory that checks in flight may take.
+#[derive(Debug, Default)]
+struct Budget(Cell<usize>);
+
+/// A part of a budget; given back on drop.
+#[derive(Debug)]
+struct Held(Rc<Budget>, usize);
+
+impl Budget {
+    fn hold(self: &Rc<Self>, bytes: usize) -> Option<Held> {
+        let held = self.0.get().checked_add(bytes).filter(|held| *held <= WAITING_BYTES)?;
+        self.0.set(held);
+        Some(Held(Rc::clone(self), bytes))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.set(self.0.0.get().saturating_sub(self.1));
+    }
 }
 
 /// The clients of a worker, one a filter.
 #[derive(Debug)]
 pub(crate) struct Clients {
     pools: Rc<Pools>,
+    waiting: Rc<Budget>,
     known: RefCell<Vec<Rc<Client>>>,
 }
 
 impl Clients {
     /// No clients; those to come call the clusters of this worker.
     pub(crate) fn new(pools: Rc<Pools>) -> Self {
-        Self { pools, known: RefCell::default() }
+        Self { pools, waiting: Rc::default(), known: RefCell::default() }
     }
 
     /// The client of a filter.
@@ -108,7 +152,8 @@ impl Clients {
         if let Some(client) = clients.iter().find(|client| Arc::ptr_eq(&client.config, config)) {
             return Rc::clone(client);
         }
-        let client = Rc::new(Client::new(Arc::clone(config), Rc::clone(&self.pools)));
+        let (pools, waiting) = (Rc::clone(&self.pools), Rc::clone(&self.waiting));
+        let client = Rc::new(Client::new(Arc::clone(config), pools, waiting));
         clients.push(Rc::clone(&client));
         client
     }
@@ -138,6 +183,8 @@ impl Clients {
 pub(super) struct Client {
     config: Arc<ClientConfig>,
     pools: Rc<Pools>,
+    /// Of all clients of the worker.
+    waiting: Rc<Budget>,
     checks: Channel,
     reports: Channel,
     cache: RefCell<DecisionCache<Rc<Verdict>>>,
@@ -154,7 +201,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    fn new(config: Arc<ClientConfig>, pools: Rc<Pools>) -> Self {
+    fn new(config: Arc<ClientConfig>, pools: Rc<Pools>, waiting: Rc<Budget>) -> Self {
         let transport = &config.transport;
         let cache = if transport.check_cache { CACHE } else { NO_CACHE };
         let limits =
@@ -174,6 +221,7 @@ impl Client {
             calls: Group::new("proxy mixer call"),
             config,
             pools,
+            waiting,
         }
     }
 
@@ -247,12 +295,18 @@ impl Client {
         }
         let amounts = quotas.iter().map(|(name, charge)| (name.clone(), (*charge, false))).collect();
         let sent = Instant::now();
-        let response = match self.call(attributes, amounts).await {
+        let called = match self.waiting.hold(Size::of(attributes).memory()) {
+            Some(_held) => self.call(attributes, amounts).await,
+            None => Err(Status::unavailable(OVERFLOW)),
+        };
+        let response = match called {
             Ok(response) => response,
-            Err(_) if self.config.transport.fail_policy.opens => return Outcome::default(),
+            Err(status) if self.opens() && is_unanswered(&status) => return self.pass_unchecked(&status),
             Err(status) => {
-                let message = status.message().to_owned();
-                return Outcome { code: status.code().into(), message, ..Outcome::default() };
+                if is_overflow(&status) {
+                    self.count(MixerStat::CheckOverflows);
+                }
+                return Outcome::failed(&status);
             }
         };
         let verdict = self.learn(attributes, &response, sent);
@@ -262,10 +316,10 @@ impl Client {
         let mut outcome = of(verdict);
         if !quotas.is_empty() {
             let is_granted = |(name, _): &&(String, i64)| {
-                let result = response.quotas.get(name);
-                result.is_none_or(|result| {
+                // A quota without an answer counts as a check without one.
+                response.quotas.get(name).map_or(self.opens(), |result| {
                     let code = result.status.as_ref().map_or(0, |status| status.code);
-                    code == UNAVAILABLE || result.granted_amount > 0
+                    result.granted_amount > 0 || (code == UNAVAILABLE && self.opens())
                 })
             };
             let refused = quotas.iter().filter(|quota| !is_granted(quota)).map(|(name, _)| name.clone());
@@ -282,11 +336,7 @@ impl Client {
 
     /// The verdict of an answer, which is cached as long as it says.
     fn learn(&self, attributes: &OwnedAttributes, response: &CheckResponse, sent: Instant) -> Rc<Verdict> {
-        let mut verdict = Verdict::of(response);
-        if verdict.code == INTERNAL && self.config.transport.fail_policy.opens {
-            verdict.code = 0;
-        }
-        let verdict = Rc::new(verdict);
+        let verdict = Rc::new(Verdict::of(response));
         let references = response.precondition.as_ref().and_then(|p| p.referenced_attributes.as_ref());
         if let (Some(lifetime), Some(references)) = (verdict.lifetime(sent), references) {
             let words = self.known_words();
@@ -296,13 +346,39 @@ impl Client {
         verdict
     }
 
+    /// Whether requests pass while no server answers.
+    fn opens(&self) -> bool {
+        self.config.transport.fail_policy.opens
+    }
+
+    /// Lets a request pass that no server has checked, and says so.
+    fn pass_unchecked(&self, status: &Status) -> Outcome {
+        self.count(MixerStat::CheckFailOpens);
+        let (code, error) = (status.code(), status.message());
+        mixer_base::warn_limited!(
+            1,
+            ?code,
+            error,
+            "no Mixer answers: a request or connection passes unchecked (FAIL_OPEN)"
+        );
+        Outcome { is_unchecked: true, ..Outcome::default() }
+    }
+
+    /// Refuses a request that a server would not take.
+    pub(super) fn refuse(&self, excess: Excess) -> Outcome {
+        self.count(MixerStat::CheckOversized);
+        let (code, message) = (INVALID_ARGUMENT, excess.message());
+        Outcome { code, message, excess: Some(excess), ..Outcome::default() }
+    }
+
     fn known_words(&self) -> usize {
         usize::try_from(self.words.get()).unwrap_or(0)
     }
 
     /// Fetches amounts of quotas in the background.
     fn fetch(self: &Rc<Self>, attributes: &OwnedAttributes, requests: Vec<QuotaRequest>) {
-        if self.fetches_in_flight.get() >= FETCHES_IN_FLIGHT {
+        let held = self.waiting.hold(Size::of(attributes).memory());
+        if self.fetches_in_flight.get() >= FETCHES_IN_FLIGHT || held.is_none() {
             // The server is slow, and is not asked: nothing is granted.
             let mut quotas = self.quotas.borrow_mut();
             for request in requests {
@@ -317,12 +393,17 @@ impl Client {
             let amounts = requests.iter().map(|r| (r.name.clone(), (r.amount(), true))).collect();
             let sent = Instant::now();
             let response = client.call(&attributes, amounts).await;
+            drop(held);
             if let Ok(response) = &response {
                 client.learn(&attributes, response, sent);
             }
             let (words, mut quotas) = (client.known_words(), client.quotas.borrow_mut());
+            let (nothing, is_unanswered) =
+                (QuotaResult::default(), response.as_ref().err().is_none_or(is_unanswered));
             for request in requests {
                 let result = response.as_ref().ok().and_then(|response| response.quotas.get(&request.name));
+                // Without an answer the charges are granted if the filter opens, and nothing is if it does not.
+                let result = result.or((!client.opens() || !is_unanswered).then_some(&nothing));
                 quotas.answer(&attributes, request, result, words, Instant::now());
             }
             client.fetches_in_flight.set(client.fetches_in_flight.get().saturating_sub(1));
@@ -343,10 +424,11 @@ impl Client {
         let mut cancelled = CountCancellation(&self.config, true);
         let mut attempt = 0;
         let outcome = loop {
-            let body = encode_check_request(attributes, self.words.get(), &call);
-            let answer = self.attempt(&body).await;
+            let message =
+                mixer_remote::grpc_message(&encode_check_request(attributes, self.words.get(), &call));
+            let answer = self.attempt(message).await;
             let Err(status) = answer else { break answer };
-            if attempt >= policy.max_retry {
+            if attempt >= policy.max_retry || is_overflow(&status) {
                 break Err(status);
             }
             self.count(MixerStat::RemoteCallRetries);
@@ -357,9 +439,10 @@ impl Client {
         outcome
     }
 
-    async fn attempt(&self, body: &[u8]) -> Result<CheckResponse, Status> {
+    /// `message` has its prefix; the text that it is made of is not kept beside it.
+    async fn attempt(&self, message: Result<Bytes, Status>) -> Result<CheckResponse, Status> {
         self.count(MixerStat::RemoteCalls);
-        let called = match mixer_remote::grpc_message(body) {
+        let called = match message {
             Ok(message) => self.checks.call(&self.pools, &self.config.method(CHECK), message).await,
             Err(status) => Err(status),
         };
@@ -416,7 +499,9 @@ impl Client {
         self.reports_in_flight.set(self.reports_in_flight.get() + 1);
         let client = Rc::clone(self);
         drop(self.calls.spawn_local(async move {
-            let called = match mixer_remote::grpc_message(&body) {
+            let message = mixer_remote::grpc_message(&body);
+            drop(body);
+            let called = match message {
                 Ok(message) => {
                     client.reports.call(&client.pools, &client.config.method(REPORT), message).await
                 }
@@ -463,6 +548,17 @@ fn exhaust(outcome: &mut Outcome, names: &[String]) {
     }
 }
 
+/// Whether a call failed because the proxy has no place for it.
+fn is_overflow(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.message() == OVERFLOW
+}
+
+/// Whether a call failed for want of an answer, for reasons that no client can bring about. Any other status is an answer: a client may have
+/// chosen what the server cannot evaluate.
+fn is_unanswered(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && !is_overflow(status)
+}
+
 /// How a call failed.
 enum Class {
     TimedOut,
@@ -495,5 +591,20 @@ impl Drop for CountCancellation<'_> {
         if self.1 {
             self.0.stats.increment(MixerStat::RemoteCallCancellations);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_checks_is_bounded_and_given_back() {
+        let budget = Rc::<Budget>::default();
+        let all: Vec<Held> = (0..64).map(|_| budget.hold(1 << 20).unwrap()).collect();
+        assert!(budget.hold(1).is_none() && budget.hold(usize::MAX).is_none());
+        drop(all);
+        assert!(budget.hold(WAITING_BYTES).is_some());
+        assert_eq!(budget.0.get(), 0);
     }
 }

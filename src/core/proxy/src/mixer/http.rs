@@ -6,12 +6,13 @@ use std::sync::Arc;
 use mixer_attribute::OwnedAttributes;
 use mixer_base::rpc_code;
 
+use super::bounds::{self, Excess, Size};
 use super::client::{Client, ClientConfig, Clients, Outcome};
 use super::node::Node;
 use super::peer::Peer;
 use super::request::{self, Summary};
 use super::{api, forwarded, headers, quotas};
-use crate::bootstrap::{MixerConfig, ServiceConfig};
+use crate::bootstrap::{MixerConfig, ServiceConfig, Told};
 use crate::head::Head;
 
 /// The filter of a connection manager.
@@ -23,6 +24,7 @@ pub(crate) struct HttpFilter {
     forward: OwnedAttributes,
     /// The service of routes without one.
     service: Option<Arc<ServiceConfig>>,
+    told: Told,
 }
 
 /// What follows a check.
@@ -48,6 +50,8 @@ pub(crate) struct HttpCall {
     service: Arc<ServiceConfig>,
     attributes: OwnedAttributes,
     outcome: Option<Outcome>,
+    /// What is too much of the request.
+    excess: Option<Excess>,
     /// Whether the operations for the response apply.
     edits_response: bool,
     /// Bytes of the head as the filter saw it.
@@ -73,7 +77,34 @@ impl HttpFilter {
         merge(&mut attributes, &config.attributes);
         merge(&mut forward, &config.forward);
         let service = config.services.get(&config.default_service).cloned();
-        Self { client, attributes, forward, service }
+        Self { client, attributes, forward, service, told: config.told }
+    }
+
+    /// The attributes of a request, without those that are too large, and what is too much of it.
+    pub(super) fn attributes(
+        &self,
+        head: &Head,
+        service: &ServiceConfig,
+        peer: &Peer,
+    ) -> (OwnedAttributes, Option<Excess>) {
+        let mut attributes = self.attributes.clone();
+        merge(&mut attributes, &service.attributes);
+        let excess = request::extract(head, peer, &mut attributes);
+        api::extract(&service.api, head, &mut attributes);
+        if let Some(told) = head.get(forwarded::HEADER).filter(|_| self.told != Told::Ignored) {
+            let overrides = self.told == Told::Overrides;
+            for (name, value) in forwarded::decode(told).iter() {
+                // What the configuration or a certificate says is not for a client to say.
+                if overrides || attributes.get(name).is_none() {
+                    attributes.insert(name, value.clone());
+                }
+            }
+        }
+        let excess = excess.or_else(|| Size::of(&attributes).excess());
+        if excess.is_some() {
+            bounds::trim(&mut attributes);
+        }
+        (attributes, excess)
     }
 
     /// Takes a request: reads what the proxy before says of it, and tells the next one. `service` is that of the route. `None` if the request
@@ -87,18 +118,13 @@ impl HttpFilter {
     ) -> Option<Box<HttpCall>> {
         let service = service.or(self.service.as_ref());
         let call = service.filter(|service| service.checks || service.reports).map(|service| {
-            let mut attributes = self.attributes.clone();
-            merge(&mut attributes, &service.attributes);
-            request::extract(head, peer, &mut attributes);
-            api::extract(&service.api, head, &mut attributes);
-            if let Some(told) = head.get(forwarded::HEADER) {
-                merge(&mut attributes, &forwarded::decode(told));
-            }
+            let (attributes, excess) = self.attributes(head, service, peer);
             Box::new(HttpCall {
                 client: clients.of(&self.client),
                 service: Arc::clone(service),
                 attributes,
                 outcome: None,
+                excess,
                 edits_response: false,
                 head_bytes: head.size(),
             })
@@ -123,6 +149,9 @@ impl HttpCall {
 
     /// Checks the request. Dropping the future cancels the call.
     pub(crate) async fn check(&self) -> Outcome {
+        if let Some(excess) = self.excess {
+            return self.client.refuse(excess);
+        }
         let quotas = quotas::required(&self.service.quotas, &self.attributes);
         self.client.check(&self.attributes, &quotas).await
     }
@@ -138,13 +167,27 @@ impl HttpCall {
             return Next::Reply { status: status.unwrap_or(500), body: body.clone(), is_direct: true };
         }
         if outcome.code != 0 {
-            let (status, body) = (rpc_code::http_status(outcome.code), refusal(outcome));
+            let (status, body) = (status_of(outcome), refusal(outcome));
             return Next::Reply { status, body, is_direct: false };
         }
         self.edits_response = true;
         match directive.is_some_and(|directive| headers::edit_request(head, &directive.request)) {
             true => Next::Reroute,
             false => Next::Forward,
+        }
+    }
+
+    /// Whether the request passes because no server has answered.
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.is_unchecked)
+    }
+
+    /// The details of the response code of a refusal.
+    pub(crate) fn details(&self) -> &'static str {
+        match &self.outcome {
+            Some(Outcome { excess: Some(excess), .. }) => excess.details(),
+            Some(outcome) if outcome.is_overflow() => "mixer_overflow",
+            _ => "mixer_access_denied",
         }
     }
 
@@ -167,13 +210,19 @@ impl HttpCall {
             attributes.insert("check.cache_hit", outcome.check_hit);
             attributes.insert("quota.cache_hit", outcome.quota_hit);
             if outcome.code != 0 {
-                attributes.insert("response.code", i64::from(rpc_code::http_status(outcome.code)));
+                attributes.insert("response.code", i64::from(status_of(outcome)));
                 attributes.insert("check.error_code", i64::from(outcome.code));
                 attributes.insert("check.error_message", refusal(outcome).as_str());
             }
         }
+        bounds::trim(&mut attributes);
         self.client.report(attributes);
     }
+}
+
+/// The status of HTTP of a refusal.
+fn status_of(outcome: &Outcome) -> u16 {
+    outcome.excess.map_or_else(|| rpc_code::http_status(outcome.code), Excess::status)
 }
 
 /// The name of the code, and the message if there is one.

@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp};
 
+use super::bounds::{Excess, MAX_BYTES, MAX_PARAMETERS};
 use super::peer::Peer;
 use super::{api, forwarded};
 use crate::flags::Flags;
-use crate::head::Head;
+use crate::head::{self, Head};
 
 /// Headers that are reported with their last values, because the proxy may set them after the check.
 const TRACING: [&str; 4] = ["x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled"];
@@ -49,38 +50,69 @@ fn size(bytes: u64) -> OwnedValue {
     OwnedValue::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// Pseudo headers and headers; of a repeated name the last value.
+/// Pseudo headers and headers. Those that are repeated arrive as one, as `mixer server` has them of Envoy: a client could put the value that
+/// a policy wants behind the one that a host reads.
 fn headers(head: &Head) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let pseudo = [":method", ":path", ":authority", ":scheme"];
     let pseudo = pseudo.into_iter().filter_map(|name| Some((name.as_bytes(), head.pseudo_or_field(name)?)));
     let all = pseudo.chain(head.fields()).filter(|(name, _)| *name != forwarded::HEADER.as_bytes());
-    all.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    let mut map = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+    for (name, value) in all {
+        match map.get_mut(name) {
+            Some(joined) => {
+                joined.extend_from_slice(head::separator(name));
+                joined.extend_from_slice(value);
+            }
+            None => {
+                map.insert(name.to_vec(), value.to_vec());
+            }
+        }
+    }
+    map
 }
 
-/// Adds what a check is told of a request. Spec: proxy.md, "Attributes sent".
-pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) {
-    into.insert("request.headers", OwnedValue::StringMap(headers(head)));
+/// The bytes of names and values.
+pub(super) fn head_bytes(head: &Head) -> u64 {
+    let pseudo = [":method", ":path", ":authority", ":scheme"];
+    let pseudo = pseudo.into_iter().filter_map(|name| Some(name.len() + head.pseudo_or_field(name)?.len()));
+    let fields = head.fields().map(|(name, value)| name.len() + value.len());
+    u64::try_from(pseudo.chain(fields).sum::<usize>()).unwrap_or(u64::MAX)
+}
+
+/// Adds what a check is told of a request, and returns what is too much of it, which is left out. Spec: proxy.md, "Attributes sent".
+pub(super) fn extract(head: &Head, peer: &Peer, into: &mut OwnedAttributes) -> Option<Excess> {
+    let mut excess = None;
+    if head_bytes(head) > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
+        excess = Some(Excess::Bytes);
+    } else {
+        into.insert("request.headers", OwnedValue::StringMap(headers(head)));
+    }
     into.insert("request.host", text(head.authority()));
     into.insert("request.method", text(head.method()));
     into.insert("request.path", text(head.path()));
     into.insert("request.url_path", text(head.path_without_query()));
     let mut parameters = BTreeMap::new();
-    for (name, value) in api::query(head.path()) {
-        parameters.entry(name.to_vec()).or_insert_with(|| value.to_vec());
+    if api::query(head.path()).nth(MAX_PARAMETERS).is_some() {
+        excess = Some(Excess::Parameters);
+    } else {
+        for (name, value) in api::query(head.path()) {
+            parameters.entry(name.to_vec()).or_insert_with(|| value.to_vec());
+        }
     }
     if !parameters.is_empty() {
         into.insert("request.query_params", OwnedValue::StringMap(parameters));
     }
     into.insert("request.scheme", text(head.pseudo_or_field(":scheme").unwrap_or(b"http")));
     for (name, header) in [("request.referer", "referer"), ("request.useragent", "user-agent")] {
-        if let Some(value) = head.get(header) {
-            into.insert(name, text(value));
+        if let Some(value) = head.joined(header) {
+            into.insert(name, OwnedValue::String(value));
         }
     }
     into.insert("request.time", now());
     peer.extract(into);
     let kind = head.get("content-type").unwrap_or_default();
     into.insert("context.protocol", if GRPC.contains(&kind) { "grpc" } else { "http" });
+    excess
 }
 
 /// Adds what a report is told besides.

@@ -23,6 +23,9 @@ macro_rules! counters {
 
 counters! {
     CheckCalls "total_check_calls",
+    CheckFailOpens "total_check_fail_opens",
+    CheckOverflows "total_check_overflows",
+    CheckOversized "total_check_oversized",
     CheckCacheHits "total_check_cache_hits",
     CheckCacheMisses "total_check_cache_misses",
     CheckCacheHitAccepts "total_check_cache_hit_accepts",

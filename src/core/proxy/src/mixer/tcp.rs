@@ -138,11 +138,12 @@ impl TcpCall<'_> {
         matches!(self.state, State::Refused)
     }
 
-    /// The client has ended its side without a byte: there is nothing to check.
-    pub(crate) fn pass_silence(&mut self) {
-        if matches!(self.state, State::Silent) {
+    /// The client has ended its side without a byte. It is checked all the same: the host may have something to say to it.
+    pub(crate) fn start_silently(&mut self, bytes: Bytes, upstream: Option<SocketAddr>) {
+        if !self.filter.checks && matches!(self.state, State::Silent) {
             self.state = State::Open;
         }
+        self.start(bytes, upstream);
     }
 
     /// Begins the check, with the first bytes.

@@ -6,13 +6,18 @@ use mixer_attribute::{OwnedAttributes, OwnedValue};
 use mixer_client::HeaderEdit;
 use mixer_wire::istio::mixer::v1::header_operation::Operation;
 
+use super::bounds::Excess;
 use super::client::retry_pause;
 use super::node::Node;
 use super::peer::Peer;
-use super::{api, forwarded, headers, quotas};
-use crate::bootstrap::{ApiKey, ApiPattern, ApiSpec, Clause, QuotaRule, UriPattern, UriTemplate};
+use super::{FilterBuilder, api, forwarded, headers, quotas};
+use crate::bootstrap::{
+    ApiKey, ApiPattern, ApiSpec, Bootstrap, Clause, FilterKind, MixerConfig, NetworkFilter, QuotaRule,
+    ServiceConfig, Told, UriPattern, UriTemplate,
+};
 use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
+use crate::stats::Stats;
 
 fn request(text: &str) -> Head {
     let mut head = Head::default();
@@ -22,6 +27,23 @@ fn request(text: &str) -> Head {
 
 fn bag(rows: &[(&str, &str)]) -> OwnedAttributes {
     rows.iter().copied().collect()
+}
+
+/// The configuration of a filter that says nothing.
+fn mixer_config() -> MixerConfig {
+    let text = "static_resources: {clusters: [{name: mixer_server, load_assignment: {cluster_name: c}}], listeners: [{name: l, \
+        address: {socket_address: {address: 127.0.0.1, port_value: 0}}, filter_chains: [{filters: [{name: http, typed_config: {\
+        '@type': type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager, \
+        stat_prefix: p, route_config: {}, http_filters: [{name: mixer, config: {}}, {name: r, typed_config: \
+        {'@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}]}}]}]}]}";
+    let (bootstrap, _) = crate::bootstrap::read(text, "b.yaml").unwrap();
+    match &bootstrap.listeners[0].chains[0].filter {
+        NetworkFilter::Http(manager) => match &manager.filters[0].kind {
+            FilterKind::Mixer(mixer) => mixer.clone(),
+            other => panic!("{other:?}"),
+        },
+        NetworkFilter::Tcp(_) => panic!("an HTTP listener"),
+    }
 }
 
 #[test]
@@ -113,6 +135,64 @@ fn forwarded_attributes_are_few_texts() {
     for invalid in ["", "!", "AAAA", "CgUKA2E=x", "////"] {
         assert!(forwarded::decode(invalid.as_bytes()).is_empty(), "{invalid}");
     }
+}
+
+#[test]
+fn what_a_certificate_and_the_configuration_say_is_not_overridden() {
+    let told = |rows: &[(&str, &str)]| {
+        let header = forwarded::encode(&bag(rows));
+        request(&format!("GET / HTTP/1.1\r\nx-istio-attributes: {header}"))
+    };
+    let address = std::net::IpAddr::from([10, 0, 0, 1]);
+    let principal = Some("spiffe://cluster.local/ns/b/sa/x".to_owned());
+    let peer = Peer { principal, is_mutual: true, ..Peer::plain(address) };
+    let service =
+        ServiceConfig { attributes: bag(&[("destination.service.name", "web")]), ..Default::default() };
+    let empty = mixer_config();
+    let config = |told| MixerConfig {
+        attributes: bag(&[("destination.service.host", "web.default")]),
+        told,
+        ..empty.clone()
+    };
+    let head = told(&[
+        ("source.namespace", "prod"),
+        ("source.uid", "u"),
+        ("destination.service.host", "other"),
+        ("destination.service.name", "other"),
+    ]);
+    let seen = |told| {
+        let bootstrap = Bootstrap::default();
+        let filter = FilterBuilder::new(&bootstrap, false).http(&config(told), &Stats::default(), |_| None);
+        let (attributes, excess) = filter.attributes(&head, &service, &peer);
+        assert_eq!(excess, None);
+        ["source.namespace", "source.uid", "destination.service.host", "destination.service.name"]
+            .map(|name| attributes.get(name).cloned())
+    };
+    let texts = |texts: [&str; 4]| texts.map(|text| (!text.is_empty()).then(|| OwnedValue::from(text)));
+    assert_eq!(seen(Told::Completes), texts(["b", "u", "web.default", "web"]));
+    assert_eq!(seen(Told::Overrides), texts(["prod", "u", "other", "other"]), "as in Istio");
+    assert_eq!(seen(Told::Ignored), texts(["b", "", "web.default", "web"]));
+}
+
+#[test]
+fn attributes_that_are_too_large_lose_what_the_client_chose() {
+    let address = std::net::IpAddr::from([10, 0, 0, 1]);
+    let filter = FilterBuilder::new(&Bootstrap::default(), false).http(&mixer_config(), &Stats::default(), |_| None);
+    let service = ServiceConfig::default();
+    let of = |text: String| filter.attributes(&request(&text), &service, &Peer::plain(address));
+    let many: String = (0..1400).map(|number| format!("&{number}")).collect();
+    let (attributes, excess) = of(format!("GET /?{many} HTTP/1.1\r\na: b"));
+    assert_eq!(excess, Some(Excess::Parameters));
+    assert!(attributes.get("request.query_params").is_none() && attributes.get("request.path").is_some());
+    let long = "x".repeat(200_000);
+    let (attributes, excess) = of(format!("GET /{long} HTTP/1.1\r\na: b"));
+    assert_eq!(excess, Some(Excess::Bytes), "the path counts three times");
+    assert!(attributes.get("request.headers").is_none() && attributes.get("request.method").is_some());
+    let longer = "x".repeat(700_000);
+    let (attributes, excess) = of(format!("GET /{longer} HTTP/1.1\r\na: b"));
+    assert_eq!(excess, Some(Excess::Bytes));
+    assert!(attributes.get("request.path").is_none() && attributes.get("request.method").is_some());
+    assert_eq!(of("GET /a?b=c HTTP/1.1\r\na: b".to_owned()).1, None);
 }
 
 #[test]

@@ -90,7 +90,8 @@ fn every_form_of_a_configuration_is_read() {
 
 #[test]
 fn defaults_are_those_of_istio_and_an_open_policy_is_told() {
-    let text = http(&format!("typed_config: {{{TYPE}.HttpClientConfig}}"), "");
+    let service = "default_destination_service: s, service_configs: {s: {}}";
+    let text = http(&format!("typed_config: {{{TYPE}.HttpClientConfig, {service}}}"), "");
     let (bootstrap, problems) = read(&text, "b.yaml").unwrap();
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].severity, Severity::Warning);
@@ -146,7 +147,9 @@ fn what_is_not_valid_is_told_with_its_place() {
             &format!(", typed_per_filter_config: {fields}"),
         )
     };
-    let service = |fields: &str| typed(&format!("service_configs: {{s: {{{fields}}}}}"));
+    let service = |fields: &str| {
+        typed(&format!("default_destination_service: s, service_configs: {{s: {{{fields}}}}}"))
+    };
     for (text, message) in [
         (
             http("typed_config: {'@type': type.googleapis.com/x.Y}", ""),
@@ -154,6 +157,18 @@ fn what_is_not_valid_is_told_with_its_place() {
         ),
         (http("is_optional: true", ""), "the filter `mixer` needs typed_config"),
         (typed("newer: 1"), "no such field: 'newer' in HttpClientConfig"),
+        (
+            typed("default_destination_service: al, service_configs: {all: {}}"),
+            "service_configs has no service `al`, but all: nothing would be checked",
+        ),
+        (
+            http("config: {v2: {default_destination_service: al}}", ""),
+            "service_configs has no service `al`: nothing would be checked",
+        ),
+        (
+            typed("forwarded_attributes_override: true, ignore_forwarded_attributes: true"),
+            "forwarded_attributes_override excludes ignore_forwarded_attributes",
+        ),
         (http("config: {v2: {transport: {check_cluster: gone}}}", ""), "mixer: unknown check_cluster 'gone'"),
         (
             http(
@@ -195,4 +210,54 @@ fn what_is_not_valid_is_told_with_its_place() {
     let warned = service("http_api_spec: [{patterns: [{uri_template: no-slash}]}]");
     let (_, problems) = read(&warned, "b.yaml").unwrap();
     assert!(problems[0].message.contains("not a valid URI template"), "{problems:?}");
+}
+
+#[test]
+fn a_filter_that_checks_nothing_is_told() {
+    let typed = |fields: &str, route: &str| {
+        http(&format!("typed_config: {{{TYPE}.HttpClientConfig, {CLOSED}{fields}}}"), route)
+    };
+    let own = ", typed_per_filter_config: {mixer: {'@type': type.googleapis.com/istio.mixer.v1.config.client.ServiceConfig}}";
+    for (text, warns) in [
+        (typed("", ""), true),
+        (typed(", service_configs: {all: {}}", ""), true),
+        (typed(", service_configs: {all: {}}, default_destination_service: all", ""), false),
+        (typed("", own), false),
+    ] {
+        let (_, problems) = read(&text, "b.yaml").unwrap();
+        let found = problems.iter().filter(|p| p.message.contains("checks and reports nothing")).count();
+        assert_eq!(found, usize::from(warns), "{problems:?}\n{text}");
+    }
+}
+
+#[test]
+fn errors_point_at_the_field() {
+    for (filter, path, written) in [
+        (
+            format!("typed_config: {{{TYPE}.HttpClientConfig, transport: {{check_cluster: gone}}}}"),
+            "http_filters[0].typed_config.transport.check_cluster",
+            "gone",
+        ),
+        (
+            format!(
+                "typed_config: {{{TYPE}.HttpClientConfig, default_destination_service: al, service_configs: {{all: {{}}}}}}"
+            ),
+            "http_filters[0].typed_config.default_destination_service",
+            "al,",
+        ),
+    ] {
+        let text = http(&filter, "");
+        let problems = read(&text, "b.yaml").expect_err("an error");
+        let error = problems.iter().find(|p| p.severity == Severity::Error).unwrap();
+        assert!(error.field.to_string().ends_with(path), "{}", error.field);
+        let start = error.span.unwrap().start;
+        let line = text.lines().nth(usize::try_from(start.line).unwrap() - 1).unwrap();
+        let rest = line.get(usize::try_from(start.column).unwrap() - 1..).unwrap();
+        assert!(rest.starts_with(written), "{rest}");
+    }
+    // Without the field, the place is where it would be.
+    let text = http(&format!("typed_config: {{{TYPE}.HttpClientConfig, {CLOSED}}}"), "");
+    let problems = read(&text.replace("name: mixer_server", "name: other"), "b.yaml").expect_err("an error");
+    let paths: Vec<String> = problems.iter().map(|p| p.field.to_string()).collect();
+    assert!(paths.iter().any(|path| path.ends_with("typed_config.transport.check_cluster")), "{paths:?}");
 }
