@@ -23,8 +23,7 @@ pub(crate) use response::{Decision, Denial, Grant};
 const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 
 /// What is counted of the clusters of requests.
-static OF_CLUSTERS: [&str; 4] =
-    ["ext_authz.ok", "ext_authz.denied", "ext_authz.error", "ext_authz.failure_mode_allowed"];
+static OF_CLUSTERS: [&str; 4] = ["ok", "denied", "error", "failure_mode_allowed"];
 
 /// The filter as it serves.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Authorizer {
     ) -> Self {
         let scope = Scope::ExtAuthz(manager.to_owned(), config.stat_prefix.clone());
         let of_cluster = |cluster: &Arc<Cluster>| {
-            let scope = Scope::Cluster(cluster.config.name.clone());
+            let scope = Scope::ClusterExtAuthz(cluster.config.name.clone(), config.stat_prefix.clone());
             (Arc::clone(cluster), stats.named(&scope, &OF_CLUSTERS))
         };
         Self {

@@ -40,6 +40,8 @@ pub(crate) trait Stat: Copy + Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     Cluster(String),
+    /// External authorization of requests to a cluster, by a filter with a prefix of its own or without.
+    ClusterExtAuthz(String, String),
     ClusterManager,
     /// Files of access logs.
     Filesystem,
@@ -69,6 +71,10 @@ impl Scope {
     fn prefix(&self) -> String {
         match self {
             Scope::Cluster(name) => format!("cluster.{}.", name.replace(':', "_")),
+            Scope::ClusterExtAuthz(name, own) => {
+                let own = if own.is_empty() { String::new() } else { format!("{own}.") };
+                format!("cluster.{}.ext_authz.{own}", name.replace(':', "_"))
+            }
             Scope::ClusterManager => "cluster_manager.".to_owned(),
             Scope::Filesystem => "filesystem.".to_owned(),
             Scope::Http(name) => format!("http.{name}."),
@@ -93,6 +99,12 @@ impl Scope {
     fn family(&self) -> (&'static str, Vec<(&'static str, String)>) {
         match self {
             Scope::Cluster(name) => ("envoy_cluster", vec![("envoy_cluster_name", name.clone())]),
+            Scope::ClusterExtAuthz(name, own) => {
+                let own = Some(own).filter(|own| !own.is_empty());
+                let own = own.map(|own| ("envoy_ext_authz_prefix", own.clone()));
+                let labels = [("envoy_cluster_name", name.clone())].into_iter().chain(own);
+                ("envoy_cluster_ext_authz", labels.collect())
+            }
             Scope::ClusterManager => ("envoy_cluster_manager", Vec::new()),
             Scope::Filesystem => ("envoy_filesystem", Vec::new()),
             Scope::Http(name) => ("envoy_http", vec![("envoy_http_conn_manager_prefix", name.clone())]),

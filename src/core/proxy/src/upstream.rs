@@ -124,6 +124,8 @@ impl Protocol {
 pub(crate) enum ConnectError {
     /// Refused, unreachable, and the like.
     Failed,
+    /// The host refuses connections.
+    Refused,
     /// Not established in time.
     TimedOut,
     /// This process or this machine has no descriptor, port or memory for it.
@@ -389,7 +391,11 @@ fn failed(error: &std::io::Error) -> ConnectError {
             error.kind(),
             ErrorKind::AddrNotAvailable | ErrorKind::OutOfMemory | ErrorKind::WouldBlock
         );
-    if is_own { ConnectError::Exhausted } else { ConnectError::Failed }
+    match error.kind() {
+        _ if is_own => ConnectError::Exhausted,
+        ErrorKind::ConnectionRefused => ConnectError::Refused,
+        _ => ConnectError::Failed,
+    }
 }
 
 /// Whether an idle connection is open and silent. A host that sends without being asked is not trusted with a request.
@@ -433,7 +439,7 @@ mod tests {
             (24, ConnectError::Exhausted),
             (99, ConnectError::Exhausted),
             (105, ConnectError::Exhausted),
-            (111, ConnectError::Failed),
+            (111, ConnectError::Refused),
             (113, ConnectError::Failed),
         ] {
             assert_eq!(failed(&std::io::Error::from_raw_os_error(code)), expected, "{code}");

@@ -415,7 +415,7 @@ fn not_sent(reason: &str) -> Status {
 fn status_of(broken: &Broken) -> Status {
     let reason = match broken {
         Broken::Connect(ConnectError::Exhausted) | Broken::Overflow => return Status::unavailable(OVERFLOW),
-        Broken::Connect(ConnectError::Failed) => "remote connection failure",
+        Broken::Connect(ConnectError::Failed | ConnectError::Refused) => "remote connection failure",
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",
         Broken::Http2(error) => match (error.is_remote(), error.reason()) {
             (true, Some(Reason::NO_ERROR)) => "connection termination",

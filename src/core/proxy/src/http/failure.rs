@@ -10,6 +10,8 @@ pub(super) enum Failure {
     /// The cluster has too many requests in flight.
     Overflow,
     ConnectFailed,
+    /// The host refuses connections.
+    ConnectRefused,
     ConnectTimeout,
     /// Closed or reset before a response.
     Gone,
@@ -23,10 +25,17 @@ pub(super) enum Failure {
     TryTimeout,
 }
 
-/// Begins every text of a failed connection.
+/// The texts of a failed connection: of a request that was sent once, and of one that was retried.
 macro_rules! before_headers {
-    ($reason:literal) => {
-        concat!("upstream connect error or disconnect/reset before headers. reset reason: ", $reason)
+    ($was_retried:expr, $reason:literal) => {
+        if $was_retried {
+            concat!(
+                "upstream connect error or disconnect/reset before headers. retried and the latest reset reason: ",
+                $reason
+            )
+        } else {
+            concat!("upstream connect error or disconnect/reset before headers. reset reason: ", $reason)
+        }
     };
 }
 
@@ -39,6 +48,11 @@ impl Failure {
             Failure::ConnectFailed => {
                 (503, Flag::UF, "upstream_reset_before_response_started{remote_connection_failure}")
             }
+            Failure::ConnectRefused => (
+                503,
+                Flag::UF,
+                "upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused}",
+            ),
             Failure::ConnectTimeout => {
                 (503, Flag::UF, "upstream_reset_before_response_started{connection_timeout}")
             }
@@ -55,17 +69,19 @@ impl Failure {
         }
     }
 
-    /// The body of the response.
-    pub(super) fn text(self) -> &'static str {
+    /// The body of the response to a request, which `was_retried` or not.
+    pub(super) fn text(self, was_retried: bool) -> &'static str {
         match self {
             Failure::NoHost => "no healthy upstream",
-            Failure::Overflow => before_headers!("overflow"),
-            Failure::ConnectFailed => before_headers!("remote connection failure"),
-            Failure::ConnectTimeout => before_headers!("connection timeout"),
-            Failure::Gone => before_headers!("connection termination"),
-            Failure::Reset => before_headers!("remote reset"),
-            Failure::Refused => before_headers!("remote refused stream reset"),
-            Failure::Invalid => before_headers!("protocol error"),
+            Failure::Overflow => before_headers!(was_retried, "overflow"),
+            Failure::ConnectFailed | Failure::ConnectRefused => {
+                before_headers!(was_retried, "remote connection failure")
+            }
+            Failure::ConnectTimeout => before_headers!(was_retried, "connection timeout"),
+            Failure::Gone => before_headers!(was_retried, "connection termination"),
+            Failure::Reset => before_headers!(was_retried, "remote reset"),
+            Failure::Refused => before_headers!(was_retried, "remote refused stream reset"),
+            Failure::Invalid => before_headers!(was_retried, "protocol error"),
             Failure::ResponseTimeout | Failure::TryTimeout => "upstream request timeout",
         }
     }

@@ -96,7 +96,8 @@ impl Connection<'_> {
         // What is left of the body is read by nobody: the connection ends.
         transaction.closes |= !request.body.remaining.is_done();
         if let Some(failure) = failure {
-            self.fail(transaction, Framing::Empty, pool, failure, request.is_exhausted).await;
+            let Request { attempts, is_exhausted, .. } = request;
+            self.fail(transaction, pool, failure, attempts, is_exhausted).await;
         }
     }
 
@@ -180,7 +181,8 @@ impl Connection<'_> {
             failure,
             Failure::Gone | Failure::Reset | Failure::Refused | Failure::Invalid | Failure::TryTimeout
         );
-        let is_connect = matches!(failure, Failure::ConnectFailed | Failure::ConnectTimeout);
+        let is_connect =
+            matches!(failure, Failure::ConnectFailed | Failure::ConnectRefused | Failure::ConnectTimeout);
         let wanted = match failure {
             Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
             _ => {
@@ -278,6 +280,7 @@ impl Connection<'_> {
                         host.failed.fetch_add(1, Ordering::Relaxed);
                         pool.cluster.record(&host, Outcome::Failed);
                         return Attempt::Failed(match error {
+                            crate::upstream::ConnectError::Refused => Failure::ConnectRefused,
                             crate::upstream::ConnectError::Failed
                             | crate::upstream::ConnectError::Exhausted => Failure::ConnectFailed,
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
@@ -620,9 +623,9 @@ impl Connection<'_> {
     async fn fail(
         &mut self,
         transaction: &mut Transaction<'_>,
-        unread: Framing,
         pool: &Pool,
         failure: Failure,
+        attempts: u32,
         is_exhausted: bool,
     ) {
         let (status, flag, details) = failure.outcome();
@@ -632,13 +635,13 @@ impl Connection<'_> {
         transaction.flags.set(flag);
         transaction.details = details;
         pool.cluster.stats.count_response(status);
-        let text = failure.text();
+        let text = failure.text(attempts > 1);
         if failure == Failure::Overflow {
             reply::local(&mut self.response, status, text);
             self.response.add("x-envoy-overloaded", b"true");
-            return self.send_reply(transaction, unread, text).await;
+            return self.send_reply(transaction, Framing::Empty, text).await;
         }
-        self.reply(transaction, unread, status, text).await;
+        self.reply(transaction, Framing::Empty, status, text).await;
     }
 }
 

@@ -177,7 +177,8 @@ fn what_a_certificate_and_the_configuration_say_is_not_overridden() {
 #[test]
 fn attributes_that_are_too_large_lose_what_the_client_chose() {
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
-    let filter = FilterBuilder::new(&Bootstrap::default(), false).http(&mixer_config(), &Stats::default(), |_| None);
+    let filter =
+        FilterBuilder::new(&Bootstrap::default(), false).http(&mixer_config(), &Stats::default(), |_| None);
     let service = ServiceConfig::default();
     let of = |text: String| filter.attributes(&request(&text), &service, &Peer::plain(address));
     let many: String = (0..1400).map(|number| format!("&{number}")).collect();

@@ -150,7 +150,6 @@ fn what_is_not_supported_or_not_there_is_refused() {
             ),
             "typed_per_filter_config of the filter f with envoy.config.route.v3.FilterConfig is not supported",
         ),
-        ("route: {cluster: g}".to_owned(), "which has http2_protocol_options: it is not supported"),
         ("route: {cluster: c, rate_limits: [{actions: []}]}".to_owned(), "at least 1 item"),
         (
             "route: {cluster: c, rate_limits: [{actions: [{dynamic_metadata: {}}]}]}".to_owned(),
