@@ -129,7 +129,8 @@ impl Adapter for Fluentd {
                 }
                 // compat(1.3): found when the handler is built.
                 Ok((_, port)) if port.parse::<u16>().is_err() => {
-                    unusable = Some(format!("strconv.Atoi: parsing {port:?}: invalid syntax"));
+                    unusable =
+                        Some(format!("strconv.Atoi: parsing {:?}: invalid syntax", mask_address(port)));
                 }
                 Ok(_) => {}
             }
