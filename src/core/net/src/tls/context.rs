@@ -18,7 +18,7 @@ use rustls::{CertificateError, CommonState, Error, RootCertStore, SupportedProto
 use tokio_util::sync::CancellationToken;
 
 pub use client::ClientContext;
-pub use hello::{Hello, read_hello};
+pub use hello::{Hello, begins_as_hello, read_hello};
 pub use server::ServerContext;
 
 use super::TlsVersion;
