@@ -13,7 +13,7 @@ mod trap;
 mod value;
 
 use mixer_attribute::{SignedDuration, ValueType};
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::MASKED;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler, NOT_BUILT,
@@ -85,6 +85,19 @@ fn is_trap(url: &str) -> bool {
     }
 }
 
+/// What Go says of a URL, without the URL and the parts of it that are quoted: its path is a secret.
+fn without_url(why: &str) -> String {
+    let cause = why.rsplit_once("\": ").map_or(why, |(_, cause)| cause);
+    let cause = match (cause.find('"'), cause.rfind('"')) {
+        (Some(first), Some(last)) => {
+            let [before, after] = [cause.get(..first), cause.get(last + 1..)].map(Option::unwrap_or_default);
+            format!("{before}\"{MASKED}\"{after}")
+        }
+        _ => cause.to_owned(),
+    };
+    format!("parse \"{MASKED}\": {cause}")
+}
+
 /// The adapter.
 pub(crate) struct Circonus;
 
@@ -110,12 +123,12 @@ impl Adapter for Circonus {
             );
         } else if elsewhere == 0 {
             if let Err(why) = check_request_uri(url) {
+                let why = if url.is_empty() { why } else { without_url(&why) };
                 problems
                     .push(wrong(field("submissionUrl"), format!("submission_url: {why}")).with_hint(hint));
             } else if !is_trap(url) {
                 let text = format!(
-                    "the handler will not be built: `{}` is not http://HOST, https://HOST or {UNIX}SOCKET{WRITE}ID",
-                    mask_text(url)
+                    "the handler will not be built: `{MASKED}` is not http://HOST, https://HOST or {UNIX}SOCKET{WRITE}ID"
                 );
                 problems.push(Diagnostic::error(NOT_BUILT, field("submissionUrl"), text).with_hint(hint));
             }

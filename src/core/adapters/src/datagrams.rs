@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
-use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Items as _, Retry, Settings, Tally, WhenFull};
+use mixer_delivery::{
+    AsyncSink, Batching, Bounds, Delivery, Holds, Items as _, Retry, Settings, Tally, WhenFull,
+};
 use mixer_engine::adapter::{BuildError, Env, HandlerError, HandlerStatus, QueueStatus};
 use mixer_remote::{Answer, DatagramTarget};
 
@@ -66,6 +68,7 @@ impl Datagrams {
             when_full,
             batching: Batching { items: usize::MAX, bytes: ENOUGH.min(queue / 4), wait },
             retry: RETRY,
+            holds: Holds::clone(&env.commons.get::<Holds>()),
             ..Settings::default()
         };
         let outage = Outage::new(&env.handler_name);

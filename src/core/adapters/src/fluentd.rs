@@ -129,7 +129,8 @@ impl Adapter for Fluentd {
                 }
                 // compat(1.3): found when the handler is built.
                 Ok((_, port)) if port.parse::<u16>().is_err() => {
-                    unusable = Some(format!("the port {port:?} is not a number from 0 to 65535"));
+                    let shown = mask_address(port);
+                    unusable = Some(format!("the port {shown:?} is not a number from 0 to 65535"));
                 }
                 Ok(_) => {}
             }

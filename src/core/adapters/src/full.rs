@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_delivery::HandedOver;
+use mixer_delivery::{Dropped, HandedOver};
 use mixer_engine::adapter::{HandlerError, Reply};
 
 /// The default of `holdTimeout`.
@@ -49,7 +49,7 @@ pub(crate) fn validate(hold_timeout: SignedDuration, problems: &mut Diagnostics)
 #[derive(Default)]
 pub(crate) struct Handover {
     dropped: usize,
-    waiting: Vec<Pin<Box<dyn Future<Output = usize> + Send>>>,
+    waiting: Vec<Pin<Box<dyn Future<Output = Dropped> + Send>>>,
 }
 
 impl Handover {
@@ -61,7 +61,8 @@ impl Handover {
         }
     }
 
-    /// The reply to the report, once no item waits for room. `result` gets the number of items that were dropped.
+    /// The reply to the report, once no item waits for room. `result` gets the number of items that were dropped; a report of which some
+    /// waited when the server stopped fails.
     pub(crate) fn reply(
         self,
         result: impl FnOnce(usize) -> Result<(), HandlerError> + Send + 'static,
@@ -71,8 +72,14 @@ impl Handover {
             return Reply::Ready(result(dropped));
         }
         Reply::Later(Box::pin(async move {
-            let later: usize = join_all(waiting).await.into_iter().sum();
-            result(dropped + later)
+            let later = join_all(waiting).await;
+            let dropped = dropped + later.iter().map(|dropped| dropped.items).sum::<usize>();
+            match later.iter().any(|dropped| dropped.is_stopping) {
+                true => Err(HandlerError::of_stop(format!(
+                    "the server stops: {dropped} items that waited for room are dropped"
+                ))),
+                false => result(dropped),
+            }
         }))
     }
 }

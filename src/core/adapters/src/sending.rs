@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
-use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, Items, Retry, Settings, WhenFull};
+use mixer_delivery::{Batching, Bounds, Delivery, DeliveryStatus, Holds, Items, Retry, Settings, WhenFull};
 use mixer_engine::adapter::{Env, HandlerError, HandlerStatus, QueueStatus};
 
 /// A batch is sent until the backend takes it, or refuses it.
@@ -27,6 +27,7 @@ pub(crate) fn settings(env: &Env, queue: usize, when_full: WhenFull, batching: B
         when_full,
         batching: Batching { bytes: batching.bytes.min((queue / 2).max(1)), ..batching },
         retry: RETRY,
+        holds: Holds::clone(&env.commons.get::<Holds>()),
         ..Settings::default()
     }
 }

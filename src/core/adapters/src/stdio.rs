@@ -32,7 +32,7 @@ use mixer_attribute::SignedDuration;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_delivery::Items as _;
+use mixer_delivery::{Holds, Items as _};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
     HandlerStatus, Instance, Reply, join_errors,
@@ -148,6 +148,7 @@ impl Adapter for Stdio {
                 kilobytes.saturating_mul(1024),
                 params.when_full.with(params.hold_timeout),
                 env.commons.get::<MemoryBudget>().share(Purpose::Queues),
+                &env.commons.get::<Holds>(),
                 losses,
             )),
         };

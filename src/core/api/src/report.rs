@@ -107,7 +107,8 @@ async fn deliver<'a>(
     }
     let Some(text) = errors.text() else { return Ok(()) };
     tracing::error!(target: "api", "Report failed: {text}");
-    Err(GrpcError::new(Code::Unknown, errors.message().unwrap_or(text)))
+    let code = if errors.is_stopping { Code::Unavailable } else { Code::Unknown };
+    Err(GrpcError::new(code, errors.message().unwrap_or(text)))
 }
 
 /// Delivers a long report slice by slice. Between two of them the call has no memory for records, and other long calls have their turn.
@@ -252,6 +253,7 @@ impl<'a, 'd> Delivery<'a, 'd> {
         pace.before(self.collector.pending()).await;
         self.text = 0;
         if let Err(error) = pace.run(self.collector.flush(self.context)).await {
+            errors.is_stopping |= error.is_stopping;
             errors.extend(error.errors);
         }
     }
@@ -264,6 +266,8 @@ pub struct ReportErrors {
     /// Bytes of the kept texts.
     bytes: usize,
     count: usize,
+    /// Whether something was not delivered because the server stops.
+    is_stopping: bool,
 }
 
 /// Before each failure.

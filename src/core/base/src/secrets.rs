@@ -14,6 +14,7 @@
 //! | both on a command line | [`mask_arguments`] |
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ mod address;
 mod names;
 mod source;
 
-pub use address::mask_address;
+pub use address::{is_address, mask_address};
 pub use names::SecretNames;
 pub use source::mask_source;
 
@@ -233,39 +234,82 @@ fn starts_ignoring_case<'t>(text: &'t str, pattern: &'t str) -> impl Iterator<It
         .map(|(at, _)| at)
 }
 
-/// Masks a document at any depth: strings with the names of secrets, lists of strings with such names, and secrets in other
-/// strings.
+/// Masks a document at any depth: strings with the names of secrets and all strings below them, strings of which another member says that
+/// they are secret (`{name: authorization, value: x}`), secrets in addresses and in other strings, and strings that are equal to a
+/// secret, as aliases of YAML are.
 pub fn mask_document(value: &mut Value) {
-    mask_member("", value);
+    let mut known = HashSet::new();
+    mask_member("", false, value, &mut known);
+    if !known.is_empty() {
+        mask_equal(value, &known);
+    }
 }
 
 /// Masks the annotations of an object, of which one may be the text of a whole object, as it was applied.
 pub fn mask_annotations(annotations: &mut Value) {
     mask_document(annotations);
     for value in annotations.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
-        let masked = value.as_str().map(|text| mask_source(text).into_owned());
+        let masked = value.as_str().map(|text| mask_applied(text).into_owned());
         if let Some(masked) = masked {
             *value = Value::String(masked);
         }
     }
 }
 
-/// `name`: that of the member, or of the list that it is in.
-fn mask_member(name: &str, value: &mut Value) {
+/// A text that may be an object.
+fn mask_applied(text: &str) -> Cow<'_, str> {
+    let object = serde_json::from_str(text).ok().filter(Value::is_object);
+    let Some(object) = object else { return mask_source(text) };
+    let mut masked = object.clone();
+    mask_document(&mut masked);
+    if masked == object { mask_source(text) } else { Cow::Owned(masked.to_string()) }
+}
+
+/// Whether the value of this key names what the [value](is_value_of_pair) beside it is, as in `{name: authorization, value: x}`.
+pub fn is_name_of_pair(key: &str) -> bool {
+    matches!(key, "name" | "key" | "header")
+}
+
+/// Whether the value of this key is what the [name](is_name_of_pair) beside it names.
+pub fn is_value_of_pair(key: &str) -> bool {
+    key == "value"
+}
+
+/// `name`: that of the member, or of the list that it is in. `is_below`: whether it is below a secret. `known` gets what was masked as a whole.
+fn mask_member(name: &str, is_below: bool, value: &mut Value, known: &mut HashSet<String>) {
     match value {
-        Value::String(text) if is_secret(name) && !text.is_empty() => MASKED.clone_into(text),
+        Value::String(text) if (is_below || is_secret(name)) && !text.is_empty() => {
+            let secret = std::mem::replace(text, MASKED.to_owned());
+            if secret.len() >= MIN_SECRET_LEN && secret != MASKED {
+                known.insert(secret);
+            }
+        }
         Value::String(text) => {
-            let masked = if address::is_address(name) { mask_address(text) } else { mask_text(text) };
+            let masked = if is_address(name) { mask_address(text) } else { mask_text(text) };
             if let Cow::Owned(masked) = masked {
                 *text = masked;
             }
         }
         Value::Object(members) => {
+            let is_below = is_below || is_secret(name);
+            let names_secret = members
+                .iter()
+                .any(|(key, named)| is_name_of_pair(key) && named.as_str().is_some_and(is_secret));
             for (name, member) in members {
-                mask_member(name, member);
+                mask_member(name, is_below || (names_secret && is_value_of_pair(name)), member, known);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_member(name, item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_member(name, is_below, item, known)),
+        _ => {}
+    }
+}
+
+/// Masks strings that are equal to one of `known`.
+fn mask_equal(value: &mut Value, known: &HashSet<String>) {
+    match value {
+        Value::String(text) if known.contains(text) => MASKED.clone_into(text),
+        Value::Object(members) => members.values_mut().for_each(|member| mask_equal(member, known)),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_equal(item, known)),
         _ => {}
     }
 }
@@ -286,14 +330,14 @@ pub fn mask_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String
                 hide_next = true;
                 argument
             }
-            Some((name, value)) if is_flag && (address::is_address(name) || value.contains("://")) => {
+            Some((name, value)) if is_flag && (is_address(name) || value.contains("://")) => {
                 format!("{name}={}", mask_address(value))
             }
             _ if follows_address || (!is_flag && argument.contains("://")) => {
                 mask_address(&argument).into_owned()
             }
             _ => {
-                is_named_address = is_flag && address::is_address(&argument);
+                is_named_address = is_flag && is_address(&argument);
                 mask_text(&argument).into_owned()
             }
         }
@@ -512,19 +556,25 @@ mod tests {
             "apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3,
             "tokens": ["a", {"name": "b"}], "url": "redis://u:p@h", "password": "",
             "address": "u:PW@h:1", "providerUrls": ["http://h/?k=S"], "user": "a@b",
+            "accessToken": {"v": "hunter2", "n": [{"w": "hunter3"}]}, "anchor": "hunter2", "other": "hunter20",
+            "headers": [{"value": "v", "name": "Authorization"}, {"key": "team", "value": "w"}],
+            "providerUrl": "https://TOKEN@h/p?sig=S&version=1",
         });
         mask_document(&mut value);
         let masked = serde_json::json!({
             "apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3,
-            "tokens": ["***", {"name": "b"}], "url": "redis://***@h", "password": "",
+            "tokens": ["***", {"name": "***"}], "url": "redis://***@h", "password": "",
             "address": "***@h:1", "providerUrls": ["http://h/?k=***"], "user": "a@b",
+            "accessToken": {"v": "***", "n": [{"w": "***"}]}, "anchor": "***", "other": "hunter20",
+            "headers": [{"value": "***", "name": "Authorization"}, {"key": "team", "value": "w"}],
+            "providerUrl": "https://***@h/p?sig=***&version=1",
         });
         assert_eq!(value, masked);
     }
 
     #[test]
     fn an_object_in_an_annotation_is_masked() {
-        let applied = r#"{"spec":{"params":{"accessToken":"hunter2"},"url":"http://u:hunter3@h/"}}"#;
+        let applied = r#"{"spec":{"params":{"accessToken":"hunter2","token":{"v":"hunter5"}},"url":"http://u:hunter3@h/"}}"#;
         let mut value = serde_json::json!({"applied": applied, "token": "hunter4", "team": "payments"});
         mask_annotations(&mut value);
         assert!(!value.to_string().contains("hunter") && value["team"] == "payments", "{value}");

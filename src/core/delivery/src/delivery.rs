@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::items::{Addition, Item, Items, List};
 use crate::queue::{DeliveryStatus, NotAccepted, Queue, Signal};
-use crate::settings::Settings;
+use crate::settings::{Holds, Settings};
 use crate::shared::{Name, Shared, Wake};
 use crate::sink::{AsyncSink, BlockingSink};
 use crate::spill::{self, Spill, StoredItems};
@@ -29,8 +29,21 @@ const SPILL_TIME: Duration = Duration::from_secs(1);
 pub struct Delivery<B: Items> {
     shared: Arc<Shared<B>>,
     courier: Courier<B>,
-    /// How long items that are handed over wait for room.
-    hold: Option<Duration>,
+    hold: Hold,
+}
+
+/// Waiting for room.
+struct Hold {
+    /// How long items that are handed over wait.
+    limit: Option<Duration>,
+    /// When nothing waits any more.
+    holds: Holds,
+}
+
+impl Hold {
+    fn of(settings: &Settings) -> Self {
+        Self { limit: settings.when_full.hold(), holds: settings.holds.clone() }
+    }
 }
 
 /// How the courier runs.
@@ -56,7 +69,7 @@ impl<B: Items> Delivery<B> {
         settings: Settings,
         sink: impl BlockingSink<B>,
     ) -> Self {
-        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let (bounds, hold) = (settings.bounds, Hold::of(&settings));
         let name = Name { task, detail: detail.into() };
         let shared = Shared::new(name, bounds, Queue::new(settings, true), Wake::Thread(Condvar::new()));
         Self { shared, courier: Courier::Thread(ThreadStarter::new(thread.into(), sink)), hold }
@@ -69,7 +82,7 @@ impl<B: Items> Delivery<B> {
         settings: Settings,
         sink: impl AsyncSink<B>,
     ) -> Self {
-        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let (bounds, hold) = (settings.bounds, Hold::of(&settings));
         let name = Name { task, detail: detail.into() };
         let shared = Shared::new(name, bounds, Queue::new(settings, false), Wake::Task(Notify::new()));
         let courier = Courier::Task(CourierTask::start(&shared, sink));
@@ -95,7 +108,7 @@ impl<B: Items> Delivery<B> {
         B: StoredItems,
     {
         let spool = spill::open(&spill)?;
-        let (bounds, hold) = (settings.bounds, settings.when_full.hold());
+        let (bounds, hold) = (settings.bounds, Hold::of(&settings));
         let name = Name { task, detail: detail.into() };
         let mut queue = Queue::new(settings, false).with_backlog();
         if let Some(spool) = &spool {
@@ -192,9 +205,25 @@ pub enum HandedOver {
         /// Number of items.
         dropped: usize,
     },
-    /// Some wait for room. The future gives the number of items that were dropped in the end. Whoever drops the future has handed over all
+    /// Some wait for room. The future gives the items that were dropped in the end. Whoever drops the future has handed over all
     /// items all the same: those that still have no room are dropped and counted.
-    Later(Pin<Box<dyn Future<Output = usize> + Send>>),
+    Later(Pin<Box<dyn Future<Output = Dropped> + Send>>),
+}
+
+/// Items that were dropped after some waited for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Number of items.
+    pub items: usize,
+    /// Whether some of them waited when the server [stopped](Holds::end).
+    pub is_stopping: bool,
+}
+
+impl Dropped {
+    fn count(&mut self, items: usize, accepted: Result<(), NotAccepted>) {
+        self.items += if accepted.is_ok() { 0 } else { items };
+        self.is_stopping |= accepted == Err(NotAccepted::Stopping);
+    }
 }
 
 impl<B: Items> Delivery<B> {
@@ -209,7 +238,7 @@ impl<B: Items> Delivery<B> {
         let now = |accepted: Result<(), NotAccepted>| HandedOver::Now {
             dropped: if accepted.is_ok() { 0 } else { items },
         };
-        let Some(limit) = self.hold else { return now(self.accept(addition)) };
+        let Some(limit) = self.hold.limit else { return now(self.accept(addition)) };
         let accepted = self.shared.queue.lock().accept_if_room(addition);
         let addition = match accepted {
             Ok(Ok(signal)) => {
@@ -221,15 +250,15 @@ impl<B: Items> Delivery<B> {
         };
         match Held::new(Arc::clone(self), owned(addition)) {
             Err(accepted) => now(accepted),
-            Ok(held) => {
-                HandedOver::Later(Box::pin(
-                    async move { if held.wait(limit).await.is_ok() { 0 } else { items } },
-                ))
-            }
+            Ok(held) => HandedOver::Later(Box::pin(async move {
+                let mut dropped = Dropped::default();
+                dropped.count(items, held.wait(limit).await);
+                dropped
+            })),
         }
     }
 
-    /// As [`accept`](Self::accept), but waits for room, at most for `limit`; what waits counts in the [share](Settings::memory), too, and
+    /// As [`accept`](Self::accept), but waits for room, at most for `limit`, and until the server [stops](Holds::end); what waits counts in the [share](Settings::memory), too, and
     /// without memory for it nothing waits. A caller that leaves meanwhile has handed the items over all the same: they are accepted if
     /// there is room by then, or dropped and counted.
     pub async fn accept_when_room(
@@ -267,13 +296,19 @@ impl<T: Item> Delivery<List<T>> {
 
     /// Hands over items one by one; without room, as [`Settings::when_full`] says.
     pub fn hand_over(self: &Arc<Self>, items: Vec<T>) -> HandedOver {
-        let Some(limit) = self.hold else { return HandedOver::Now { dropped: self.accept_each(items) } };
+        let Some(limit) = self.hold.limit else {
+            return HandedOver::Now { dropped: self.accept_each(items) };
+        };
         let count = items.len();
         let (rest, accepted) = Rest::new(self, items);
         if rest.items.is_empty() {
             return HandedOver::Now { dropped: count - accepted };
         }
-        HandedOver::Later(Box::pin(async move { count - accepted - rest.wait(limit).await }))
+        let at_once = count - accepted - rest.items.len();
+        HandedOver::Later(Box::pin(async move {
+            let dropped = rest.wait(limit).await;
+            Dropped { items: at_once + dropped.items, ..dropped }
+        }))
     }
 
     /// Hands over items one by one, each as [`accept_when_room`](Self::accept_when_room), all within `limit`. A caller that leaves meanwhile,
@@ -284,7 +319,7 @@ impl<T: Item> Delivery<List<T>> {
         limit: Duration,
     ) -> impl Future<Output = usize> + Send + use<T> {
         let (rest, accepted) = Rest::new(self, items);
-        async move { accepted + rest.wait(limit).await }
+        async move { accepted + rest.items.len() - rest.wait(limit).await.items }
     }
 }
 
@@ -324,17 +359,17 @@ impl<T: Item> Rest<T> {
         }
     }
 
-    /// Waits for room for all of them, at most for `limit`. Returns how many were accepted.
-    async fn wait(mut self, limit: Duration) -> usize {
+    /// Waits for room for all of them, at most for `limit`. Returns those that were not accepted.
+    async fn wait(mut self, limit: Duration) -> Dropped {
         let delivery = Arc::clone(&self.delivery);
         let deadline = tokio::time::Instant::now() + limit;
-        let mut accepted = 0;
+        let mut dropped = Dropped::default();
         while let Some((item, memory)) = self.items.pop_front() {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let held = Held { delivery: &*delivery, item: Some(item), memory };
-            accepted += usize::from(held.wait(left).await.is_ok());
+            dropped.count(1, held.wait(left).await);
         }
-        accepted
+        dropped
     }
 }
 
@@ -372,9 +407,9 @@ impl<D: Deref<Target = Delivery<B>>, B: Items, A: Addition<B>> Held<D, B, A> {
         Ok(held)
     }
 
-    /// Waits for room, at most for `limit`.
+    /// Waits for room, at most for `limit`, and until the server stops.
     async fn wait(mut self, limit: Duration) -> Result<(), NotAccepted> {
-        let shared = Arc::clone(&self.delivery.shared);
+        let (shared, holds) = (Arc::clone(&self.delivery.shared), self.delivery.hold.holds.clone());
         let accepted = async {
             loop {
                 let mut room = std::pin::pin!(shared.room.notified());
@@ -386,10 +421,25 @@ impl<D: Deref<Target = Delivery<B>>, B: Items, A: Addition<B>> Held<D, B, A> {
                 room.await;
             }
         };
-        if let Ok(accepted) = tokio::time::timeout(limit, accepted).await {
-            return accepted;
+        let until_stop = async {
+            tokio::select! {
+                biased;
+                accepted = accepted => Some(accepted),
+                () = holds.ended() => None,
+            }
+        };
+        match tokio::time::timeout(limit, until_stop).await {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => self.stop_waiting(),
+            Err(_) => self.accept(),
         }
-        self.accept()
+    }
+
+    /// The item is dropped and counted.
+    fn stop_waiting(&mut self) -> Result<(), NotAccepted> {
+        self.memory = None;
+        let Some(item) = self.item.take() else { return Ok(()) };
+        Err(self.delivery.shared.queue.lock().stop_waiting(item.items()))
     }
 
     /// `None`: there is no room, and the item stays.

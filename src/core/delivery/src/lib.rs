@@ -46,11 +46,11 @@ mod spool;
 mod task;
 mod thread;
 
-pub use delivery::{Delivery, HandedOver};
+pub use delivery::{Delivery, Dropped, HandedOver};
 pub use items::{Addition, Item, Items, List};
 pub use queue::{DeliveryStatus, NotAccepted};
 pub use registry::{DeliveryCollector, DeliveryReport, list};
 pub use retry::Retry;
-pub use settings::{Batching, Bounds, LossCounters, Settings, WhenFull};
+pub use settings::{Batching, Bounds, Holds, LossCounters, Settings, WhenFull};
 pub use sink::{AsyncSink, BlockingSink, Tally};
 pub use spill::{Spill, StoredItem, StoredItems};

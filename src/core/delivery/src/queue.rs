@@ -20,6 +20,8 @@ pub enum NotAccepted {
     Full,
     /// The delivery has ended.
     Closed,
+    /// They waited for room, and the server [stops](crate::Holds::end).
+    Stopping,
 }
 
 /// What became of all items.
@@ -35,7 +37,7 @@ pub struct DeliveryStatus {
     pub full: u64,
     /// Items that the sink did not deliver, at the last of its attempts.
     pub failed: u64,
-    /// Items dropped because the delivery had ended, or at its deadline.
+    /// Items dropped because the delivery had ended, at its deadline, or because they waited for room when the server stopped.
     pub closed: u64,
     /// Items in the queue.
     pub queued: usize,
@@ -228,6 +230,13 @@ impl<B: Items> Queue<B> {
     pub(crate) fn refuse(&mut self, items: usize) {
         self.counts.accepted += items as u64;
         self.count_failed(items as u64);
+    }
+
+    /// Items that waited for room when the server stopped: they are dropped.
+    pub(crate) fn stop_waiting(&mut self, items: usize) -> NotAccepted {
+        self.counts.accepted += items as u64;
+        self.counts.closed += items as u64;
+        NotAccepted::Stopping
     }
 
     /// As [`accept`](Self::accept), but without room nothing is dropped or counted, and the addition is returned.

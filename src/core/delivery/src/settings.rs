@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mixer_base::budget::Share;
 use mixer_base::metrics::Counter;
+use tokio_util::sync::CancellationToken;
 
 use crate::retry::Retry;
 
@@ -23,6 +24,8 @@ pub struct Settings {
     pub retry: Retry,
     /// Counters of the server's metrics.
     pub losses: LossCounters,
+    /// Ends waiting for room.
+    pub holds: Holds,
 }
 
 /// What waits at most. The batch in flight is beside it, so that a slow sink does not halve the queue.
@@ -62,6 +65,22 @@ impl WhenFull {
             Self::Hold(limit) => Some(limit),
             Self::DropNewest | Self::DropOldest => None,
         }
+    }
+}
+
+/// Callers that wait for room, of all deliveries with clones of it: those of a server. When it stops, nobody waits any more.
+#[derive(Debug, Clone, Default)]
+pub struct Holds(CancellationToken);
+
+impl Holds {
+    /// Whoever waits for room, now or later, is refused at once: the items are dropped and counted as [closed](crate::DeliveryStatus::closed).
+    pub fn end(&self) {
+        self.0.cancel();
+    }
+
+    /// Until they end.
+    pub(crate) async fn ended(&self) {
+        self.0.cancelled().await;
     }
 }
 

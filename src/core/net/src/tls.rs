@@ -7,6 +7,7 @@
 mod certificate;
 mod chain;
 mod client;
+mod clients;
 pub mod context;
 mod der;
 mod error;
@@ -14,7 +15,9 @@ mod files;
 mod follow;
 mod identity;
 mod pem;
+mod roots;
 mod server;
+mod usage;
 mod validity;
 
 use std::sync::Once;

@@ -8,6 +8,7 @@ mod proxy_protocol;
 mod tls_inspector;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,9 +154,11 @@ impl Entrance {
                 }
                 Err(_) => {
                     stats.increment(ListenerStat::DownstreamPreCxTimeout);
-                    if !self.continues_on_timeout {
+                    // Half a ClientHello is not served without its server name: the other half may follow.
+                    if !self.continues_on_timeout || info.transport == tls_inspector::TLS {
                         return None;
                     }
+                    *stream = registered_again(stream).ok()?;
                 }
             }
         }
@@ -183,6 +186,12 @@ impl Entrance {
         }
         Ok(())
     }
+}
+
+/// The socket tells again of bytes that were looked at: a filter that waits for more has forgotten the event.
+fn registered_again(stream: &TcpStream) -> std::io::Result<TcpStream> {
+    let socket = stream.as_fd().try_clone_to_owned()?;
+    TcpStream::from_std(std::net::TcpStream::from(socket))
 }
 
 /// Counts a connection that has no filter chain yet.

@@ -4,6 +4,8 @@
 
 #[path = "hostile/clients.rs"]
 mod clients;
+#[path = "hostile/hellos.rs"]
+mod hellos;
 #[path = "hostile/hosts.rs"]
 mod hosts;
 #[path = "support/peers.rs"]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::context::uber_text;
 use super::{Span, TracingError, TracingOptions};
-use mixer_net::tls::install_crypto_provider;
+use mixer_net::tls::{ClientPem, install_crypto_provider};
 
 /// Timeout of a request to a collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,10 +65,13 @@ pub(super) struct Exporter {
 impl Exporter {
     pub(super) fn new(options: &TracingOptions, service: &'static str) -> Result<Self, TracingError> {
         install_crypto_provider();
-        let client = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .build()
-            .map_err(|error| TracingError(format!("cannot call collectors: {error}")))?;
+        let mut builder = reqwest::Client::builder().timeout(TIMEOUT);
+        // Without roots of the system, HTTPS fails as it does by default.
+        if let Ok(config) = ClientPem::default().config(&[b"h2", b"http/1.1"]) {
+            builder = builder.tls_backend_preconfigured(config);
+        }
+        let client =
+            builder.build().map_err(|error| TracingError(format!("cannot call collectors: {error}")))?;
         let zipkin = if options.zipkin_url.contains("/api/v2/") {
             Encoding::ZipkinJson
         } else {

@@ -141,10 +141,18 @@ fn parameters_are_checked() {
     }
     assert_eq!(of(""), "submission_url: parse \"\": empty url");
     for url in ["/x", "ftp://trap/x", "http:///x", "http+unix:///run/a.sock", "http+unix://run/write/x"] {
-        let expected = format!(
-            "the handler will not be built: `{url}` is not http://HOST, https://HOST or http+unix://SOCKET/write/ID"
-        );
-        assert_eq!(of(url), expected);
+        // Its path is a secret.
+        let expected = "the handler will not be built: `***` is not http://HOST, https://HOST or http+unix://SOCKET/write/ID";
+        assert_eq!(of(url), expected, "{url}");
+    }
+    for (url, why) in [
+        ("::SECRET", "missing protocol scheme"),
+        ("SECRET", "invalid URI for request"),
+        ("http://h:SECRET/x", "invalid port \"***\" after host"),
+        ("http://h/a%SECRET", "invalid URL escape \"***\""),
+        ("http://h/\": SECRET\u{1}", "net/url: invalid control character in URL"),
+    ] {
+        assert_eq!(of(url), format!("submission_url: parse \"***\": {why}"), "{url}");
     }
     let both = Params { submission_url_file: "/url".to_owned(), ..counter("http://trap".to_owned()) };
     let text = "the handler will not be built: there is more than one submission URL".to_owned();

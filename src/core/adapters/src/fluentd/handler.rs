@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{Batching, Bounds, Delivery, Item as _, List, Retry, Settings, Spill};
+use mixer_delivery::{Batching, Bounds, Delivery, Holds, Item as _, List, Retry, Settings, Spill};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     QueueStatus, Reply, join_errors,
@@ -82,6 +82,7 @@ impl FluentdHandler {
                 wait: or(params.push_interval_duration),
             },
             retry: RETRY,
+            holds: Holds::clone(&env.commons.get::<Holds>()),
             ..Settings::default()
         };
         let outage = Outage::new(&env.handler_name);

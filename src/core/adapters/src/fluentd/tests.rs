@@ -184,6 +184,10 @@ fn parameters_are_checked() {
         text(&Params { address: "x:p".to_owned(), ..Params::default() }),
         ["the handler will not be built: the port \"p\" is not a number from 0 to 65535"]
     );
+    assert_eq!(
+        text(&Params { address: "u:SECRET@h".to_owned(), ..Params::default() }),
+        ["the handler will not be built: strconv.Atoi: parsing \"***@h\": invalid syntax"]
+    );
     let tls = Some(Tls { cert_file: "c".to_owned(), ..Tls::default() });
     assert_eq!(
         text(&Params { tls, ..Params::default() }),

@@ -249,7 +249,11 @@ async fn decoded(encoding: Encoding, body: Vec<u8>) -> Result<Vec<u8>, String> {
 /// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts.
 fn client(host: &str) -> reqwest::Result<reqwest::Client> {
     mixer_net::tls::install_crypto_provider();
-    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10));
+    let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10));
+    // Without roots of the system, HTTPS fails as it does by default.
+    if let Ok(config) = mixer_net::tls::ClientPem::default().config(&[b"h2", b"http/1.1"]) {
+        builder = builder.tls_backend_preconfigured(config);
+    }
     let name = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     let is_loopback = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());

@@ -1,7 +1,7 @@
 //! Problems of parameters.
 
 use mixer_attribute::ValueType;
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::{mask_address, mask_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -27,7 +27,7 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
         problems.push(wrong(root("appopticsBatchSize"), text.to_owned()));
     }
     if !params.papertrail_url.is_empty() && !is_papertrail(&params.papertrail_url) {
-        let url = &params.papertrail_url;
+        let url = mask_address(&params.papertrail_url);
         let text = format!(
             "paper_trail_url: papertrail url provided is invalid: {url}. It did not match the pattern: {PATTERN}"
         );

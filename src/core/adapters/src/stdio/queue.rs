@@ -13,7 +13,8 @@ use mixer_base::budget::Share;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
 use mixer_delivery::{
-    Batching, BlockingSink, Bounds, Delivery, HandedOver, Items as _, LossCounters, Settings, Tally, WhenFull,
+    Batching, BlockingSink, Bounds, Delivery, HandedOver, Holds, Items as _, LossCounters, Settings, Tally,
+    WhenFull,
 };
 use mixer_engine::adapter::QueueStatus;
 
@@ -48,6 +49,7 @@ impl WriteQueue {
         bound: usize,
         when_full: WhenFull,
         share: &Arc<Share>,
+        holds: &Holds,
         losses: Losses,
     ) -> Self {
         let warnings = Arc::new(RateLimit::new(1));
@@ -58,6 +60,7 @@ impl WriteQueue {
             when_full,
             batching: Batching { items: usize::MAX, bytes: ENOUGH.min(bound / 4), wait: GATHER },
             losses: LossCounters { full: Some(losses.dropped.clone()), failed: Some(losses.lost.clone()) },
+            holds: holds.clone(),
             ..Settings::default()
         };
         let writer = Writer { handler: Arc::clone(handler), sink, warnings: Arc::clone(&warnings) };

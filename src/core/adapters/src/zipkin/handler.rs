@@ -9,7 +9,9 @@ use http::{HeaderMap, HeaderValue, header};
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{AsyncSink, Batching, Bounds, Delivery, Item, Items as _, List, Retry, Settings, Tally};
+use mixer_delivery::{
+    AsyncSink, Batching, Bounds, Delivery, Holds, Item, Items as _, List, Retry, Settings, Tally,
+};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     QueueStatus, Reply,
@@ -110,6 +112,7 @@ fn deliver(params: &Params, queue: usize, env: &Env) -> Result<Delivery<List<Jso
         when_full: params.when_full.with(params.hold_timeout),
         batching: Batching { items: BATCH, bytes: BATCH_BYTES.min((queue / 2).max(1)), wait: WAIT },
         retry: RETRY,
+        holds: Holds::clone(&env.commons.get::<Holds>()),
         ..Settings::default()
     };
     let headers =

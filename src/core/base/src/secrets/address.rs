@@ -11,7 +11,7 @@ const OPEN_PARAMETERS: [&str; 5] = ["ns", "collections", "db", "version", "api-v
 const NAMES: [&str; 8] = ["address", "addresses", "addr", "url", "urls", "uri", "uris", "endpoint"];
 
 /// Whether a value with this name, of a field or flag, is an address.
-pub(super) fn is_address(name: &str) -> bool {
+pub fn is_address(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     NAMES.iter().any(|end| name.ends_with(end))
 }

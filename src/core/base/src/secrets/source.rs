@@ -21,7 +21,7 @@ enum Open {
     Items(usize),
     /// A quoted scalar, up to its closing quote.
     Quoted(char),
-    /// A list in brackets, up to its end: how many are open, and the quote of the scalar that goes on.
+    /// A list or a mapping in brackets, up to its end: how many are open, and the quote of the scalar that goes on.
     List(usize, Option<char>),
 }
 
@@ -111,7 +111,7 @@ fn mask_line(line: &str, open: Open, out: &mut String) -> Open {
                             {
                                 Open::Quoted(quote)
                             }
-                            Some('[') => match list_end(content, 0, None) {
+                            Some('[' | '{') => match list_end(content, 0, None) {
                                 Ok(_) => open,
                                 Err((depth, quote)) => Open::List(depth, quote),
                             },
@@ -186,7 +186,7 @@ fn marks_end(value: &str) -> usize {
     value.len() - rest.len()
 }
 
-/// Where the bracket is that closes a list. `depth`: how many are open before `text`; `quote`: that of the scalar which it continues.
+/// Where the bracket is that closes a list or a mapping. `depth`: how many are open before `text`; `quote`: that of the scalar which it continues.
 /// Errors: it goes on after `text`, with these.
 fn list_end(text: &str, mut depth: usize, mut quote: Option<char>) -> Result<usize, (usize, Option<char>)> {
     let mut at = 0;
@@ -205,9 +205,9 @@ fn list_end(text: &str, mut depth: usize, mut quote: Option<char>) -> Result<usi
             '"' | '\'' if !text.get(..at).unwrap_or_default().ends_with(char::is_alphanumeric) => {
                 quote = Some(c)
             }
-            '[' => depth += 1,
-            ']' if depth <= 1 => return Ok(at),
-            ']' => depth -= 1,
+            '[' | '{' => depth += 1,
+            ']' | '}' if depth <= 1 => return Ok(at),
+            ']' | '}' => depth -= 1,
             _ => {}
         }
         at += c.len_utf8();
@@ -250,7 +250,6 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
         let column = || line.get(..start).unwrap_or_default().trim_end_matches(['"', '\'']).chars().count();
         let in_flow = flow.is_some_and(|flow| flow < start);
         out.push_str(line.get(shown..at).unwrap_or_default());
-        shown = at;
         let (marks, value) = value.split_at(marks_end(value));
         let at = at + marks.len();
         let end = match value.chars().next() {
@@ -259,7 +258,6 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
                 out.push_str(if marks.is_empty() { "" } else { MASKED });
                 return finish(line, at, out, Open::Pending(column()));
             }
-            Some('{') if marks.is_empty() => continue,
             Some(quote @ ('"' | '\'')) => match closing(value.get(1..).unwrap_or_default(), quote) {
                 Some(length) => at + 1 + length + 1,
                 None => {
@@ -267,7 +265,7 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
                     return Open::Quoted(quote);
                 }
             },
-            Some('[') => match list_end(value, 0, None) {
+            Some('[' | '{') => match list_end(value, 0, None) {
                 Ok(end) => at + end + 1,
                 Err((depth, quote)) => {
                     out.push_str(MASKED);
@@ -336,6 +334,8 @@ mod tests {
             ("{\"api_key\":\"x\",\"b\":1}", "{\"api_key\":***,\"b\":1}"),
             ("a: {token: x, b: 1, password: y}", "a: {token: ***, b: 1, password: ***}"),
             ("tokens: [a, b]", "tokens: ***"),
+            ("{\"token\":{\"v\":\"x}\"},\"b\":1}", "{\"token\":***,\"b\":1}"),
+            ("credentials: {user: a,\n  pass: b}\nc: d", "credentials: ***\n  ***\nc: d"),
             ("token:\n  nested: 1\n  password: x\nb: 2", "token:\n  nested: 1\n  password: ***\nb: 2"),
             ("token:\n  hunter2\nb: 2", "token:\n  ***\nb: 2"),
             ("tokens:\n- a\n- b\nc: d", "tokens:\n***\n***\nc: d"),

@@ -7,20 +7,23 @@ use foldhash::{HashMap, HashSet};
 
 use super::parser::{self, AnchorId, Event, Placed};
 use super::{MAX_DEPTH, YamlError};
-use mixer_base::secrets::{MASKED, is_secret, mask_source};
+use mixer_base::secrets::{
+    MASKED, is_address, is_name_of_pair, is_secret, is_value_of_pair, mask_address, mask_source,
+};
 
 /// Longest key of which the name is kept for an alias that stands for it, in bytes.
 const MAX_KEPT: usize = 256;
 /// The tag of a text.
 const TEXT: &str = "tag:yaml.org,2002:str";
 
-/// Masks what is secret in the text of YAML and JSON documents, however they are written: the values of keys with the names of secrets, and
-/// what [`mask_source`] finds besides. Lines stay lines.
+/// Masks what is secret in the text of YAML and JSON documents, however they are written, as `mask_document` does: the values of keys with the
+/// names of secrets, and all that is below them, secrets that another member names, secrets in addresses, and what [`mask_source`] finds besides.
+/// Lines stay lines.
 ///
 /// What can be parsed is masked by what it means. Of a document with an error of syntax that may have secrets, what follows the error is masked as a
 /// whole. Cost: one pass.
 pub fn mask_secrets(text: &str) -> Cow<'_, str> {
-    let mut secrets = Secrets::default();
+    let mut secrets = Secrets::of(text);
     let mut from = 0;
     let unread = loop {
         let rest = text.get(from..).unwrap_or_default();
@@ -43,9 +46,12 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     }
     let mut masked = String::with_capacity(text.len());
     let mut shown = 0;
-    for Range { start, end } in spans {
+    for (Range { start, end }, instead) in spans {
         masked.push_str(read.get(shown..start).unwrap_or_default());
-        hide(read.get(start..end).unwrap_or_default(), &mut masked);
+        match instead {
+            Some(instead) => masked.push_str(&instead),
+            None => hide(read.get(start..end).unwrap_or_default(), &mut masked),
+        }
         shown = end;
     }
     masked.push_str(read.get(shown..).unwrap_or_default());
@@ -87,17 +93,74 @@ enum Part {
     Alias(AnchorId),
 }
 
+/// What is masked of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sort {
+    /// What is secret in any text.
+    Open,
+    /// An address: its user, and parameters.
+    Address,
+    /// All of it.
+    Secret,
+}
+
+impl Sort {
+    /// Of the value of a key.
+    fn of(key: &str) -> Self {
+        match key {
+            key if is_secret(key) => Self::Secret,
+            key if is_address(key) => Self::Address,
+            _ => Self::Open,
+        }
+    }
+}
+
 /// A collection that is open.
 enum Frame {
-    /// Whether the items are secret.
-    Sequence(bool),
-    /// Whether the value is secret whose key was read; `None` where a key comes next.
-    Mapping(Option<bool>),
+    /// Of which sort the items are.
+    Sequence(Sort),
+    Mapping(Mapping),
 }
+
+/// A mapping that is open.
+struct Mapping {
+    /// Whether all values are secret, because the mapping is.
+    is_secret: bool,
+    /// Of which sort the value is whose key was read; `None` where a key comes next.
+    value: Option<Sort>,
+    /// What the key is whose value comes.
+    role: Role,
+    /// Whether the member with the name has that of a secret.
+    names_secret: bool,
+    /// The parts of the member `value`.
+    values: Option<Range<usize>>,
+}
+
+/// What the value of a key means in a mapping such as `{name: authorization, value: x}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Name,
+    Value,
+    Other,
+}
+
+impl Role {
+    fn of(key: &str) -> Self {
+        match key {
+            key if is_name_of_pair(key) => Self::Name,
+            key if is_value_of_pair(key) => Self::Value,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A part of the text that is masked, and what is shown for it; `None`: nothing of it.
+type Found = (Range<usize>, Option<String>);
 
 /// Collects what is secret in documents.
 #[derive(Default)]
-struct Secrets {
+struct Secrets<'t> {
+    text: &'t str,
     /// Where the document begins in the text.
     from: usize,
     /// Up to where the text is read.
@@ -110,12 +173,18 @@ struct Secrets {
     anchored: HashMap<AnchorId, Range<usize>>,
     /// Anchors that stand for secrets.
     aliased: Vec<AnchorId>,
-    found: Vec<Range<usize>>,
+    /// Parts that are the values of secrets which another member names.
+    named: Vec<Range<usize>>,
+    found: Vec<Found>,
     /// Whether the document has a key with the name of a secret.
     has_secret: bool,
 }
 
-impl Secrets {
+impl<'t> Secrets<'t> {
+    fn of(text: &'t str) -> Self {
+        Self { text, ..Self::default() }
+    }
+
     /// Begins a document, whose anchors are its own.
     fn begin(&mut self, from: usize) {
         self.end_document();
@@ -123,6 +192,9 @@ impl Secrets {
     }
 
     fn end_document(&mut self) {
+        for parts in std::mem::take(&mut self.named) {
+            self.hide(parts);
+        }
         let mut seen: HashSet<AnchorId> = HashSet::default();
         while let Some(anchor) = self.aliased.pop() {
             if !seen.insert(anchor) {
@@ -130,12 +202,7 @@ impl Secrets {
             }
             // One that is not complete contains itself.
             let parts = self.anchored.get(&anchor).cloned().unwrap_or_default();
-            for part in self.parts.get(parts).unwrap_or_default() {
-                match part {
-                    Part::Scalar(span) => self.found.push(span.clone()),
-                    Part::Alias(anchor) => self.aliased.push(*anchor),
-                }
-            }
+            self.hide(parts);
         }
         self.stack.clear();
         self.parts.clear();
@@ -143,12 +210,23 @@ impl Secrets {
         self.anchored.clear();
     }
 
+    /// Nothing of these parts is shown.
+    fn hide(&mut self, parts: Range<usize>) {
+        for part in self.parts.get(parts).unwrap_or_default() {
+            match part {
+                Part::Scalar(span) => self.found.push((span.clone(), None)),
+                Part::Alias(anchor) => self.aliased.push(*anchor),
+            }
+        }
+    }
+
     /// The secrets in their order, which do not overlap.
-    fn spans(mut self) -> Vec<Range<usize>> {
+    fn spans(mut self) -> Vec<Found> {
         self.end_document();
         let mut spans = self.found;
-        spans.sort_unstable_by_key(|span| span.start);
-        spans.dedup();
+        // Of two with one place the one that shows nothing is first.
+        spans.sort_unstable_by(|(a, shown_a), (b, shown_b)| (a.start, shown_a).cmp(&(b.start, shown_b)));
+        spans.dedup_by(|(later, _), (first, _)| later.start == first.start);
         spans
     }
 
@@ -158,19 +236,25 @@ impl Secrets {
         self.read = self.read.max(span.end);
         match event {
             Event::SequenceStart(anchor) => {
-                let is_secret = self.value(true);
-                self.push(Frame::Sequence(is_secret), anchor)
+                let sort = self.value(true);
+                self.push(Frame::Sequence(sort), anchor)
             }
             Event::MappingStart(anchor) => {
-                self.value(true);
-                self.push(Frame::Mapping(None), anchor)
+                let is_secret = self.value(true) == Sort::Secret;
+                let (value, role, names_secret, values) = (None, Role::Other, false, None);
+                self.push(Frame::Mapping(Mapping { is_secret, value, role, names_secret, values }), anchor)
             }
             Event::End => {
-                if let Some((_, anchor, first)) = self.stack.pop()
-                    && anchor != 0
-                {
-                    self.anchored.insert(anchor, first..self.parts.len());
+                let Some((frame, anchor, first)) = self.stack.pop() else { return Ok(()) };
+                if let Frame::Mapping(Mapping { names_secret: true, values: Some(values), .. }) = frame {
+                    self.has_secret = true;
+                    self.named.push(values);
                 }
+                let parts = first..self.parts.len();
+                if anchor != 0 {
+                    self.anchored.insert(anchor, parts.clone());
+                }
+                self.ended(None, parts);
                 Ok(())
             }
             Event::Scalar { text, tag, anchor, .. } => {
@@ -178,52 +262,100 @@ impl Secrets {
                     let is_named = text.len() <= MAX_KEPT && is_text(&tag);
                     self.names.insert(anchor, is_named.then(|| text.clone()));
                 }
-                if let Some((Frame::Mapping(value @ None), ..)) = self.stack.last_mut() {
-                    let is_secret = !is_text(&tag) || is_secret(&text);
-                    *value = Some(is_secret);
-                    self.has_secret |= is_secret;
+                if self.key(is_text(&tag).then_some(&*text)) {
                     return Ok(());
                 }
                 let first = self.parts.len();
-                if self.value(false) {
-                    self.found.push(span.clone());
+                match self.value(false) {
+                    Sort::Open => {}
+                    Sort::Address => {
+                        if let Cow::Owned(shown) = mask_address(&text) {
+                            let shown = self.in_place_of(&span, &text, shown);
+                            self.found.push((span.clone(), shown));
+                        }
+                    }
+                    Sort::Secret => self.found.push((span.clone(), None)),
                 }
                 self.parts.push(Part::Scalar(span));
                 if anchor != 0 {
                     self.anchored.insert(anchor, first..first + 1);
                 }
+                self.ended(Some(&text), first..first + 1);
                 Ok(())
             }
             Event::Alias { anchor, .. } => {
-                if let Some((Frame::Mapping(value @ None), ..)) = self.stack.last_mut() {
-                    let name = self.names.get(&anchor).and_then(Option::as_deref);
-                    let is_secret = name.is_none_or(is_secret);
-                    *value = Some(is_secret);
-                    self.has_secret |= is_secret;
+                let name = self.names.get(&anchor).cloned().flatten();
+                if self.key(name.as_deref()) {
                     return Ok(());
                 }
-                if self.value(false) {
+                let first = self.parts.len();
+                let is_secret = match self.value(false) {
+                    Sort::Open => false,
+                    // What it stands for is shown at another place, as what it is not there.
+                    Sort::Address => {
+                        name.as_deref().is_none_or(|address| matches!(mask_address(address), Cow::Owned(_)))
+                    }
+                    Sort::Secret => true,
+                };
+                if is_secret {
                     self.aliased.push(anchor);
                 }
                 self.parts.push(Part::Alias(anchor));
+                self.ended(name.as_deref(), first..first + 1);
                 Ok(())
             }
         }
     }
 
-    /// Whether the value that comes is secret. A collection that is a key is none.
-    fn value(&mut self, is_collection: bool) -> bool {
+    /// Takes a scalar or an alias for the key of a value, if one comes next; `None`: what it means is not known.
+    fn key(&mut self, name: Option<&str>) -> bool {
+        let Some((Frame::Mapping(mapping @ Mapping { value: None, .. }), ..)) = self.stack.last_mut() else {
+            return false;
+        };
+        let sort = name.map_or(Sort::Secret, Sort::of);
+        self.has_secret |= sort == Sort::Secret;
+        mapping.value = Some(if mapping.is_secret { Sort::Secret } else { sort });
+        mapping.role = name.map_or(Role::Other, Role::of);
+        true
+    }
+
+    /// Of which sort the value is that comes. A collection that is a key is secret.
+    fn value(&mut self, is_collection: bool) -> Sort {
         match self.stack.last_mut() {
-            None => false,
-            Some((Frame::Sequence(is_secret), ..)) => *is_secret,
-            Some((Frame::Mapping(value), ..)) => match value.take() {
-                Some(is_secret) => is_secret,
+            None => Sort::Open,
+            Some((Frame::Sequence(sort), ..)) => *sort,
+            Some((Frame::Mapping(mapping), ..)) => match mapping.value.take() {
+                Some(sort) => sort,
                 // What it means as a key is not known.
                 None => {
-                    *value = is_collection.then_some(true);
-                    true
+                    mapping.value = is_collection.then_some(Sort::Secret);
+                    mapping.role = Role::Other;
+                    Sort::Secret
                 }
             },
+        }
+    }
+
+    /// A value has ended: `text` if it is one, and its parts.
+    fn ended(&mut self, text: Option<&str>, parts: Range<usize>) {
+        let Some((Frame::Mapping(mapping), ..)) = self.stack.last_mut() else { return };
+        match std::mem::replace(&mut mapping.role, Role::Other) {
+            Role::Name => mapping.names_secret |= text.is_some_and(is_secret),
+            Role::Value => mapping.values = Some(parts),
+            Role::Other => {}
+        }
+    }
+
+    /// What is shown for a scalar, if its value is shown as `shown`: with its quotes. `None` if it is not written as it is meant.
+    fn in_place_of(&self, span: &Range<usize>, meant: &str, shown: String) -> Option<String> {
+        let written = self.text.get(span.clone())?;
+        let quote = written.chars().next().filter(|c| matches!(c, '"' | '\''));
+        match quote {
+            None => (written == meant).then_some(shown),
+            Some(quote) => {
+                let inner = written.strip_prefix(quote)?.strip_suffix(quote)?;
+                (inner == meant).then(|| format!("{quote}{shown}{quote}"))
+            }
         }
     }
 

@@ -4,6 +4,8 @@ use mixer_base::budget::Share;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+mod stop;
+
 use super::*;
 use crate::sink::Tally;
 use crate::{Batching, Bounds, Retry, WhenFull};
@@ -556,7 +558,7 @@ async fn what_is_handed_over_without_room_waits_as_long_as_the_settings_say() {
         let before = Instant::now();
         let lost = match hand_over(&delivery, 7, at_once) {
             HandedOver::Now { dropped } => dropped,
-            HandedOver::Later(later) => later.await,
+            HandedOver::Later(later) => later.await.items,
         };
         assert_eq!(
             (lost, before.elapsed().as_secs()),
@@ -570,7 +572,7 @@ async fn what_is_handed_over_without_room_waits_as_long_as_the_settings_say() {
         if let WhenFull::Hold(_) = when_full {
             let HandedOver::Later(later) = hand_over(&delivery, 11, at_once) else { panic!("there is room") };
             works.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!(later.await, 0);
+            assert_eq!(later.await, Dropped::default());
         }
         works.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(delivery.close(Duration::from_secs(60)).await);

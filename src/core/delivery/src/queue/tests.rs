@@ -373,6 +373,7 @@ impl Stage {
                 self.waiting.extend(numbers);
                 self.follow(signal);
             }
+            Err(NotAccepted::Stopping) => unreachable!("nothing waits"),
             Err(NotAccepted::Closed) => self.dropped.extend(numbers),
             Err(NotAccepted::Full) => {
                 assert!(!fits, "{before:?} has room for {sizes:?}");

@@ -194,17 +194,24 @@ pub struct HandlerError {
     /// Whether the program itself is at fault: the handler panicked. Callers may bring that about, so that no mode for failures of servers
     /// opens by it.
     pub is_fault: bool,
+    /// Whether the server stops, and did not do what it would have done otherwise: another server may.
+    pub is_stopping: bool,
 }
 
 impl HandlerError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_of_request: false, is_fault: false }
+        Self { message: message.into(), is_of_request: false, is_fault: false, is_stopping: false }
     }
 
     /// An error that depends on the request alone.
     pub fn of_request(message: impl Into<String>) -> Self {
         Self { is_of_request: true, ..Self::new(message) }
+    }
+
+    /// An error that the stop of the server brings about.
+    pub fn of_stop(message: impl Into<String>) -> Self {
+        Self { is_stopping: true, ..Self::new(message) }
     }
 
     /// An error for which the program itself is to blame.

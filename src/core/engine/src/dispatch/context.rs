@@ -51,6 +51,8 @@ pub struct DispatchError {
     pub is_of_request: bool,
     /// Whether the program itself [is at fault](HandlerError::is_fault) for one of them.
     pub is_fault: bool,
+    /// Whether the server [stops](HandlerError::is_stopping).
+    pub is_stopping: bool,
 }
 
 /// The text of a condition that failed.
@@ -73,6 +75,7 @@ impl DispatchError {
         });
         self.is_of_request |= error.is_of_request;
         self.is_fault |= error.is_fault;
+        self.is_stopping |= error.is_stopping;
     }
 
     /// Adds the errors of another operation.
@@ -80,6 +83,7 @@ impl DispatchError {
         self.errors.extend(other.errors);
         self.is_of_request |= other.is_of_request;
         self.is_fault |= other.is_fault;
+        self.is_stopping |= other.is_stopping;
     }
 
     /// Applies `on_error` to a condition that failed: adds it, ignores it, or returns why it refuses the request.

@@ -133,20 +133,22 @@ impl<'a> ReportCollector<'a> {
                 };
                 let error = settled.as_ref().err().map(|error| error.message.clone());
                 step(context.trace, phase, context.trace.map(|_| started), error);
-                let error = settled.err().filter(|_| !lenient)?;
+                let error = settled.err().filter(|error| !lenient || error.is_stopping)?;
                 // As Istio Mixer words the errors of adapters in process.
                 let is_plain = error.message.starts_with("panic during handler dispatch: ")
                     || destination.template.external.is_some();
-                Some(if is_plain {
+                let text = if is_plain {
                     error.message
                 } else {
                     format!("failed to report all values: {}", error.message)
-                })
+                };
+                Some((text, error.is_stopping))
             });
         }
         let mut errors = DispatchError::default();
-        for error in futures_util::future::join_all(pending).await.into_iter().flatten() {
-            errors.errors.push(error);
+        for (text, is_stopping) in futures_util::future::join_all(pending).await.into_iter().flatten() {
+            errors.errors.push(text);
+            errors.is_stopping |= is_stopping;
         }
         errors.into_result(())
     }

@@ -9,8 +9,6 @@ const EMAIL: u8 = 0x81;
 const DNS: u8 = 0x82;
 const URI: u8 = 0x86;
 const ADDRESS: u8 = 0x87;
-/// The optional version of a certificate.
-const VERSION: u8 = 0xa0;
 /// ASN.1 strings whose octets are UTF-8 or a part of it.
 const UTF8_STRING: u8 = 0x0c;
 const NUMERIC_STRING: u8 = 0x12;
@@ -55,8 +53,8 @@ pub struct PeerCertificate {
 impl PeerCertificate {
     /// Reads a certificate. What is not valid in it is left out.
     pub fn read(certificate: &[u8]) -> Self {
-        let mut found =
-            Self { subject: subject(certificate).map(distinguished).unwrap_or_default(), ..Self::default() };
+        let subject = der::names(certificate).map(|names| distinguished(names.subject));
+        let mut found = Self { subject: subject.unwrap_or_default(), ..Self::default() };
         for (tag, octets) in der::elements(identity::subject_alt_names(certificate).unwrap_or_default()) {
             let text = || std::str::from_utf8(octets).ok().filter(|text| text.is_ascii()).map(str::to_owned);
             match tag {
@@ -69,20 +67,6 @@ impl PeerCertificate {
         }
         found
     }
-}
-
-/// The content of `tbsCertificate.subject`.
-fn subject(certificate: &[u8]) -> Option<&[u8]> {
-    let (certificate, _) = der::expect(certificate, der::SEQUENCE)?;
-    let (mut rest, _) = der::expect(certificate, der::SEQUENCE)?;
-    if let Some((_, after)) = der::expect(rest, VERSION) {
-        rest = after;
-    }
-    // Serial number, algorithm, issuer, validity.
-    for _ in 0..4 {
-        (_, _, rest) = der::element(rest)?;
-    }
-    der::expect(rest, der::SEQUENCE).map(|(name, _)| name)
 }
 
 /// A name in the form of RFC 2253: the last part first.

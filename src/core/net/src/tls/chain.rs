@@ -1,21 +1,24 @@
-//! Servers that are known by their chain and by a URI in their certificate instead of a name.
+//! Servers: their chain, and by what they are known, a name or a URI in their certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::certificate::PeerCertificate;
 use super::context::PeerTest;
 use super::identity::PeerIdentity;
+use super::roots::{Roots, other};
 
-/// Verifies the chain of a server, and a URI of its certificate.
+/// Verifies the chain of a server, and its names.
 #[derive(Debug)]
 pub(super) struct ChainVerifier {
     /// `None`: every chain will do.
-    roots: Option<RootCertStore>,
+    roots: Option<Roots>,
     allowed: Allowed,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -24,6 +27,8 @@ pub(super) struct ChainVerifier {
 pub(super) enum Allowed {
     /// All.
     Any,
+    /// Those of the server name.
+    Name,
     /// Those that have one of these URIs.
     Uris(Vec<String>),
     /// Those that pass a test.
@@ -34,6 +39,7 @@ impl std::fmt::Debug for Allowed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Allowed::Any => f.write_str("Any"),
+            Allowed::Name => f.write_str("Name"),
             Allowed::Uris(uris) => f.debug_tuple("Uris").field(uris).finish(),
             Allowed::Test(_) => f.write_str("Test"),
         }
@@ -55,40 +61,18 @@ impl std::fmt::Debug for NotAllowed {
     }
 }
 
-impl ChainVerifier {
-    pub(super) fn new(roots: Option<RootCertStore>, allowed: Allowed) -> Self {
-        let provider = CryptoProvider::get_default();
-        let algorithms = provider.map_or_else(
-            || rustls::crypto::ring::default_provider().signature_verification_algorithms,
-            |provider| provider.signature_verification_algorithms,
-        );
-        Self { roots, allowed, algorithms }
-    }
-}
-
-/// An error that rustls has no name for.
-fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::InvalidCertificate(CertificateError::Other(OtherError(std::sync::Arc::new(error))))
+/// The algorithms of signatures of the crypto provider.
+pub(super) fn algorithms() -> WebPkiSupportedAlgorithms {
+    let provider = CryptoProvider::get_default();
+    provider.map_or_else(
+        || rustls::crypto::ring::default_provider().signature_verification_algorithms,
+        |provider| provider.signature_verification_algorithms,
+    )
 }
 
 impl ChainVerifier {
-    fn verify_chain(
-        &self,
-        roots: &RootCertStore,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<(), Error> {
-        let leaf = webpki::EndEntityCert::try_from(certificate)
-            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let usage = webpki::KeyUsage::server_auth();
-        let verified =
-            leaf.verify_for_usage(self.algorithms.all, &roots.roots, intermediates, now, usage, None, None);
-        verified.map(drop).map_err(|error| match error {
-            webpki::Error::CertExpired { .. } => Error::InvalidCertificate(CertificateError::Expired),
-            webpki::Error::UnknownIssuer => Error::InvalidCertificate(CertificateError::UnknownIssuer),
-            unnamed => other(unnamed),
-        })
+    pub(super) fn new(roots: Option<Roots>, allowed: Allowed) -> Self {
+        Self { roots, allowed, algorithms: algorithms() }
     }
 }
 
@@ -97,15 +81,20 @@ impl ServerCertVerifier for ChainVerifier {
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
+        name: &ServerName<'_>,
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some(roots) = &self.roots {
-            self.verify_chain(roots, certificate, intermediates, now)?;
+            let usage = webpki::KeyUsage::server_auth();
+            roots.verify(certificate, intermediates, now, usage, &self.algorithms)?;
         }
         match &self.allowed {
             Allowed::Any => Ok(ServerCertVerified::assertion()),
+            Allowed::Name => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
             Allowed::Uris(allowed) => {
                 let found = PeerIdentity::of_chain(std::slice::from_ref(certificate)).names;
                 if found.iter().any(|name| allowed.contains(name)) {

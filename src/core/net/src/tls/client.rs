@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -13,6 +13,7 @@ use tokio_rustls::client::TlsStream;
 use super::chain::{Allowed, ChainVerifier};
 use super::error::TlsError;
 use super::identity::PeerIdentity;
+use super::roots::Roots;
 use super::{TlsVersion, files};
 
 /// TLS settings of a client.
@@ -71,7 +72,7 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions());
         let roots = roots(options)?;
         let builder = match options.server_identity {
-            ServerIdentity::Name => builder.with_root_certificates(roots),
+            ServerIdentity::Name => dangerous(builder, ChainVerifier::new(Some(roots), Allowed::Name)),
             ServerIdentity::UriOfClient => {
                 let own = PeerIdentity::of_chain(&files::certificates(&options.cert_file)?);
                 let allowed = own.names.into_iter().filter(|name| name.contains("://")).collect();
@@ -110,30 +111,30 @@ impl ClientTls {
     }
 }
 
-/// A configuration with a verifier of its own, which verifies the chain as the usual one does.
-fn dangerous(
+/// A configuration with a verifier of its own, which verifies more than the usual one does.
+pub(super) fn dangerous(
     builder: ConfigBuilder<ClientConfig, WantsVerifier>,
     verifier: ChainVerifier,
 ) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
 }
 
-fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
-    if !options.ca_file.as_os_str().is_empty() {
-        let mut roots = files::roots(&options.ca_file)?;
-        if options.trusts_system_roots {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        return Ok(roots);
+fn roots(options: &ClientTlsOptions) -> Result<Roots, TlsError> {
+    if options.ca_file.as_os_str().is_empty() {
+        return system_roots("name some with --ca-file");
     }
-    system_roots("name some with --ca-file")
+    let mut roots = Roots::default();
+    roots.add_file(&options.ca_file)?;
+    if options.trusts_system_roots {
+        roots.add_system();
+    }
+    roots.checked()
 }
 
 /// The roots of the system. Errors: there are none; `cure` says what to do.
-pub(super) fn system_roots(cure: &str) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
+pub(super) fn system_roots(cure: &str) -> Result<Roots, TlsError> {
+    let mut roots = Roots::default();
+    roots.add_system();
     if roots.is_empty() {
         return Err(TlsError::Settings(format!("this system has no root certificates; {cure}")));
     }

@@ -14,17 +14,18 @@ use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{CertificateError, CommonState, Error, RootCertStore, SupportedProtocolVersion};
+use rustls::{CertificateError, CommonState, Error, SupportedProtocolVersion};
 use tokio_util::sync::CancellationToken;
 
 pub use client::ClientContext;
-pub use hello::{Hello, read_hello};
+pub use hello::{Hello, begins_as_hello, read_hello};
 pub use server::ServerContext;
 
 use super::TlsVersion;
 use super::certificate::PeerCertificate;
 use super::error::{TlsError, read};
 use super::follow::follow_files;
+use super::roots::Roots;
 
 /// PEM text, or the file that it is in.
 #[derive(Clone, PartialEq, Eq)]
@@ -78,13 +79,13 @@ impl Pem {
             .map_err(|_| TlsError::Settings(format!("there is no private key in {}", self.shown())))
     }
 
-    fn roots(&self) -> Result<RootCertStore, TlsError> {
-        let mut roots = RootCertStore::empty();
+    fn roots(&self) -> Result<Roots, TlsError> {
+        let mut roots = Roots::default();
         for certificate in self.certificates()? {
-            let unusable = |error| TlsError::unusable(format!("a certificate in {}", self.shown()), error);
-            roots.add(certificate).map_err(unusable)?;
+            let place = format!("in {}", self.shown());
+            roots.add(certificate, &place, || format!("a certificate in {}", self.shown()))?;
         }
-        Ok(roots)
+        roots.checked()
     }
 }
 

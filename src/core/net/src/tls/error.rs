@@ -38,6 +38,9 @@ pub enum TlsError {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// No root can be trusted now: it has expired, is not valid yet, or may not sign certificates.
+    #[error("{0}: no certificate can be trusted because of it; replace it")]
+    Root(String),
     /// Inconsistent settings.
     #[error("{0}")]
     Settings(String),

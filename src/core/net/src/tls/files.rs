@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -24,15 +23,4 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsErro
     let bytes = read("the key in", path)?;
     PrivateKeyDer::from_pem_slice(&bytes)
         .map_err(|_| TlsError::Empty { what: "private key", path: path.to_path_buf() })
-}
-
-/// The certificates of a file as roots. Errors: an invalid root.
-pub(super) fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots
-            .add(certificate)
-            .map_err(|e| TlsError::unusable(format!("a certificate in `{}`", path.display()), e))?;
-    }
-    Ok(roots)
 }

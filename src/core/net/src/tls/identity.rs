@@ -32,8 +32,7 @@ impl PeerIdentity {
     }
 }
 
-/// DER: the extensions of a certificate, and an address in a list of names.
-const EXTENSIONS: u8 = 0xa3;
+/// DER: an address in a list of names.
 const IP_ADDRESS: u8 = 0x87;
 /// 2.5.29.17, `subjectAltName`.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
@@ -56,16 +55,7 @@ pub(super) fn address(octets: &[u8]) -> Option<IpAddr> {
 
 /// The content of the extension with the names.
 pub(super) fn subject_alt_names(certificate: &[u8]) -> Option<&[u8]> {
-    let (certificate, _) = der::expect(certificate, der::SEQUENCE)?;
-    let (body, _) = der::expect(certificate, der::SEQUENCE)?;
-    let (_, extensions) = der::elements(body).find(|(tag, _)| *tag == EXTENSIONS)?;
-    let (extensions, _) = der::expect(extensions, der::SEQUENCE)?;
-    let value = der::elements(extensions).find_map(|(_, extension)| {
-        let (id, rest) = der::expect(extension, der::OBJECT_ID)?;
-        // Between them, whether it is critical.
-        let value = der::elements(rest).find(|(tag, _)| *tag == der::OCTET_STRING)?.1;
-        (id == SUBJECT_ALT_NAME).then_some(value)
-    })?;
+    let value = der::extension(certificate, SUBJECT_ALT_NAME)?;
     der::expect(value, der::SEQUENCE).map(|(names, _)| names)
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 
+use super::chain::{Allowed, ChainVerifier};
 use super::error::TlsError;
+use super::roots::Roots;
 use super::{TlsVersion, client};
 
 /// Roots, certificate and key of a client, as texts in PEM.
@@ -34,8 +36,8 @@ impl ClientPem {
             Some(text) => roots(text)?,
             None => client::system_roots("name the certificate authority")?,
         };
-        let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions())
-            .with_root_certificates(roots);
+        let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions());
+        let builder = client::dangerous(builder, ChainVerifier::new(Some(roots), Allowed::Name));
         let mut config = match &self.identity {
             Some((chain, key)) => {
                 let chain = certificates(chain, "client certificate")?;
@@ -62,13 +64,13 @@ fn certificates(text: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-fn roots(text: &[u8]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
+fn roots(text: &[u8]) -> Result<Roots, TlsError> {
+    let what = "the certificate authority";
+    let mut roots = Roots::default();
     for certificate in certificates(text, "certificate authority")? {
-        let unusable = |error| TlsError::unusable("the certificate authority", error);
-        roots.add(certificate).map_err(unusable)?;
+        roots.add(certificate, &format!("of {what}"), || what.to_owned())?;
     }
-    Ok(roots)
+    roots.checked()
 }
 
 #[cfg(test)]

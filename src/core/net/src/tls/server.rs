@@ -9,12 +9,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
-use rustls::server::WebPkiClientVerifier;
 use tokio_util::sync::CancellationToken;
 
+use super::clients::ClientVerifier;
 use super::error::{TlsError, read};
 use super::follow::follow_files;
 use super::identity::{AllowedPeers, PeerIdentity};
+use super::roots::Roots;
 use super::validity::valid_until;
 use super::{TlsVersion, files};
 use mixer_base::time::Timestamp;
@@ -225,15 +226,9 @@ fn config(options: &ServerTlsOptions, application: Application) -> Result<Server
     let builder = if options.client_ca_file.as_os_str().is_empty() {
         builder.with_no_client_auth()
     } else {
-        let roots = Arc::new(files::roots(&options.client_ca_file)?);
-        let verifier = WebPkiClientVerifier::builder(roots);
-        let verifier = match options.client_auth {
-            ClientAuth::Require => verifier,
-            ClientAuth::Optional => verifier.allow_unauthenticated(),
-        };
-        let shown = options.client_ca_file.display();
-        let verifier = verifier.build().map_err(|e| TlsError::unusable(format!("`{shown}`"), e))?;
-        builder.with_client_cert_verifier(verifier)
+        let is_required = options.client_auth == ClientAuth::Require;
+        let verifier = ClientVerifier::new(Roots::of_file(&options.client_ca_file)?, is_required, None);
+        builder.with_client_cert_verifier(Arc::new(verifier))
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| {
         let (cert, key) = (options.cert_file.display(), options.key_file.display());

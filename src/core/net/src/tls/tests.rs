@@ -149,7 +149,7 @@ fn a_server_without_a_name_is_known_by_its_roots_and_a_uri_of_the_client() {
 
     let directory = tempfile::tempdir().unwrap();
     let (trusted, other) = (Authority::new(), Authority::new());
-    let roots = || files::roots(&put(directory.path(), "ca.pem", &trusted.certificate)).unwrap();
+    let roots = || roots::Roots::of_file(&put(directory.path(), "ca.pem", &trusted.certificate)).unwrap();
     let own = "spiffe://local/ns/a/sa/mixer";
     let verified = |authority: &Authority, names: &[&str], allowed: Option<&str>| {
         let path = put(directory.path(), "server.pem", &authority.issue(names).0);

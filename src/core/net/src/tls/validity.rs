@@ -1,14 +1,12 @@
-//! Expiry of certificates.
+//! Validity of certificates.
 
 use std::path::Path;
 
-use super::der::{SEQUENCE, element, expect};
+use super::der::{element, names};
 use super::error::TlsError;
 use super::files;
 use mixer_base::time::Timestamp;
 
-/// DER: the optional version of a certificate.
-const VERSION: u8 = 0xa0;
 /// DER: times with a two-digit and a four-digit year.
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -23,21 +21,41 @@ pub fn valid_until(path: &Path) -> Result<Timestamp, TlsError> {
     })
 }
 
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Validity {
+    /// The first moment.
+    pub(super) from: Timestamp,
+    /// The last one.
+    pub(super) until: Timestamp,
+}
+
+impl Validity {
+    /// For the end of a message; empty if there is none.
+    pub(super) fn shown(validity: Option<&Self>) -> String {
+        let text = |validity: &Self| {
+            format!(
+                " (valid from {} until {})",
+                validity.from.rfc3339_micros(),
+                validity.until.rfc3339_micros()
+            )
+        };
+        validity.map(text).unwrap_or_default()
+    }
+}
+
+/// `tbsCertificate.validity`.
+pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
+    let (tag, from, rest) = element(names(certificate)?.validity)?;
+    let from = instant(tag, std::str::from_utf8(from).ok()?)?;
+    let (tag, until, _) = element(rest)?;
+    let until = instant(tag, std::str::from_utf8(until).ok()?)?;
+    Some(Validity { from, until })
+}
+
 /// `tbsCertificate.validity.notAfter`.
 fn not_after(certificate: &[u8]) -> Option<Timestamp> {
-    let (certificate, _) = expect(certificate, SEQUENCE)?;
-    let (mut rest, _) = expect(certificate, SEQUENCE)?;
-    if let Some((_, after)) = expect(rest, VERSION) {
-        rest = after;
-    }
-    // Serial number, algorithm, issuer.
-    for _ in 0..3 {
-        (_, _, rest) = element(rest)?;
-    }
-    let (validity, _) = expect(rest, SEQUENCE)?;
-    let (_, _, after) = element(validity)?;
-    let (tag, time, _) = element(after)?;
-    instant(tag, std::str::from_utf8(time).ok()?)
+    validity(certificate).map(|validity| validity.until)
 }
 
 /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
@@ -56,6 +74,7 @@ fn instant(tag: u8, text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::der::SEQUENCE;
     use super::*;
 
     #[test]

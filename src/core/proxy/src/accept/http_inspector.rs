@@ -29,7 +29,7 @@ pub(super) async fn look(
     info: &mut ConnectionInfo,
     stats: &Block<HttpInspectorStat>,
 ) -> Result<(), Refused> {
-    if info.transport == "tls" {
+    if info.transport == super::tls_inspector::TLS {
         return Ok(());
     }
     let mut peeked = Peeked::new();

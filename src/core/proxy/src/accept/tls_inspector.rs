@@ -2,16 +2,21 @@
 
 use tokio::net::TcpStream;
 
-use mixer_net::tls::context::{Hello, read_hello};
+use mixer_net::tls::context::{Hello, begins_as_hello, read_hello};
 
 use super::Refused;
 use super::peek::Peeked;
 use crate::connection_info::ConnectionInfo;
 use crate::stats::{Block, TlsInspectorStat};
 
+/// The transport protocol of connections with a ClientHello.
+pub(super) const TLS: &str = "tls";
+
 /// Looks at the first bytes.
 ///
-/// Errors: a ClientHello that does not end, or the end of the connection.
+/// A connection is TLS as soon as it begins as a ClientHello, also if this does not end in time.
+///
+/// Errors: a ClientHello that does not end or cannot be read, or the end of the connection.
 pub(super) async fn look(
     stream: &TcpStream,
     info: &mut ConnectionInfo,
@@ -27,7 +32,15 @@ pub(super) async fn look(
             return Err(Refused::Gone);
         }
         match read_hello(peeked.bytes()) {
-            Hello::Incomplete => {}
+            Hello::Incomplete => {
+                if begins_as_hello(peeked.bytes()) == Some(true) {
+                    info.transport = TLS;
+                }
+            }
+            Hello::Invalid => {
+                tracing::debug!(peer = %info.remote, "the ClientHello cannot be read; the connection is closed");
+                return Err(Refused::Invalid);
+            }
             Hello::None => {
                 stats.increment(TlsInspectorStat::TlsNotFound);
                 return Ok(());
@@ -42,7 +55,7 @@ pub(super) async fn look(
                     false => TlsInspectorStat::AlpnFound,
                     true => TlsInspectorStat::AlpnNotFound,
                 });
-                info.transport = "tls";
+                info.transport = TLS;
                 info.server_name = server_name.unwrap_or_default().to_ascii_lowercase();
                 info.protocols = protocols;
                 return Ok(());

@@ -16,6 +16,7 @@ use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
 use mixer_config::RawResource;
 use mixer_config::store::{ConfigStore, WhenLost};
+use mixer_delivery::Holds;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::undeclared_masks;
@@ -104,6 +105,11 @@ impl Start<'_> {
         let as_istio_mixer = options.config_on_error == OnConfigError::ServeValid;
         commons.insert(Arc::new(AdapterOptions { as_istio_mixer }));
         commons.insert(Arc::new(MetricsAddress(options.metrics_address.clone())));
+        let holds = commons.get::<Holds>();
+        self.components.started(StopStep::Readiness, "reports that wait for room", async move |_| {
+            holds.end();
+            true
+        });
         let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
         metrics.collect_from(Arc::downgrade(&memory));
         self.adapter_pools = commons.get::<AdapterPools>();

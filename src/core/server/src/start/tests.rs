@@ -537,6 +537,7 @@ fn a_server_stops_in_the_specified_order() {
         [
             "readiness",
             "readiness probe",
+            "reports that wait for room",
             "calls",
             "HTTP endpoint for Envoy",
             "ControlZ",

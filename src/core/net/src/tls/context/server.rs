@@ -5,20 +5,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{Acceptor, ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
-};
 use tokio::net::TcpStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsStream};
 
-use super::{ContextOptions, Followed, HandshakeError, PeerTest, TlsError, TlsSession, bounded};
+use super::{ContextOptions, Followed, HandshakeError, TlsError, TlsSession, bounded};
 use crate::stream::Stream;
-use crate::tls::certificate::PeerCertificate;
+use crate::tls::clients::ClientVerifier;
 
 /// TLS with clients. New connections use the last loaded files.
 #[derive(Debug)]
@@ -116,14 +112,9 @@ fn load(options: &ContextOptions) -> Result<Configs, TlsError> {
         }
         None => builder.with_no_client_auth(),
         Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder(Arc::new(roots.roots()?));
-            let verifier = match options.requires_certificate {
-                true => verifier,
-                false => verifier.allow_unauthenticated(),
-            };
-            let verifier = verifier.build().map_err(|error| TlsError::unusable(roots.shown(), error))?;
-            let allowed = options.allowed.clone();
-            builder.with_client_cert_verifier(Arc::new(NamedClients { chain: verifier, allowed }))
+            let (roots, allowed) = (roots.roots()?, options.allowed.clone());
+            let verifier = ClientVerifier::new(roots, options.requires_certificate, allowed);
+            builder.with_client_cert_verifier(Arc::new(verifier))
         }
     };
     let certificates = Arc::new(ByName(keys));
@@ -165,68 +156,5 @@ impl ByName {
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.choose(&hello).map(|own| Arc::clone(&own.key))
-    }
-}
-
-/// Clients with a certificate of a trusted root, and a test of its names.
-struct NamedClients {
-    chain: Arc<dyn ClientCertVerifier>,
-    allowed: Option<PeerTest>,
-}
-
-impl std::fmt::Debug for NamedClients {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NamedClients").field("chain", &self.chain).finish_non_exhaustive()
-    }
-}
-
-impl ClientCertVerifier for NamedClients {
-    fn offer_client_auth(&self) -> bool {
-        self.chain.offer_client_auth()
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        self.chain.client_auth_mandatory()
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.chain.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        let verified = self.chain.verify_client_cert(certificate, intermediates, now)?;
-        match &self.allowed {
-            Some(allowed) if !allowed(&PeerCertificate::read(certificate)) => {
-                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-            }
-            _ => Ok(verified),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
     }
 }

@@ -180,8 +180,9 @@ fn a_hello_is_read_as_it_comes() {
     .unwrap();
     drop(client);
     crate::tls::install_crypto_provider();
-    let mut config =
-        rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let mut config = rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"x".to_vec()];
     let name = rustls::pki_types::ServerName::try_from("a.test").unwrap();
     let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
