@@ -14,6 +14,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsStream};
 
 use super::{ContextOptions, Followed, HandshakeError, TlsError, TlsSession, bounded};
 use crate::stream::Stream;
+use crate::tls::certificate::PeerCertificate;
 use crate::tls::clients::ClientVerifier;
 
 /// TLS with clients. New connections use the last loaded files.
