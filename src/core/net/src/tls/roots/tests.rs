@@ -140,14 +140,14 @@ fn only_authorities_sign_certificates() {
 
     let root = Authority::new(usual("root", ANY));
     let good = root.below(usual("good", ANY));
-    assert_eq!(verified(&roots(&[&root]), &good.leaf(), &[good.certificate.clone()]), Ok(()));
+    assert_eq!(verified(&roots(&[&root]), &good.leaf(), std::slice::from_ref(&good.certificate)), Ok(()));
     let mute = root.below(params("mute", ANY, any(), &signature));
-    let text = refused(&roots(&[&root]), &mute.leaf(), &[mute.certificate.clone()]);
+    let text = refused(&roots(&[&root]), &mute.leaf(), std::slice::from_ref(&mute.certificate));
     assert!(text.contains("the intermediate certificate `CN=mute` may not sign certificates"), "{text}");
     let short = Authority::new(params("short", ANY, Some(BasicConstraints::Constrained(0)), &[]));
     assert_eq!(verified(&roots(&[&short]), &short.leaf(), &[]), Ok(()));
     let below = short.below(usual("below", ANY));
-    let text = refused(&roots(&[&short]), &below.leaf(), &[below.certificate.clone()]);
+    let text = refused(&roots(&[&short]), &below.leaf(), std::slice::from_ref(&below.certificate));
     assert!(text.contains("the root `CN=short` in `ca.pem` does not allow as many"), "{text}");
 }
 
