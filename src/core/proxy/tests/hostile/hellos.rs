@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 
+use mixer_proxy::server::DrainOptions;
+
 use crate::proxy::{Proxy, free_ports, wait_for};
 use crate::scene::{connect, read_all, serve};
 
@@ -34,7 +36,7 @@ fn a_server_name_is_seen_whatever_else_a_hello_has() {
     for (name, port) in [("$TCP", tcp), ("$ADMIN", admin), ("$NAMED", named), ("$OTHERS", others)] {
         text = text.replace(name, &port.to_string());
     }
-    let proxy = Proxy::start(&text, admin, 1);
+    let proxy = Proxy::start(&text, admin, 1, DrainOptions::default());
     let ask = |pieces: &[&[u8]]| {
         let mut client = connect(tcp);
         for piece in pieces {
