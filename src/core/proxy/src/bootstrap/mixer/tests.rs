@@ -248,7 +248,7 @@ fn errors_point_at_the_field() {
         let text = http(&filter, "");
         let problems = read(&text, "b.yaml").expect_err("an error");
         let error = problems.iter().find(|p| p.severity == Severity::Error).unwrap();
-        assert!(error.path.to_string().ends_with(path), "{}", error.path);
+        assert!(error.field.to_string().ends_with(path), "{}", error.field);
         let start = error.span.unwrap().start;
         let line = text.lines().nth(usize::try_from(start.line).unwrap() - 1).unwrap();
         let rest = line.get(usize::try_from(start.column).unwrap() - 1..).unwrap();
@@ -257,6 +257,6 @@ fn errors_point_at_the_field() {
     // Without the field, the place is where it would be.
     let text = http(&format!("typed_config: {{{TYPE}.HttpClientConfig, {CLOSED}}}"), "");
     let problems = read(&text.replace("name: mixer_server", "name: other"), "b.yaml").expect_err("an error");
-    let paths: Vec<String> = problems.iter().map(|p| p.path.to_string()).collect();
+    let paths: Vec<String> = problems.iter().map(|p| p.field.to_string()).collect();
     assert!(paths.iter().any(|path| path.ends_with("typed_config.transport.check_cluster")), "{paths:?}");
 }
