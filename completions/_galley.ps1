@@ -78,6 +78,7 @@ Register-ArgumentCompleter -Native -CommandName 'galley' -ScriptBlock {
             [CompletionResult]::new('--excludedResourceKinds', '--excludedResourceKinds', [CompletionResultType]::ParameterName, 'Kinds that are not read, separated by commas')
             [CompletionResult]::new('--domain', '--domain', [CompletionResultType]::ParameterName, 'Domain of services')
             [CompletionResult]::new('--enableServiceDiscovery', '--enableServiceDiscovery', [CompletionResultType]::ParameterName, 'Make service entries from services, endpoints, pods and nodes')
+            [CompletionResult]::new('--enableAnalysis', '--enableAnalysis', [CompletionResultType]::ParameterName, 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts')
             [CompletionResult]::new('--useOldProcessor', '--useOldProcessor', [CompletionResultType]::ParameterName, 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second')
             [CompletionResult]::new('--istio-pace', '--istio-pace', [CompletionResultType]::ParameterName, 'Wait as long as Istio Galley before a change is published: about a second')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid')

@@ -72,6 +72,7 @@ set edit:completion:arg-completer[galley] = {|@words|
             cand --excludedResourceKinds 'Kinds that are not read, separated by commas'
             cand --domain 'Domain of services'
             cand --enableServiceDiscovery 'Make service entries from services, endpoints, pods and nodes'
+            cand --enableAnalysis 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts'
             cand --useOldProcessor 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second'
             cand --istio-pace 'Wait as long as Istio Galley before a change is published: about a second'
             cand --config-on-error 'What sinks get while files or objects have errors: keep-last, which they have already, or serve-valid, what is valid, as from Istio Galley. Default: keep-last; called as galley, serve-valid'

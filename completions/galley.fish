@@ -71,6 +71,8 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l excludedResourc
 complete -c galley -n "__fish_galley_using_subcommand server" -l domain -d 'Domain of services' -r -f
 complete -c galley -n "__fish_galley_using_subcommand server" -l enableServiceDiscovery -d 'Make service entries from services, endpoints, pods and nodes' -r -f -a "true\t''
 false\t''"
+complete -c galley -n "__fish_galley_using_subcommand server" -l enableAnalysis -d 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts' -r -f -a "true\t''
+false\t''"
 complete -c galley -n "__fish_galley_using_subcommand server" -l useOldProcessor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r -f -a "true\t''
 false\t''"
 complete -c galley -n "__fish_galley_using_subcommand server" -l istio-pace -d 'Wait as long as Istio Galley before a change is published: about a second' -r -f -a "true\t''

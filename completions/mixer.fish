@@ -330,6 +330,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l config -d 'The 
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r -f -a "true\t''
 false\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l suppress -d 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l server -d 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else text' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
 text\t'One line per problem, with its hint'
@@ -345,6 +346,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l error-format -d
 json\t'One JSON document per line'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l strict -d 'Treat warnings as errors'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l lint -d 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules'
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l analyze -d 'Report what resources of the mesh say together: references that lead nowhere, conflicts, workloads outside of the mesh'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s v -l verbose -d 'Log at level debug: servers in their log, other commands on standard error'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -507,7 +509,11 @@ critical\t'As error'
 off\t'Nothing'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l log-path -d 'Log file; default: standard error' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-address-path -d 'Where to write host:port of the admin interface once it listens' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l admin-allowed-hosts -d 'Names that the admin interface may be asked by besides localhost and IP addresses. Example: proxy.example.com,web-1' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l terminate-drain -d 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-time-s -d 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-strategy -d 'How often responses end their connections during that time' -r -f -a "gradual\t'The more often the later it is'
+immediate\t'Always'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-node -d 'Overrides `node.id`' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-cluster -d 'Overrides `node.cluster`' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l base-id -d 'Has no effect: there is no hot restart, which needs it' -r -f
@@ -516,6 +522,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document per line'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l mixer-exact-tcp-deltas -d 'Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind'
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l disable-hot-restart -d 'Has no effect: there is no hot restart'
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -s v -l verbose -d 'Log at level debug: servers in their log, other commands on standard error'
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
@@ -734,6 +741,8 @@ false\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l excluded-resource-kinds -d 'Kinds that are not read, separated by commas' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l domain -d 'Domain of services' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-service-discovery -d 'Make service entries from services, endpoints, pods and nodes' -r -f -a "true\t''
+false\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l enable-analysis -d 'Tell in the log what published resources say together, as the analyzers of Istio 1.5: references that lead nowhere, conflicts' -r -f -a "true\t''
 false\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from server" -l use-old-processor -d 'Versions and collections as of the first processor of Istio Galley; otherwise as of the second' -r -f -a "true\t''
 false\t''"

@@ -43,6 +43,6 @@ pub(crate) fn follow_files<C: Followed>(
 ) {
     let counted = Arc::new(Counted { context: Arc::clone(context), stats: stats.block(scope) });
     let stopped = stop.clone();
-    let task = Task::restarted("proxy certificates").of(whose);
-    drop(task.spawn(stop, move || follow(Arc::clone(&counted), INTERVAL, stopped.clone())));
+    let following = move || follow(Arc::clone(&counted), INTERVAL, stopped.clone());
+    drop(Task::restarted("proxy certificates").of(whose).spawn(stop, following));
 }

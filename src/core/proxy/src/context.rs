@@ -9,16 +9,8 @@ use crate::drain::Waiting;
 use crate::grpc::Channels;
 use crate::log_stream::Senders;
 use crate::mixer::Clients;
+use crate::node::NodeIdentity;
 use crate::upstream::{Pool, Pools};
-
-/// Who the proxy is: `node` of the bootstrap.
-#[derive(Debug, Default)]
-pub(crate) struct NodeIdentity {
-    pub(crate) id: String,
-    pub(crate) cluster: String,
-    /// As JSON.
-    pub(crate) metadata: serde_json::Value,
-}
 
 /// What all threads share.
 #[derive(Debug)]

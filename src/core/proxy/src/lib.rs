@@ -29,6 +29,7 @@ mod lds;
 mod listener_manager;
 mod log_stream;
 mod mixer;
+mod node;
 mod rate_limit;
 mod running;
 pub mod server;

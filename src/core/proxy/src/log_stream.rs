@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::access_log::Entry;
 use crate::bootstrap::LogStreamConfig;
-use crate::context::NodeIdentity;
 use crate::grpc::Channels;
+use crate::node::NodeIdentity;
 use crate::stats::{Block, LogStreamStat, Scope, Stats};
 
 use sender::Sender;

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::{LogStream, entry};
-use crate::context::NodeIdentity;
 use crate::grpc::{Channels, Method, Outgoing};
+use crate::node::NodeIdentity;
 use crate::stats::LogStreamStat;
 
 const STREAM_ACCESS_LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
