@@ -51,9 +51,11 @@ pub(crate) struct ClusterStats {
 }
 
 impl ClusterStats {
-    /// Counts a stream that its host reset.
-    pub(crate) fn count_rx_reset(&self) {
-        self.block.increment(ClusterStat::UpstreamRqRxReset);
+    /// Counts a stream that its host reset; one that it refused is none of `upstream_rq_rx_reset`.
+    pub(crate) fn count_rx_reset(&self, is_refused: bool) {
+        if !is_refused {
+            self.block.increment(ClusterStat::UpstreamRqRxReset);
+        }
         if let Some(http2) = &self.http2 {
             http2.increment(Http2Stat::RxReset);
         }

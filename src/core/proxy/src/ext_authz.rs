@@ -95,7 +95,7 @@ impl Authorizer {
         let count = |stat: ExtAuthzStat, name: &'static str| {
             self.stats.increment(stat);
             if let Some((_, counters)) = of_cluster {
-                counters.increment(&["ext_authz.", name]);
+                counters.increment(&[name]);
             }
         };
         match decision {

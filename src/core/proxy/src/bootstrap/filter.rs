@@ -8,7 +8,7 @@ use mixer_config::Node;
 use super::ext_authz::{self, ExtAuthzConfig, ExtAuthzRoute};
 use super::mixer::{self, MixerConfig, ServiceConfig};
 use super::rate_limit::{self, RateLimitConfig, RateLimitRoute};
-use super::reader::{Fields, Message, Value, type_of, unknown_type};
+use super::reader::{Fields, Message, Value, name_of_type, type_of, unknown_type};
 use super::table::{Action, RouteTableConfig};
 
 static HTTP_FILTER: Message =
@@ -203,7 +203,7 @@ pub(super) fn per_filter(holder: &Fields<'_>) -> PerFilter {
     let Some(all) = holder.get("typed_per_filter_config") else { return found };
     for (name, value) in all.entries() {
         let url = value.node.get("@type").and_then(Node::as_str).unwrap_or_default();
-        let read = match (name.as_str(), url.rsplit('/').next().unwrap_or(url)) {
+        let read = match (name.as_str(), name_of_type(url)) {
             ("mixer", _) => mixer::per_route(&value).map(|service| RouteFilter::Mixer(Arc::new(service))),
             (_, EXT_AUTHZ_ROUTE) => {
                 ext_authz::per_route(&value).map(|route| RouteFilter::ExtAuthz(Arc::new(route)))

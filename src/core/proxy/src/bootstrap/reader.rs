@@ -1,5 +1,6 @@
 //! Reads messages from a document with positions: every field that is not read is a diagnostic.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -407,7 +408,15 @@ pub(super) fn type_of<'d>(holder: &Fields<'d>, name: &str) -> Option<(&'d str, V
         config.invalid(format!("Didn't find a registered implementation for '{name}' with type URL: ''"));
         return None;
     };
-    Some((url.rsplit('/').next().unwrap_or(url), config))
+    Some((name_of_type(url), config))
+}
+
+/// The name of the type of a URL. Of a key in base64, which may have slashes, nothing is told: what is behind a slash does not look like one.
+pub(super) fn name_of_type(url: &str) -> &str {
+    match secrets::clean(url) {
+        Cow::Borrowed(url) => url.rsplit('/').next().unwrap_or(url),
+        Cow::Owned(_) => secrets::REDACTED,
+    }
 }
 
 /// Reports a type that this version does not have: by name if it is one of Envoy's.

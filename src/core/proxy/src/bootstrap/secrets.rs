@@ -8,7 +8,7 @@ use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use serde_json::Value;
 
 /// What stands for a secret.
-const REDACTED: &str = "[redacted]";
+pub(super) const REDACTED: &str = "[redacted]";
 
 /// Fields that are secret, with everything below them.
 const SECRET_FIELDS: [&str; 5] =
@@ -94,7 +94,7 @@ pub(super) fn cleaned(mut problem: Diagnostic) -> Diagnostic {
 }
 
 /// A text without PEM, without keys in base64, in one line of [`MAX_TEXT`] characters at most.
-fn clean(text: &str) -> Cow<'_, str> {
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let is_clean = !text.contains(BEGIN)
         && text.chars().take(MAX_TEXT + 1).count() <= MAX_TEXT
         && !text.contains(char::is_control)

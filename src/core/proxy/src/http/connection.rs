@@ -465,7 +465,7 @@ impl<'m> Connection<'m> {
         if continues && framing != Framing::Empty && self.client.write_continue() {
             self.count_status(100);
         }
-        if !self.manager.logs.is_empty() {
+        if !self.manager.logs.is_empty() || !self.manager.log_streams.is_empty() {
             transaction.client = hash::told_client(&self.request, self.manager.use_remote_address);
         }
         edits::prepare_request(&mut self.request, self.manager, &self.info);

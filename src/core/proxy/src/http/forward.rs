@@ -465,7 +465,7 @@ impl Connection<'_> {
             }
             // The response was begun: there is no other way to say that it is not complete than to end the connection.
             Event::UpstreamReset | Event::UpstreamRefused => {
-                stats.count_rx_reset();
+                stats.count_rx_reset(event == Event::UpstreamRefused);
                 transaction.flags.set(Flag::UR);
                 transaction.details = "upstream_reset_after_response_started{remote_reset}";
                 transaction.is_aborted = true;
@@ -520,7 +520,7 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::UpstreamReset | Event::UpstreamRefused => {
-                stats.count_rx_reset();
+                stats.count_rx_reset(event == Event::UpstreamRefused);
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 Attempt::Failed(match event {
                     Event::UpstreamReset => Failure::Reset,

@@ -52,7 +52,12 @@ fn path(config: &Normalization, head: &mut Head) -> Normalized {
     if config.escaped_slashes != EscapedSlashes::Keep {
         let (unescaped, found) = unescape_slashes(&path);
         match config.escaped_slashes {
-            EscapedSlashes::Reject if found => return Normalized::Refused,
+            EscapedSlashes::Reject if found => {
+                // As it is logged by Envoy.
+                path = [&unescaped, query].concat();
+                head.set_path(&path);
+                return Normalized::Refused;
+            }
             EscapedSlashes::Redirect if found => outcome = Normalized::Redirect,
             _ => {}
         }

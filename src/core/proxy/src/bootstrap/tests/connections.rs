@@ -217,8 +217,12 @@ fn configuration_dumps_have_no_keys() {
 #[test]
 fn problems_never_quote_a_key() {
     let pem = "-----BEGIN PRIVATE KEY-----\nSECRETKEYTEXT\n-----END PRIVATE KEY-----\n";
-    let der = rcgen::KeyPair::generate().unwrap().serialize_der();
-    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    // One with a slash, behind which it does not look like a key.
+    let encoded = std::iter::repeat_with(|| {
+        let der = rcgen::KeyPair::generate().unwrap().serialize_der();
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der)
+    });
+    let encoded = encoded.into_iter().find(|encoded| encoded[40..100].contains('/')).unwrap();
     for key in [pem, encoded.as_str()] {
         let quoted = format!("{key:?}");
         let secret = if key == pem { "SECRETKEYTEXT" } else { &encoded[60..] };
