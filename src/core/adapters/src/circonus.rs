@@ -85,6 +85,11 @@ fn is_trap(url: &str) -> bool {
     }
 }
 
+/// Whether a text is nothing that could have a secret: empty, or words.
+fn is_prose(url: &str) -> bool {
+    url.is_empty() || (url.contains(' ') && !url.contains([':', '/', '@', '?', '%']))
+}
+
 /// What Go says of a URL, without the URL and the parts of it that are quoted: its path is a secret.
 fn without_url(why: &str) -> String {
     let cause = why.rsplit_once("\": ").map_or(why, |(_, cause)| cause);
@@ -123,7 +128,7 @@ impl Adapter for Circonus {
             );
         } else if elsewhere == 0 {
             if let Err(why) = check_request_uri(url) {
-                let why = if url.is_empty() { why } else { without_url(&why) };
+                let why = if is_prose(url) { why } else { without_url(&why) };
                 problems
                     .push(wrong(field("submissionUrl"), format!("submission_url: {why}")).with_hint(hint));
             } else if !is_trap(url) {

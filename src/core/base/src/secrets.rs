@@ -262,7 +262,12 @@ fn mask_applied(text: &str) -> Cow<'_, str> {
     let Some(object) = object else { return mask_source(text) };
     let mut masked = object.clone();
     mask_document(&mut masked);
-    if masked == object { mask_source(text) } else { Cow::Owned(masked.to_string()) }
+    // A member that is there twice may be in the text alone. What was masked before stays as it is.
+    if masked == object && mask_source(text) == text {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(masked.to_string())
+    }
 }
 
 /// Whether the value of this key names what the [value](is_value_of_pair) beside it is, as in `{name: authorization, value: x}`.
@@ -579,6 +584,9 @@ mod tests {
         mask_annotations(&mut value);
         assert!(!value.to_string().contains("hunter") && value["team"] == "payments", "{value}");
         assert_eq!(value["token"], "***");
+        let once = value.clone();
+        mask_annotations(&mut value);
+        assert_eq!(value, once, "what is masked stays as it is");
     }
 
     #[test]

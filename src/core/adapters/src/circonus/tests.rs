@@ -145,6 +145,7 @@ fn parameters_are_checked() {
         let expected = "the handler will not be built: `***` is not http://HOST, https://HOST or http+unix://SOCKET/write/ID";
         assert_eq!(of(url), expected, "{url}");
     }
+    assert_eq!(of("no url"), "submission_url: parse \"no url\": invalid URI for request");
     for (url, why) in [
         ("::SECRET", "missing protocol scheme"),
         ("SECRET", "invalid URI for request"),

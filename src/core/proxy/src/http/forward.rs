@@ -242,6 +242,7 @@ impl Connection<'_> {
             return Attempt::Failed(Failure::NoHost);
         };
         transaction.upstream = Some(host.address);
+        self.set_expected_time(transaction, request);
         let is_http2 = pool.cluster.config.http2.is_some();
         let taken = match is_http2 {
             true => pool.take_place(&host).map(Connected::Http2),
@@ -303,7 +304,6 @@ impl Connection<'_> {
         host.requests.fetch_add(1, Ordering::Relaxed);
         host.active_requests.fetch_add(1, Ordering::Relaxed);
         let _active = Active(pool, Arc::clone(&host));
-        self.set_expected_time(transaction, request);
         let mut upstream = match self.write_request(request, connected) {
             Ok(upstream) => upstream,
             Err(event) => return self.end_without_response(transaction, pool, &host, event),

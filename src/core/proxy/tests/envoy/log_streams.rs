@@ -133,12 +133,6 @@ fn entries(messages: &[(usize, StreamAccessLogsMessage)], port: u16) -> Vec<Stri
                     }
                     mask(common);
                     entry.request.as_mut().unwrap().request_id.clear();
-                    let response = entry.response.as_mut().unwrap();
-                    if let Some((before, _)) = response.response_code_details.split_once('|') {
-                        response.response_code_details = format!("{before}}}");
-                        // Without a connection the request has no header of the time limit here.
-                        entry.request.as_mut().unwrap().request_headers_bytes -= 35;
-                    }
                     if common.upstream_remote_address.is_some() {
                         // The time of the host has more digits or fewer.
                         entry.response.as_mut().unwrap().response_headers_bytes = 0;
