@@ -186,7 +186,7 @@ fn parameters_are_checked() {
     );
     assert_eq!(
         text(&Params { address: "u:SECRET@h".to_owned(), ..Params::default() }),
-        ["the handler will not be built: strconv.Atoi: parsing \"***@h\": invalid syntax"]
+        ["the handler will not be built: the port \"***@h\" is not a number from 0 to 65535"]
     );
     let tls = Some(Tls { cert_file: "c".to_owned(), ..Tls::default() });
     assert_eq!(

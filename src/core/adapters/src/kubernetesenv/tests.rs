@@ -25,7 +25,7 @@ use crate::testing::{problems, test_env};
 use kube_api::{Fault, KubeApi};
 use mixer_engine::adapter::{BoundInstance, Leaf};
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 fn pod(namespace: &str, name: &str, ip: &str) -> Json {
     json!({
