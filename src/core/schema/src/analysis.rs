@@ -1,5 +1,5 @@
 //! What resources say together: references that lead nowhere, conflicts, workloads outside of the mesh. The analyzers of Istio 1.5, one row
-//! a message code in [`ANALYZERS`].
+//! a message code in `ANALYZERS`.
 //!
 //! Analyzers read documents only, and never change them. One whose inputs are missing as a whole does not run: a directory without pods
 //! says nothing of the workloads that a gateway selects.
