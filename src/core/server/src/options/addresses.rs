@@ -66,11 +66,10 @@ mod tests {
     #[test]
     fn two_flags_cannot_have_one_address() {
         type Set = fn(&mut ServerOptions);
-        let flags: [(&str, Set); 7] = [
+        let flags: [(&str, Set); 6] = [
             ("--address 127.0.0.1:9999", |o| o.address = "127.0.0.1:9999".to_owned()),
             ("--monitoring-port 9999", |o| o.monitoring_port = 9999),
             ("--metrics-port 9999", |o| o.metrics_port = 9999),
-            ("--metrics-address 127.0.0.1:9999", |o| o.metrics_address = "127.0.0.1:9999".to_owned()),
             ("--ctrlz-address/--ctrlz-port 127.0.0.1:9999", |o| {
                 o.introspection.address = "127.0.0.1".to_owned();
                 o.introspection.port = 9999;
@@ -96,6 +95,17 @@ mod tests {
         let options = ServerOptions { port: 15014, ..ServerOptions::default() };
         let text = "--port 15014 and --monitoring-port 15014 are the same address: only one of them can listen there";
         assert_eq!(options.check_addresses(), Err(OptionsError(text.to_owned())));
+        // An address stands in for the port.
+        let address = "127.0.0.1:9999".to_owned();
+        let metrics = ServerOptions {
+            metrics_address: address.clone(),
+            metrics_port: 9999,
+            ..ServerOptions::default()
+        };
+        assert_eq!(metrics.check_addresses(), Ok(()));
+        let text = "--address 127.0.0.1:9999 and --metrics-address 127.0.0.1:9999 are the same address: only one of them can listen there";
+        let both = ServerOptions { address, ..metrics };
+        assert_eq!(both.check_addresses(), Err(OptionsError(text.to_owned())));
         // Each gets a port of its own.
         let any = ServerOptions { port: 0, monitoring_port: 0, metrics_port: 0, ..ServerOptions::default() };
         assert_eq!(any.check_addresses(), Ok(()));
