@@ -44,7 +44,8 @@ static PROTOCOL_OPTIONS: Message = Message {
     ],
 };
 static EXPLICIT: Message = Message { name: "ExplicitHttpConfig", unsupported: &["http3_protocol_options"] };
-static HTTP1: Message = Message {
+/// Options of HTTP/1.1, of clients and of hosts: none is supported.
+pub(super) static HTTP1: Message = Message {
     name: "Http1ProtocolOptions",
     unsupported: &[
         "allow_absolute_url",

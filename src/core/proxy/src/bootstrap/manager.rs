@@ -55,22 +55,6 @@ static COMMON: Message = Message {
         "max_response_headers_kb",
     ],
 };
-static HTTP1: Message = Message {
-    name: "Http1ProtocolOptions",
-    unsupported: &[
-        "allow_absolute_url",
-        "accept_http_10",
-        "default_host_for_http_10",
-        "header_key_format",
-        "enable_trailers",
-        "allow_chunked_length",
-        "override_stream_error_on_invalid_http_message",
-        "send_fully_qualified_url",
-        "use_balsa_parser",
-        "allow_custom_methods",
-        "ignore_http_11_upgrade",
-    ],
-};
 
 static UPGRADE: Message = Message { name: "UpgradeConfig", unsupported: &["filters", "connect_config"] };
 
@@ -249,7 +233,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
     if let Some(common) = common {
         common.finish();
     }
-    if let Some(options) = manager.message("http_protocol_options", &HTTP1) {
+    if let Some(options) = manager.message("http_protocol_options", &http2::HTTP1) {
         options.finish();
     }
     let kilobytes = match manager.get("max_request_headers_kb") {

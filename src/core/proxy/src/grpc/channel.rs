@@ -35,7 +35,7 @@ pub(crate) const NOT_SENT: &str = "upstream connect error or disconnect/reset be
 /// The text of a call that the proxy has no place or no resources for.
 pub(crate) const OVERFLOW: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: overflow";
-/// How long a call waits for a place.
+/// How long a call waits for a place, if its time limit is not shorter.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two looks at the places that other workers use.
 const PLACE_INTERVAL: Duration = Duration::from_millis(10);
@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Waits until there is a place. `None` if there was none in time.
-    async fn wait<P>(&self, take: impl Fn() -> Option<P>) -> Option<P> {
+    async fn wait<P>(&self, limit: Duration, take: impl Fn() -> Option<P>) -> Option<P> {
         let waiting = async {
             let _first = self.first.lock().await;
             loop {
@@ -136,7 +136,7 @@ impl Queue {
                 let _ = tokio::time::timeout(PLACE_INTERVAL, self.freed.notified()).await;
             }
         };
-        tokio::time::timeout(PLACE_TIMEOUT, waiting).await.ok()
+        tokio::time::timeout(limit, waiting).await.ok()
     }
 }
 
@@ -174,17 +174,21 @@ impl Channel {
         method: &Method<'_>,
         message: Bytes,
     ) -> Result<Bytes, Status> {
-        let (pool, host) = self.host(pools)?;
+        let pool = self.pool(pools)?;
         let stats = &pool.cluster.stats;
-        let Some(admitted) = self.admit(pool).await else {
+        let began = tokio::time::Instant::now();
+        let limit = method.timeout.unwrap_or(Duration::MAX);
+        // A call that finds no place in its time is one too many, and none that nobody answers.
+        let Some(admitted) = self.admit(pool, limit.min(PLACE_TIMEOUT)).await else {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
             return Err(Status::unavailable(OVERFLOW));
         };
         let _place = Place(Some(admitted), &self.places);
+        // Chosen now: it may have been another one before the wait.
+        let host = host_of(pool)?;
         let _active = Active::new(pool, &host);
-        let began = tokio::time::Instant::now();
-        let limit = method.timeout.unwrap_or(Duration::MAX);
-        let answered = tokio::time::timeout(limit, self.exchange(pool, &host, method, message)).await;
+        let left = limit.saturating_sub(began.elapsed());
+        let answered = tokio::time::timeout(left, self.exchange(pool, &host, method, message)).await;
         let (status, outcome) = match answered {
             Ok(Ok(answer)) => (200, answer),
             Ok(Err(broken)) => (503, Err(status_of(&broken))),
@@ -213,23 +217,17 @@ impl Channel {
         outcome
     }
 
-    /// The cluster, and the host of it that a call goes to.
-    fn host<'p>(&self, pools: &'p Pools) -> Result<(&'p Pool, Arc<Host>), Status> {
-        let Some(pool) = self.cluster.and_then(|cluster| pools.get(cluster)) else {
-            return Err(not_sent("no such cluster"));
-        };
-        let Some(host) = pool.choose_for(Wanted::default()) else {
-            pool.cluster.stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
-            return Err(not_sent("no healthy upstream"));
-        };
-        Ok((pool, host))
+    /// The cluster that is called.
+    fn pool<'p>(&self, pools: &'p Pools) -> Result<&'p Pool, Status> {
+        self.cluster.and_then(|cluster| pools.get(cluster)).ok_or_else(|| not_sent("no such cluster"))
     }
 
     /// Begins a call whose messages follow one by one.
     ///
     /// Errors: UNAVAILABLE; there is no connection to a host.
     pub(crate) async fn open(&self, pools: &Pools, method: &Method<'_>) -> Result<Outgoing, Status> {
-        let (pool, host) = self.host(pools)?;
+        let pool = self.pool(pools)?;
+        let host = host_of(pool)?;
         pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
         let opened = async {
@@ -251,7 +249,7 @@ impl Channel {
     }
 
     /// A place for a call, among those that the cluster may have in flight. `None` if there are too many calls, and too many that wait.
-    async fn admit(&self, pool: &Pool) -> Option<Admitted> {
+    async fn admit(&self, pool: &Pool, wait: Duration) -> Option<Admitted> {
         let take = || pool.cluster.admit(Kind::Request);
         if let Some(admitted) = self.places.take(take) {
             return Some(admitted);
@@ -260,7 +258,7 @@ impl Channel {
             pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingOverflow);
             return None;
         };
-        self.places.wait(take).await
+        self.places.wait(wait, take).await
     }
 
     /// Sends a request; once more if the server says that it has not begun it.
@@ -298,7 +296,7 @@ impl Channel {
         };
         let stream = match link.streams.take(take) {
             Some(stream) => Some(stream),
-            None => link.streams.wait(take).await,
+            None => link.streams.wait(PLACE_TIMEOUT, take).await,
         };
         let Some(_stream) = stream else { return Err(Broken::Overflow) };
         mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
@@ -369,6 +367,14 @@ impl Channel {
         links.push((Arc::clone(host), Rc::clone(&link)));
         link
     }
+}
+
+/// The host of a cluster that a call goes to.
+fn host_of(pool: &Pool) -> Result<Arc<Host>, Status> {
+    pool.choose_for(Wanted::default()).ok_or_else(|| {
+        pool.cluster.stats.block.increment(ClusterStat::UpstreamCxNoneHealthy);
+        not_sent("no healthy upstream")
+    })
 }
 
 /// The head of a call.
