@@ -121,6 +121,8 @@ impl WorkerGroup {
         let is_stopping = move || stop.is_cancelled() || abort.is_cancelled();
         // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
         let main = async move || {
+            // Calls are answered beside builds of configurations and renderings of pages.
+            mixer_base::scheduling::prefer_short_waits();
             let service = Rc::new(service(number));
             let (turns, mut ended_turns) = Turns::new();
             tokio::select! {
