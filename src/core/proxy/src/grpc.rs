@@ -13,7 +13,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tonic::Status;
 
-pub(crate) use channel::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT};
+pub(crate) use channel::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered};
 pub(crate) use outgoing::Outgoing;
 
 use crate::upstream::Pools;

@@ -458,10 +458,10 @@ impl Head {
         }
     }
 
-    /// Appends to the first field of this name, after a comma; adds it if there is none.
+    /// Appends to the fields of this name, which become one, after a comma; adds it if there is none.
     pub(crate) fn append(&mut self, name: &str, value: &[u8]) {
-        let Some(before) = self.get(name) else { return self.add(name, value) };
-        let joined = [before, b",", value].concat();
+        let Some(before) = self.joined(name) else { return self.add(name, value) };
+        let joined = [&before, &b","[..], value].concat();
         self.set(name, &joined);
     }
 

@@ -1,13 +1,14 @@
 //! Listeners of a file, as Envoy's `lds_config.path_config_source`: the file is followed, and what changes in it is applied.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
 use crate::access_log::AccessLogFiles;
@@ -20,8 +21,11 @@ use crate::stats::{Block, LdsStat, Scope, Stats, Value};
 const MAX_FILE: u64 = 16 << 20;
 /// Time between two looks at the file.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A file that is written in place, instead of being replaced, is read once it has not changed for so many looks.
+/// A file that is written in place, or of which the system does not tell whether it is being written, is read once it has not changed for so
+/// many looks.
 const QUIET_LOOKS: u32 = 5;
+/// After so many looks at a file that does not change and that its writer has not closed, the log says so.
+const PATIENCE: u32 = 100;
 
 /// A listener that was refused.
 #[derive(Debug, Clone)]
@@ -64,19 +68,51 @@ struct Looks {
 }
 
 impl Looks {
-    /// Whether the file is to be read: it was replaced, or written to and left alone since.
-    fn is_due(&mut self, now: Option<FileStamp>) -> bool {
+    /// How many looks ago a file changed that is to be read: it was replaced, or written to and left alone since.
+    fn due(&mut self, now: Option<FileStamp>) -> Option<u32> {
         let (seen, quiet) = self.seen;
         let quiet = if seen == now { quiet.saturating_add(1) } else { 0 };
         self.seen = (now, quiet);
-        let Some(current) = now.filter(|_| now != self.read) else { return false };
+        let current = now.filter(|_| now != self.read)?;
         let is_replaced = self.read.is_none_or(|read| !read.same_file(&current));
-        if !is_replaced && quiet < QUIET_LOOKS {
-            return false;
-        }
-        self.read = now;
-        true
+        (is_replaced || quiet >= QUIET_LOOKS).then_some(quiet)
     }
+}
+
+/// Reads a file, if it is a version that its writer has completed. `quiet`: how many looks ago it changed. `None`: it is to be read later.
+///
+/// Errors: those of reading, with the path.
+fn read_complete(path: &Path, quiet: u32) -> Result<Option<(String, FileStamp)>, String> {
+    let name = |error: std::io::Error| format!("{}: {error}", path.display());
+    let (file, metadata) = match regular_file::open(path) {
+        // A process that is about to change it holds a lease.
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
+        opened => opened.map_err(name)?,
+    };
+    let stamp = FileStamp::of(&metadata);
+    let lease = match writer_of(&file) {
+        Writer::Open => {
+            if quiet == PATIENCE {
+                tracing::warn!(
+                    "{}: listeners are read once its writer has closed it: write to another file and rename it",
+                    path.display()
+                );
+            }
+            return Ok(None);
+        }
+        Writer::Unknown if quiet < QUIET_LOOKS => return Ok(None),
+        Writer::Unknown => None,
+        Writer::None(lease) => Some(lease),
+    };
+    let bytes = regular_file::read_open(&file, &metadata, MAX_FILE).map_err(name)?;
+    let after = FileStamp::of(&file.metadata().map_err(name)?);
+    drop(lease);
+    if after != stamp {
+        return Ok(None);
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| format!("{}: stream did not contain valid UTF-8", path.display()))?;
+    Ok(Some((text, stamp)))
 }
 
 impl Lds {
@@ -105,11 +141,9 @@ impl Lds {
         self.accepted.lock().clone()
     }
 
-    /// Applies the file as it is at the start. A file that is not there is waited for.
+    /// Applies the file as it is at the start. A file that is not there, or is being written, is waited for.
     pub(crate) async fn begin(&self, manager: &Arc<ListenerManager>, logs: &AccessLogFiles) {
-        let stamp = self.stamp().await;
-        self.looks.lock().read = stamp;
-        self.apply_file(manager, logs).await;
+        self.apply_file(0, manager, logs).await;
     }
 
     /// Follows the file.
@@ -117,9 +151,9 @@ impl Lds {
         loop {
             tokio::time::sleep(INTERVAL).await;
             let stamp = self.stamp().await;
-            let is_due = self.looks.lock().is_due(stamp);
-            if is_due {
-                self.apply_file(manager, logs).await;
+            let due = self.looks.lock().due(stamp);
+            if let Some(quiet) = due {
+                self.apply_file(quiet, manager, logs).await;
             }
         }
     }
@@ -130,19 +164,26 @@ impl Lds {
         Some(FileStamp::of(&metadata))
     }
 
-    /// Reads the file and applies it.
-    async fn apply_file(&self, manager: &Arc<ListenerManager>, logs: &AccessLogFiles) {
-        self.stats.increment(LdsStat::UpdateAttempt);
-        let (path, file) = (self.path.clone(), self.path.display().to_string());
-        let clusters = self.clusters.clone();
+    /// Reads the file and applies it, unless it is being written. `quiet`: how many looks ago it changed.
+    async fn apply_file(&self, quiet: u32, manager: &Arc<ListenerManager>, logs: &AccessLogFiles) {
+        let (path, clusters) = (self.path.clone(), self.clusters.clone());
         // Reading blocks, and so does parsing a long file.
         let read = tokio::task::spawn_blocking(move || {
-            let text =
-                regular_file::read_text(&path, MAX_FILE).map_err(|error| format!("{file}: {error}"))?;
-            read_listeners(&text, &file, &clusters)
+            let read = read_complete(&path, quiet).transpose()?;
+            let stamp = read.as_ref().ok().map(|(_, stamp)| *stamp);
+            let update =
+                read.and_then(|(text, _)| read_listeners(&text, &path.display().to_string(), &clusters));
+            Some((stamp, update))
         });
-        let read = read.await.unwrap_or_else(|error| Err(format!("{}: {error}", self.path.display())));
-        match read {
+        let failed = |error| Some((None, Err(format!("{}: {error}", self.path.display()))));
+        let Some((stamp, update)) = read.await.unwrap_or_else(failed) else { return };
+        self.stats.increment(LdsStat::UpdateAttempt);
+        {
+            // What cannot be read is tried again when it changes.
+            let mut looks = self.looks.lock();
+            looks.read = stamp.or(looks.seen.0);
+        }
+        match update {
             Ok(update) => self.apply(update, manager, logs).await,
             Err(why) => {
                 self.stats.increment(LdsStat::UpdateFailure);
@@ -210,6 +251,8 @@ impl Lds {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -217,22 +260,48 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lds.yaml");
         let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
-        let stamp = || std::fs::metadata(&path).ok().map(|metadata| FileStamp::of(&metadata));
         let mut looks = Looks::default();
-        assert!(!looks.is_due(stamp()), "it is not there");
+        let mut is_due = || {
+            let stamp = std::fs::metadata(&path).ok().map(|metadata| FileStamp::of(&metadata));
+            let read = looks.due(stamp).and_then(|quiet| read_complete(&path, quiet).unwrap());
+            looks.read = read.as_ref().map(|(_, stamp)| *stamp).or(looks.read);
+            read.is_some()
+        };
+        assert!(!is_due(), "it is not there");
         write("lds.yaml", "a");
-        assert!(looks.is_due(stamp()), "it has come");
-        assert!(!looks.is_due(stamp()));
+        assert!(is_due(), "it has come");
+        assert!(!is_due());
         write("next", "b");
         std::fs::rename(directory.path().join("next"), &path).unwrap();
-        assert!(looks.is_due(stamp()), "replaced");
+        assert!(is_due(), "replaced");
         write("lds.yaml", "longer");
-        let due: Vec<bool> = (0..10).map(|_| looks.is_due(stamp())).collect();
+        let due: Vec<bool> = (0..10).map(|_| is_due()).collect();
         assert_eq!(due.iter().position(|due| *due), Some(5), "{due:?}");
         assert_eq!(due.iter().filter(|due| **due).count(), 1);
         std::fs::remove_file(&path).unwrap();
-        assert!(!looks.is_due(stamp()), "a file that is gone changes nothing");
+        assert!(!is_due(), "a file that is gone changes nothing");
         write("lds.yaml", "again");
-        assert!(looks.is_due(stamp()) || (0..10).any(|_| looks.is_due(stamp())));
+        assert!(is_due() || (0..10).any(|_| is_due()));
+    }
+
+    #[test]
+    fn a_file_is_read_once_its_writer_has_closed_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lds.yaml");
+        let read = |quiet| read_complete(&path, quiet).unwrap().map(|(text, _)| text);
+        for quiet in [0, QUIET_LOOKS, PATIENCE] {
+            let mut writer = std::fs::File::create(&path).unwrap();
+            writer.write_all(b"half").unwrap();
+            assert_eq!(read(quiet), None, "{quiet}");
+            writer.write_all(b" and half").unwrap();
+            drop(writer);
+            assert_eq!(read(quiet).as_deref(), Some("half and half"), "{quiet}");
+        }
+        std::fs::write(&path, [0xff]).unwrap();
+        assert!(
+            read_complete(&path, 0).unwrap_err().ends_with("lds.yaml: stream did not contain valid UTF-8")
+        );
+        std::fs::remove_file(&path).unwrap();
+        assert!(read_complete(&path, 0).unwrap_err().contains("lds.yaml: "));
     }
 }

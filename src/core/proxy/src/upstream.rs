@@ -289,6 +289,31 @@ impl Pool {
         self.state.borrow_mut().idle = idle;
     }
 
+    /// What opens connections, for longer than a request lives.
+    pub(crate) fn connector(&self) -> Connector {
+        Connector { cluster: Arc::clone(&self.cluster), open: Rc::clone(&self.open) }
+    }
+
+    /// Opens a connection.
+    ///
+    /// Errors: as [`Connector::connect`].
+    pub(crate) async fn connect(
+        &self,
+        host: &Arc<Host>,
+        protocol: Protocol,
+    ) -> Result<Upstream, ConnectError> {
+        self.connector().connect(host, protocol).await
+    }
+}
+
+/// Opens connections to the hosts of a cluster.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    cluster: Arc<Cluster>,
+    open: Rc<Open>,
+}
+
+impl Connector {
     /// Opens a connection.
     ///
     /// Errors: refused, or the time limit of the cluster has passed.

@@ -12,6 +12,8 @@ mod hostile;
 mod mixer;
 #[path = "support/peers.rs"]
 mod peers;
+#[path = "http2/policy.rs"]
+mod policy;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "http2/raw.rs"]

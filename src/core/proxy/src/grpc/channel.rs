@@ -16,14 +16,14 @@ use h2::{Ping, PingPong, Reason};
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::{Request, Version};
 use mixer_base::task::Group;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::outgoing::Outgoing;
 use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
-use crate::upstream::{ConnectError, Pool, Pools, Protocol, Upstream};
+use crate::upstream::{ConnectError, Connector, Pool, Pools, Protocol, Upstream};
 
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 4 << 20;
@@ -67,18 +67,83 @@ pub(crate) struct Channel {
     connections: Group,
 }
 
+/// What calls are sent on, or why there is nothing; `None` until it is known.
+type Attempted = Option<Result<SendRequest<Bytes>, ConnectError>>;
+
 /// The connection to a host.
 #[derive(Debug, Default)]
 struct Link {
-    /// Locked while it is being made or looked at, so that calls wait for one attempt.
-    current: Mutex<Option<Open>>,
-    /// Attempts that failed, and why the last one did.
-    failed: Cell<(u64, Option<ConnectError>)>,
+    /// Taken out while it is looked at.
+    current: RefCell<Option<Open>>,
+    /// The attempt to have a connection. It is a task of its own, for which calls wait within their time limits: if it ended with them, there
+    /// would be none as long as their time limits are shorter than a handshake.
+    attempt: RefCell<Option<watch::Receiver<Attempted>>>,
     /// Whether a call was not answered since the host has last shown that it is there.
     is_doubted: Cell<bool>,
     /// Calls on their way.
     active: Cell<usize>,
     streams: Queue,
+}
+
+impl Link {
+    /// What calls are sent on, if there is no need to look at it.
+    fn sender(&self) -> Option<SendRequest<Bytes>> {
+        let mut current = self.current.borrow_mut();
+        let open = current.as_mut()?;
+        // Until it is answered, no call is sent on a connection that may be dead.
+        (!self.is_doubted.get() && is_open(&mut open.sender)).then(|| open.sender.clone())
+    }
+
+    /// Looks whether the host is there, or connects to it.
+    ///
+    /// Errors: as of [`Connector::connect`].
+    async fn renew(
+        &self,
+        connector: &Connector,
+        host: &Arc<Host>,
+        connections: &Group,
+    ) -> Result<SendRequest<Bytes>, ConnectError> {
+        let known = self.current.take();
+        if let Some(mut open) = known
+            && is_open(&mut open.sender)
+        {
+            if !self.is_doubted.get() || open.is_answered().await {
+                self.is_doubted.set(false);
+                let sender = open.sender.clone();
+                self.current.replace(Some(open));
+                return Ok(sender);
+            }
+            tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
+        }
+        let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Tcp).await?;
+        let connected = mixer_remote::http2_client().handshake::<_, Bytes>(stream).await;
+        let (sender, mut connection) = connected.map_err(|error| {
+            tracing::debug!(host = %host.address, %error, "no HTTP/2");
+            ConnectError::Failed
+        })?;
+        let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
+        let ended = replaced.clone();
+        drop(connections.spawn_local(async move {
+            let mut counted = counted;
+            // Calls that are on it have their time. Then it ends, although its host may take nothing more.
+            let outlived = async {
+                ended.cancelled().await;
+                tokio::time::sleep(LEFT).await;
+            };
+            tokio::select! {
+                outcome = connection => {
+                    if let Err(error) = outcome {
+                        counted.closed_by_host = true;
+                        tracing::debug!(%error, "a connection for gRPC has ended");
+                    }
+                }
+                () = outlived => {}
+            }
+        }));
+        self.is_doubted.set(false);
+        self.current.replace(Some(Open { sender: sender.clone(), ping, replaced }));
+        Ok(sender)
+    }
 }
 
 /// A connection.
@@ -200,14 +265,13 @@ impl Channel {
             }
         };
         stats.count_response(status);
-        pool.cluster.record(
-            &host,
-            match status {
-                200 => Outcome::Status(200),
-                504 => Outcome::TimedOut,
-                _ => Outcome::Failed,
-            },
-        );
+        match (status, &outcome) {
+            (200, _) => pool.cluster.record(&host, Outcome::Status(200)),
+            (504, _) => pool.cluster.record(&host, Outcome::TimedOut),
+            // What a client can bring about ejects no host.
+            (_, Err(status)) if !is_unanswered(status) => {}
+            _ => pool.cluster.record(&host, Outcome::Failed),
+        }
         if status == 200 {
             stats.request_time.observe(began.elapsed());
             host.succeeded.fetch_add(1, Ordering::Relaxed);
@@ -303,56 +367,31 @@ impl Channel {
     }
 
     /// What sends requests to a host: on the connection that is there, or on a new one.
-    async fn sender(&self, link: &Link, pool: &Pool, host: &Arc<Host>) -> Result<SendRequest<Bytes>, Broken> {
-        let (failures, _) = link.failed.get();
-        let mut current = link.current.lock().await;
-        if let Some(open) = &mut *current
-            && is_open(&mut open.sender)
-        {
-            // Until it is answered, no call is sent on a connection that may be dead.
-            let is_alive = !link.is_doubted.get() || open.is_answered().await;
-            if is_alive {
-                link.is_doubted.set(false);
-                return Ok(open.sender.clone());
-            }
-            tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
+    async fn sender(
+        &self,
+        link: &Rc<Link>,
+        pool: &Pool,
+        host: &Arc<Host>,
+    ) -> Result<SendRequest<Bytes>, Broken> {
+        if let Some(sender) = link.sender() {
+            return Ok(sender);
         }
-        *current = None;
-        link.is_doubted.set(false);
-        // The attempt that this call waited for.
-        if let (after, Some(error)) = link.failed.get()
-            && after != failures
-        {
-            return Err(Broken::Connect(error));
-        }
-        let upstream = pool.connect(host, Protocol::Tcp).await.map_err(|error| {
-            link.failed.set((failures.wrapping_add(1), Some(error)));
-            Broken::Connect(error)
-        })?;
-        let Upstream { stream, counted, .. } = upstream;
-        let connected = mixer_remote::http2_client().handshake::<_, Bytes>(stream).await;
-        let (sender, mut connection) = connected.map_err(Broken::Http2)?;
-        let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
-        let ended = replaced.clone();
-        drop(self.connections.spawn_local(async move {
-            let mut counted = counted;
-            // Calls that are on it have their time. Then it ends, although its host may take nothing more.
-            let outlived = async {
-                ended.cancelled().await;
-                tokio::time::sleep(LEFT).await;
-            };
-            tokio::select! {
-                outcome = connection => {
-                    if let Err(error) = outcome {
-                        counted.closed_by_host = true;
-                        tracing::debug!(%error, "a connection for gRPC has ended");
-                    }
-                }
-                () = outlived => {}
-            }
-        }));
-        *current = Some(Open { sender: sender.clone(), ping, replaced });
-        Ok(sender)
+        // One that ended without an outcome, by a panic, is begun again.
+        let begun = link.attempt.borrow().clone().filter(|attempt| attempt.has_changed().is_ok());
+        let mut attempt = begun.unwrap_or_else(|| {
+            let (outcome, attempt) = watch::channel(None);
+            link.attempt.replace(Some(attempt.clone()));
+            let (link, connector, host) = (Rc::clone(link), pool.connector(), Arc::clone(host));
+            let connections = self.connections.clone();
+            drop(self.connections.spawn_local(async move {
+                let renewed = link.renew(&connector, &host, &connections).await;
+                link.attempt.take();
+                outcome.send_replace(Some(renewed));
+            }));
+            attempt
+        });
+        let outcome = attempt.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+        outcome.unwrap_or(Err(ConnectError::Failed)).map_err(Broken::Connect)
     }
 
     /// The connection to a host; those to hosts that the cluster has no more are forgotten.
@@ -416,6 +455,17 @@ fn not_sent(reason: &str) -> Status {
     Status::unavailable(format!("{NOT_SENT}. reset reason: {reason}"))
 }
 
+/// Whether a call failed because there was no place for it here or at the host.
+pub(crate) fn is_overflow(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.message() == OVERFLOW
+}
+
+/// Whether a call failed for want of an answer, for reasons that no client can bring about. Any other status is an answer: a client may have
+/// chosen what the server cannot evaluate.
+pub(crate) fn is_unanswered(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && !is_overflow(status)
+}
+
 /// The status of a call without an answer. What the host says of the call or of the connection by a code of HTTP/2 is an answer: it may say it
 /// because of what is asked, or of how much.
 fn status_of(broken: &Broken) -> Status {
@@ -429,6 +479,8 @@ fn status_of(broken: &Broken) -> Status {
             (true, Some(Reason::ENHANCE_YOUR_CALM)) => return Status::resource_exhausted(error.to_string()),
             (true, Some(Reason::CANCEL)) => return Status::cancelled(error.to_string()),
             (true, Some(_)) => return Status::internal(error.to_string()),
+            // An answer that is none by the rules of HTTP/2, or too long: what is asked may be the cause.
+            _ if error.is_library() => return Status::internal(error.to_string()),
             _ if error.is_io() => "connection termination",
             _ => "protocol error",
         },

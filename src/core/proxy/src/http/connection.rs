@@ -416,9 +416,6 @@ impl<'m> Connection<'m> {
         if self.request.path() == b"*" {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
         }
-        if !self.normalize(transaction, framing).await {
-            return;
-        }
         // An upgrade that is not configured is refused, but for that to HTTP/2, which is optional.
         let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
         let upgrades = self.request.get("upgrade").is_some()
@@ -455,13 +452,16 @@ impl<'m> Connection<'m> {
         self.continue_and_route(transaction, framing, continues).await;
     }
 
-    /// Goes on with a request whose head is valid. `continues`: its client waits for a word before it sends the body.
+    /// Goes on with a request whose head is valid, of either protocol. `continues`: its client waits for a word before it sends the body.
     async fn continue_and_route(
         &mut self,
         transaction: &mut Transaction<'m>,
         framing: Framing,
         continues: bool,
     ) {
+        if !self.normalize(transaction, framing).await {
+            return;
+        }
         if continues && framing != Framing::Empty && self.client.write_continue() {
             self.count_status(100);
         }

@@ -216,6 +216,17 @@ fn edited_heads_are_written_in_order() {
 }
 
 #[test]
+fn appending_keeps_the_values_of_all_fields() {
+    let (mut head, _) = request(
+        b"GET /a HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n",
+    )
+    .unwrap();
+    head.append("x-forwarded-for", b"127.0.0.1");
+    assert_eq!(head.joined("x-forwarded-for").unwrap(), b"6.6.6.6,10.1.1.1,127.0.0.1");
+    assert_eq!(head.count("x-forwarded-for"), 1);
+}
+
+#[test]
 fn as_many_fields_are_read_as_may_be_configured() {
     let text = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(1000));
     assert_eq!(Head::default().read_request(text.as_bytes(), 1000), Ok(()));

@@ -24,7 +24,7 @@ use super::bounds::{Excess, Size};
 use super::forwarded;
 use super::statistics::MixerStat;
 use crate::bootstrap::TransportConfig;
-use crate::grpc::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT};
+use crate::grpc::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered};
 use crate::stats::Block;
 use crate::upstream::Pools;
 use crate::uuid;
@@ -546,17 +546,6 @@ fn exhaust(outcome: &mut Outcome, names: &[String]) {
         outcome.code = RESOURCE_EXHAUSTED;
         outcome.message = format!("Quota is exhausted for: {}", names.join(","));
     }
-}
-
-/// Whether a call failed because the proxy has no place for it.
-fn is_overflow(status: &Status) -> bool {
-    status.code() == Code::Unavailable && status.message() == OVERFLOW
-}
-
-/// Whether a call failed for want of an answer, for reasons that no client can bring about. Any other status is an answer: a client may have
-/// chosen what the server cannot evaluate.
-fn is_unanswered(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && !is_overflow(status)
 }
 
 /// How a call failed.

@@ -182,3 +182,28 @@ fn a_client_that_leaves_resets_the_stream_of_the_host() {
     drop((client, never));
     scene.wait_for_rest();
 }
+
+#[test]
+fn data_beside_a_status_without_a_body_reaches_nobody() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    for (kind, status) in [("204-data", 204), ("304-data", 304), ("304-length", 304), ("204-length", 502)] {
+        let mut http1 = connect(scene.auto);
+        for turn in 0..2 {
+            write!(http1, "GET /peer/{kind} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            let head = read_head(&mut http1).unwrap();
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{kind} {turn}: {head}");
+            assert!(!head.contains("transfer-encoding"), "{kind}: {head}");
+            if status == 502 {
+                // The text of the proxy.
+                break;
+            }
+        }
+        let answer = client.get(&format!("/peer/{kind}"));
+        assert_eq!(answer.status, status, "{kind}");
+        assert!(status == 502 || answer.body.is_empty(), "{kind}: {}", answer.text());
+    }
+    drop(client);
+    scene.wait_for_rest();
+}

@@ -105,6 +105,16 @@ impl Host {
                     self.resets.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
+                if tells(b"/evil") {
+                    return respond.send_reset(Reason::INTERNAL_ERROR);
+                }
+                if tells(b"/long") {
+                    let mut response = response(200, &[grpc, ("grpc-status", "13")]);
+                    let long = HeaderValue::try_from("x".repeat(70 << 10)).unwrap();
+                    response.headers_mut().insert("grpc-message", long);
+                    let _ = respond.send_response(response, true);
+                    return;
+                }
                 let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
                 let _ = stream.send_data(checked(tells(b"/denied")), false);
                 let _ = stream.send_trailers(fine());
@@ -112,6 +122,12 @@ impl Host {
             "Report" => {
                 let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
                 let _ = stream.send_data(Bytes::from_static(&[0; 5]), false);
+                let _ = stream.send_trailers(fine());
+            }
+            // A call for a rate limit: it is exceeded.
+            "ShouldRateLimit" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[grpc]), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(&[0, 0, 0, 0, 2, 8, 2]), false);
                 let _ = stream.send_trailers(fine());
             }
             "trailers-only" => {
@@ -140,6 +156,18 @@ impl Host {
             }
             "204" => {
                 let _ = respond.send_response(response(204, &[]), true);
+            }
+            // A response without a body, and one.
+            "204-data" | "304-data" | "304-length" => {
+                let fields: &[_] = if kind == "304-length" { &[("content-length", "4")] } else { &[] };
+                let status = if kind == "204-data" { 204 } else { 304 };
+                let Ok(mut stream) = respond.send_response(response(status, fields), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(b"EVIL"), true);
+            }
+            "204-length" => {
+                let fields = [("content-length", "4")];
+                let Ok(mut stream) = respond.send_response(response(204, &fields), false) else { return };
+                let _ = stream.send_data(Bytes::from_static(b"EVIL"), true);
             }
             "503" => {
                 let Ok(mut stream) = respond.send_response(response(503, &[]), false) else { return };

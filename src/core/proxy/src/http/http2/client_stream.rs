@@ -27,7 +27,7 @@ pub(crate) struct ClientStream {
     informational: usize,
     /// The body of the response, once its head was read.
     body: Option<RecvStream>,
-    /// Whether the response ended with its head. Decided once: the end of a body that has none may arrive at any time.
+    /// Whether the response has no body. Decided once: the end of one that is empty may arrive at any time.
     is_empty: bool,
     /// Whether all data was read, and trailers may follow.
     is_read: bool,
@@ -96,8 +96,8 @@ impl ClientStream {
             Poll::Pending => return Poll::Pending,
         };
         let (parts, body) = response.into_parts();
-        self.is_empty = body.is_end_stream();
-        let framing = convert::response_head(&parts, self.is_empty, head);
+        let framing = convert::response_head(&parts, body.is_end_stream(), head);
+        self.is_empty = framing == Ok(Framing::Empty);
         self.body = Some(body);
         Poll::Ready(framing.map_err(|_| Event::UpstreamInvalid))
     }

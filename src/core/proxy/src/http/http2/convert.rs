@@ -4,7 +4,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri, request, response};
 
 use super::super::framing::{self, Framing};
-use crate::head::{Head, HeadError, is_authority};
+use crate::head::{Head, HeadError, is_authority, is_bodiless};
 
 /// Fields of a response.
 const MAX_RESPONSE_FIELDS: usize = 100;
@@ -111,7 +111,7 @@ pub(super) fn to_request(head: &Head) -> Option<Request<()>> {
 
 /// Reads the head of a response into `head`. `is_end`: the response has no body. Returns the framing of the body.
 ///
-/// Errors: too many fields, a content length that is no number, a status that HTTP/2 does not have.
+/// Errors: too many fields, a content length that is no number, a status that HTTP/2 does not have, a length beside a status without a body.
 pub(super) fn response_head(
     parts: &response::Parts,
     is_end: bool,
@@ -128,8 +128,12 @@ pub(super) fn response_head(
         head.add(name.as_str(), value.as_bytes());
     }
     let declared = framing::of_request(head)?;
+    if head.status == 204 && !matches!(declared, Framing::Empty | Framing::Length(0)) {
+        return Err(HeadError::Framing);
+    }
     Ok(match declared {
-        _ if is_end => Framing::Empty,
+        // Data beside such a status would be the next response of a client of HTTP/1.1.
+        _ if is_end || is_bodiless(head.status) => Framing::Empty,
         Framing::Length(length) if length > 0 => declared,
         // Its end is that of the stream; trailers may follow.
         _ => {
