@@ -458,10 +458,10 @@ impl Head {
         }
     }
 
-    /// Appends to the fields of this name, which become one, after a comma; adds it if there is none.
+    /// Appends to the fields of this name, which become one, after a comma or what stands for it; adds it if there is none.
     pub(crate) fn append(&mut self, name: &str, value: &[u8]) {
         let Some(before) = self.joined(name) else { return self.add(name, value) };
-        let joined = [&before, &b","[..], value].concat();
+        let joined = [&before, separator(name.as_bytes()), value].concat();
         self.set(name, &joined);
     }
 

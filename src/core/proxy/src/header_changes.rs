@@ -42,8 +42,8 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Applies it to the head of a request, of which path and host can be replaced as well. Returns false if it is not valid, and nothing
-    /// was changed.
+    /// Applies it to the head of a request, of which path and host can be replaced as well. Returns false if it is not valid, as
+    /// [`apply`](Self::apply).
     pub(crate) fn apply_to_request(&self, head: &mut Head) -> bool {
         match (self.name.as_str(), self.manner) {
             (":path", Manner::Set | Manner::SetIfPresent) if is_path(&self.value) => {
@@ -58,12 +58,20 @@ impl Change {
         true
     }
 
-    /// Applies it to the head of a response. Returns false if it is not valid, and nothing was changed.
+    /// Applies it to the head of a response. Returns false if it is not valid, and nothing was changed; but a header that was to be replaced by
+    /// a value that cannot be sent is removed.
     pub(crate) fn apply(&self, head: &mut Head) -> bool {
         let (name, value) = (self.name.as_str(), self.value.as_slice());
         let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !PROTECTED.contains(&name);
         let is_value = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
-        if !is_name || !is_value {
+        if !is_name {
+            return false;
+        }
+        if !is_value {
+            // Not that of the client, which may have known the name.
+            if self.manner == Manner::Set {
+                head.remove(name.as_bytes());
+            }
             return false;
         }
         let is_there = head.get(name).is_some();
@@ -121,7 +129,7 @@ mod tests {
         for (name, value) in [
             ("content-length", "4"),
             ("transfer-encoding", "chunked"),
-            ("x-a", "b\r\nc: d"),
+            ("x-c", "b\r\nc: d"),
             (":path", "/b c"),
             (":path", "b"),
             ("host", "a b"),
@@ -130,6 +138,9 @@ mod tests {
         ] {
             assert!(!apply(name, value, Manner::Set).0, "{name}: {value}");
         }
+        assert_eq!(apply("x-b", "5", Manner::Set), is("5"));
+        assert_eq!(apply("x-b", "6\n", Manner::Join), (false, "5".to_owned()));
+        assert_eq!(apply("x-b", "6\n", Manner::Set), (false, String::new()), "not what the client said");
         assert!(!apply("host", "", Manner::Remove).0);
         assert_eq!((head.path(), head.get("content-length")), (&b"/b"[..], Some(&b"3"[..])));
     }

@@ -23,6 +23,8 @@ pub(crate) struct Traffic {
     stalled: Cell<Option<Instant>>,
     /// Whether the peer ended the connection, or it failed.
     has_ended: Cell<bool>,
+    /// Frames of data that have none, and do not end their stream.
+    empty: Cell<u32>,
 }
 
 impl Traffic {
@@ -39,6 +41,11 @@ impl Traffic {
     /// Whether the peer ended the connection, or it failed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.get()
+    }
+
+    /// Frames of data that were received, have none, and do not end their stream. `h2` takes 100 of them in the life of a connection.
+    pub(crate) fn empty_frames(&self) -> u32 {
+        self.empty.get()
     }
 
     fn add(&self, received: usize, sent: usize) {
@@ -65,14 +72,52 @@ impl Traffic {
 pub(crate) struct Transport {
     stream: Stream,
     input: BytesMut,
+    frames: Frames,
     traffic: Rc<Traffic>,
+}
+
+/// The frames of a direction, as far as their bytes were seen.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The header of the next one.
+    header: [u8; 9],
+    filled: usize,
+    /// Bytes of the payload that are to come.
+    payload: usize,
+}
+
+impl Frames {
+    /// Returns how many frames of data among these bytes have none, and do not end their stream.
+    fn count_empty(&mut self, mut bytes: &[u8]) -> u32 {
+        let mut count = 0;
+        while !bytes.is_empty() {
+            let skipped = self.payload.min(bytes.len());
+            self.payload -= skipped;
+            bytes = bytes.get(skipped..).unwrap_or_default();
+            let taken = (self.header.len() - self.filled).min(bytes.len());
+            let (part, rest) = bytes.split_at_checked(taken).unwrap_or_default();
+            if let Some(place) = self.header.get_mut(self.filled..self.filled + taken) {
+                place.copy_from_slice(part);
+            }
+            self.filled += taken;
+            bytes = rest;
+            if self.filled == self.header.len() {
+                let [a, b, c, kind, flags, ..] = self.header;
+                self.filled = 0;
+                self.payload = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                // DATA without END_STREAM.
+                count += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
+            }
+        }
+        count
+    }
 }
 
 impl Transport {
     /// A connection whose input begins with `input`, which was counted when it was read.
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
-        (Self { stream, input, traffic: Rc::clone(&traffic) }, traffic)
+        (Self { stream, input, frames: Frames::default(), traffic: Rc::clone(&traffic) }, traffic)
     }
 }
 
@@ -97,6 +142,10 @@ impl AsyncRead for Transport {
         if let Poll::Ready(result) = &read {
             let count = buffer.filled().len() - before;
             this.traffic.add(count, 0);
+            let empty = this.frames.count_empty(buffer.filled().get(before..).unwrap_or_default());
+            if empty > 0 {
+                this.traffic.empty.set(this.traffic.empty.get().saturating_add(empty));
+            }
             if result.is_err() || count == 0 {
                 this.traffic.has_ended.set(true);
             }
@@ -132,5 +181,35 @@ impl AsyncWrite for Transport {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_frames_of_data_are_counted_however_they_arrive() {
+        let frame = |kind: u8, flags: u8, payload: &[u8]| {
+            let mut bytes = vec![0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 1];
+            bytes.extend_from_slice(payload);
+            bytes
+        };
+        // Settings, data, empty data, an end without data, empty data, data that looks like a frame.
+        let bytes = [
+            frame(4, 0, &[]),
+            frame(0, 0, b"abc"),
+            frame(0, 0, b""),
+            frame(0, 1, b""),
+            frame(0, 0, b""),
+            frame(0, 0, &frame(0, 0, b"")),
+            frame(1, 4, &[7; 200]),
+        ]
+        .concat();
+        for size in 1..bytes.len() + 1 {
+            let mut frames = Frames::default();
+            let count: u32 = bytes.chunks(size).map(|part| frames.count_empty(part)).sum();
+            assert_eq!((count, frames.filled, frames.payload), (2, 0, 0), "{size}");
+        }
     }
 }

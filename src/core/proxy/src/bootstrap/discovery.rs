@@ -8,7 +8,7 @@ use mixer_config::{Diagnostic, NodeKind, Severity};
 
 use super::listener::{self, ListenerConfig};
 use super::reader::{Document, Fields, Message, Value};
-use super::{KnownClusters, check_listener, json, report_note};
+use super::{KnownClusters, check_listener, json, report_note, secrets};
 
 static DYNAMIC: Message = Message {
     name: "DynamicResources",
@@ -93,7 +93,7 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
     }
     let mut update = ListenerUpdate::default();
     if let Some(response) = root.message(&RESPONSE) {
-        update.version = response.text("version_info").unwrap_or_default().to_owned();
+        update.version = secrets::clean(response.text("version_info").unwrap_or_default()).into_owned();
         if let Some(url) = response.text("type_url")
             && url.rsplit('/').next() != Some(LISTENER)
         {

@@ -75,7 +75,9 @@ pub(super) fn without_key(text: &str) -> &str {
     };
     let is_encoded =
         text.len() >= MIN_ENCODED / 2 && text.bytes().all(|b| is_base64(b) || b.is_ascii_whitespace());
-    if text.contains(KEY) || (is_encoded && has_key()) { REDACTED } else { text }
+    // Lines of a certificate may begin as keys do.
+    let has_run = || !text.contains(BEGIN) && encoded_runs(text).any(|(_, _, is_key)| is_key);
+    if text.contains(KEY) || (is_encoded && has_key()) || has_run() { REDACTED } else { text }
 }
 
 fn is_base64(byte: u8) -> bool {

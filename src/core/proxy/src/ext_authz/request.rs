@@ -22,6 +22,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) head: &'f Head,
     pub(crate) connection: &'f ConnectionInfo,
     pub(crate) start: SystemTime,
+    /// `HTTP/1.1` or `HTTP/2`.
+    pub(crate) protocol: &'static str,
     /// What is told of the body; `None` if it is not.
     pub(crate) body: Option<Body>,
 }
@@ -74,7 +76,7 @@ fn http(facts: &Facts<'_>) -> HttpRequest {
         host: pseudo(":authority"),
         scheme: pseudo(":scheme"),
         size: facts.body.as_ref().map_or(0, |body| i64::try_from(body.received).unwrap_or(i64::MAX)),
-        protocol: "HTTP/1.1".to_owned(),
+        protocol: facts.protocol.to_owned(),
         ..HttpRequest::default()
     };
     if let Some(body) = &facts.body {

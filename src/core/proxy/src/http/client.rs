@@ -237,6 +237,11 @@ impl Client {
         }
     }
 
+    /// The name of its protocol in logs and calls.
+    pub(super) fn protocol(&self) -> &'static str {
+        if self.is_http2() { "HTTP/2" } else { "HTTP/1.1" }
+    }
+
     /// Whether it is a stream of HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         matches!(self, Client::Http2(_))

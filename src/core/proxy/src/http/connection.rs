@@ -333,7 +333,7 @@ impl<'m> Connection<'m> {
         let entry = Entry {
             start: transaction.start,
             duration: transaction.began.elapsed(),
-            protocol: if self.client.is_http2() { "HTTP/2" } else { "HTTP/1.1" },
+            protocol: self.client.protocol(),
             request: transaction.has_head.then_some(&self.request),
             response: Some(&self.response),
             status: transaction.status,

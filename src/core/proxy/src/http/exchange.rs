@@ -260,9 +260,16 @@ impl<'e> Exchange<'e> {
                 Err(event) => return Some(event),
             }
         }
+        let is_full = self.downstream.client.is_full();
         if let Some(rest) = &mut self.rest
             && !rest.is_done()
-            && !self.downstream.client.is_full()
+            && is_full
+        {
+            if let Err(event) = self.upstream.hold(cx) {
+                return Some(event);
+            }
+        } else if let Some(rest) = &mut self.rest
+            && !rest.is_done()
         {
             let (client, outgoing) = (&mut *self.downstream.client, self.outgoing);
             let read = self.upstream.poll_body(cx, rest, |data| client.write_data(outgoing, data));

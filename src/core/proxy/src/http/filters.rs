@@ -215,7 +215,13 @@ impl<'m> Connection<'m> {
                 Err(step) => return step,
             }
         }
-        let facts = Facts { head: &self.request, connection: &self.info, start: transaction.start, body };
+        let facts = Facts {
+            head: &self.request,
+            connection: &self.info,
+            start: transaction.start,
+            protocol: self.client.protocol(),
+            body,
+        };
         let request = filter.request(&facts, own);
         let worker = self.worker;
         let Some(decision) = self.while_there(Box::pin(filter.check(&worker.channels, request))).await else {

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::framing::Framing;
 use super::routes::Forward;
 use super::upstream_request::UpstreamRequest;
-use super::{edits, hash, reply};
+use super::{edits, hash, http2, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy};
 use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::flags::Flag;
@@ -68,6 +68,9 @@ impl Connection<'_> {
         if is_http2 && transaction.upgrade.is_some() {
             self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);
             return self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
+        }
+        if is_http2 && !http2::is_sendable(&self.request) {
+            return self.refuse_request(transaction, 400, "no_target_of_http2", "", None).await;
         }
         match framing {
             _ if is_http2 => {}

@@ -12,6 +12,7 @@ mod server;
 mod server_stream;
 
 pub(super) use client_stream::ClientStream;
+pub(super) use convert::is_sendable;
 pub(super) use server::serve;
 pub(super) use server_stream::ServerStream;
 

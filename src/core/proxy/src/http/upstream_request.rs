@@ -102,6 +102,15 @@ impl UpstreamRequest {
         }
     }
 
+    /// Receives what cannot wait elsewhere, while there is no room for it.
+    pub(super) fn hold(&mut self, cx: &mut Context<'_>) -> Result<(), Event> {
+        match self {
+            // It waits in the socket.
+            UpstreamRequest::Http1(_) => Ok(()),
+            UpstreamRequest::Http2(stream) => stream.hold(cx),
+        }
+    }
+
     /// The trailers of a response that was read.
     pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
         match self {

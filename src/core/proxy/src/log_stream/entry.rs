@@ -24,8 +24,9 @@ use crate::head::Head;
 /// `DownstreamEnd` and `TcpConnectionEnd` of AccessLogType.
 const REQUEST_END: i32 = 6;
 const CONNECTION_END: i32 = 3;
-/// HTTP11 of HTTPVersion.
+/// HTTP11 and HTTP2 of HTTPVersion.
 const HTTP11: i32 = 2;
+const HTTP2: i32 = 3;
 
 /// An entry, encoded.
 pub(super) fn encode(entry: &Entry<'_>, config: &LogStreamConfig) -> Vec<u8> {
@@ -37,7 +38,7 @@ pub(super) fn encode(entry: &Entry<'_>, config: &LogStreamConfig) -> Vec<u8> {
     }
     let entry = HttpAccessLogEntry {
         common_properties: common,
-        protocol_version: HTTP11,
+        protocol_version: if entry.protocol == "HTTP/2" { HTTP2 } else { HTTP11 },
         request: Some(request(entry, config)),
         response: Some(response(entry, config)),
     };

@@ -23,6 +23,13 @@ use crate::transport::{SEND_BUFFER, Transport};
 /// Maximum size of the head of a response, in bytes.
 const MAX_RESPONSE_HEAD: u32 = 60 << 10;
 
+/// Frames of data without any after which a connection takes no further requests: `h2` ends one that has 100 of them, with all its requests.
+const MAX_EMPTY_FRAMES: u32 = 50;
+
+/// What small frames of data may take, in bytes, until the requests that they are for have received them; a frame counts up to 256. Beyond, `h2`
+/// ends a connection, with all its requests.
+const FRAME_BUDGET: usize = 32 << 20;
+
 /// The connections of a cluster on one worker.
 #[derive(Debug)]
 pub(super) struct Links {
@@ -47,6 +54,8 @@ struct Used {
     /// Since when there are none.
     idle_since: Cell<Instant>,
     is_closed: Cell<bool>,
+    /// Whether it takes no further requests.
+    is_retired: Cell<bool>,
     open: Rc<Open>,
 }
 
@@ -84,7 +93,8 @@ impl Links {
     /// A place on a connection that is there, of which each has at most so many.
     fn find(&self, host: &Arc<Host>, max_streams: u32) -> Option<Place> {
         let mut links = self.links.borrow_mut();
-        links.retain(|link| !link.used.is_closed.get());
+        // The requests that are on one that is left go on.
+        links.retain(|link| !link.used.is_closed.get() && !link.used.is_retired.get());
         let max_streams = usize::try_from(max_streams).unwrap_or(usize::MAX);
         for link in links.iter_mut().filter(|link| Arc::ptr_eq(&link.host, host)) {
             let places = max_streams.min(link.sender.current_max_send_streams());
@@ -191,6 +201,7 @@ impl Pool {
             .initial_connection_window_size(options.connection_window)
             .max_header_list_size(MAX_RESPONSE_HEAD)
             .max_send_buffer_size(SEND_BUFFER)
+            .data_frame_budget(FRAME_BUDGET)
             .initial_max_send_streams(usize::try_from(options.max_streams).unwrap_or(usize::MAX));
         let connected = builder.handshake::<_, Bytes>(transport).await;
         let (sender, connection) = connected.map_err(|error| {
@@ -201,6 +212,7 @@ impl Pool {
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             is_closed: Cell::new(false),
+            is_retired: Cell::new(false),
             open: Rc::clone(&self.open),
         });
         let link = Link { host: Arc::clone(host), sender, used: Rc::clone(&used) };
@@ -216,6 +228,7 @@ impl Pool {
             let result = poll_fn(|cx| {
                 let polled = connection.as_mut().poll(cx);
                 let (received, sent) = traffic.take();
+                used.is_retired.set(traffic.empty_frames() >= MAX_EMPTY_FRAMES);
                 cluster.stats.block.add(ClusterStat::UpstreamCxRxBytesTotal, received);
                 cluster.stats.block.add(ClusterStat::UpstreamCxTxBytesTotal, sent);
                 polled

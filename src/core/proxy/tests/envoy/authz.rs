@@ -169,6 +169,23 @@ impl Comparison<'_> {
         self.compare(port, &[&request])
     }
 
+    /// Returns how often each of them asked.
+    fn get_over_http2(&mut self, port: &str, path: &str) -> usize {
+        self.count += 1;
+        let [ours, envoys] = self.pair.ports(port).map(|port| {
+            let answer = crate::client::Client::connect(port).get(path);
+            let told: Vec<String> = self.services.checks().into_iter().map(shown).collect();
+            (answer.status, told)
+        });
+        assert_eq!(ours.0, envoys.0, "{path}");
+        if ours.1 != envoys.1 {
+            let (ours, envoys) = (ours.1.join("\n"), envoys.1.join("\n"));
+            self.differences
+                .push(format!("checks over HTTP/2 {path}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
+        }
+        ours.1.len()
+    }
+
     fn end(self, least: usize) {
         let differences = &self.differences;
         assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
@@ -245,6 +262,9 @@ fn authorization_is_asked_and_obeyed_as_by_envoy() {
     }
     for name in ["path", "headers", "any", "denied"] {
         both.get("$TLS", &format!("/up/{name}"), "x", "");
+    }
+    for path in ["/up/denied", "/up/headers", "/up/any"] {
+        assert_eq!(both.get_over_http2("$HTTP", path), 1, "{path}");
     }
     // An answer to HEAD has no body.
     both.compare("$HTTP", &["HEAD /up/login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);

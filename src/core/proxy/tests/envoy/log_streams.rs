@@ -189,6 +189,9 @@ fn entries_tell_what_those_of_envoy_tell() {
         let [ours, envoys] = pair.ask(&[request]);
         assert_eq!(ours, envoys);
     }
+    for port in pair.ports("$HTTP") {
+        assert_eq!(crate::client::Client::connect(port).get("/direct").status, 404);
+    }
     for port in pair.tcp_ports() {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -205,7 +208,7 @@ fn entries_tell_what_those_of_envoy_tell() {
         let all = received.logs.clone();
         drop(received);
         let counts: Vec<usize> = ports.iter().map(|port| entries(&all, *port).len()).collect();
-        (counts == [10, 10, 1, 1]).then_some(all)
+        (counts == [11, 11, 1, 1]).then_some(all)
     });
     for (name, sides) in [("http", &ports[..2]), ("tcp", &ports[2..])] {
         let (mut ours, mut envoys) = (entries(&all, sides[0]), entries(&all, sides[1]));
@@ -231,7 +234,7 @@ fn entries_tell_what_those_of_envoy_tell() {
     }
     let (_, written, envoys) = pair.stat("access_logs.grpc_access_log.logs_written");
     // Envoy does not count those of TCP.
-    assert_eq!((written, envoys), (11, 10));
+    assert_eq!((written, envoys), (12, 11));
 }
 
 /// A proxy alone with a log at a port.

@@ -207,3 +207,55 @@ fn data_beside_a_status_without_a_body_reaches_nobody() {
     drop(client);
     scene.wait_for_rest();
 }
+
+#[test]
+fn a_client_that_takes_nothing_leaves_others_on_the_connection_of_the_host_alone() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let mut settings = h2::client::Builder::new();
+    settings.initial_window_size(0);
+    let silent = Client::connect_with(scene.auto, &settings);
+    let other = Client::connect(scene.auto);
+    for turn in 1..=3 {
+        let held = silent.send(request("GET", "/peer/drip"), true).unwrap();
+        wait_for("it is there", || (host.requests.load(Ordering::Relaxed) >= 2 * turn - 1).then_some(()));
+        let answer = other.get("/peer/big");
+        assert_eq!((answer.status, answer.body.len()), (200, 3 << 20));
+        drop(held);
+    }
+    let dripped = other.get("/peer/drip");
+    assert_eq!((dripped.status, dripped.body.len()), (200, 100_000));
+    assert_eq!(host.connections.load(Ordering::Relaxed), 1);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_protocol_error"), 0);
+    drop((silent, other));
+    scene.wait_for_rest();
+}
+
+#[test]
+fn a_connection_with_many_empty_frames_is_replaced_before_it_ends() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    let client = Client::connect(scene.auto);
+    for turn in 0..130 {
+        assert_eq!(client.get("/peer/flush").text(), "flushed", "{turn}");
+    }
+    assert_eq!(host.connections.load(Ordering::Relaxed), 3);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_protocol_error"), 0);
+    drop(client);
+    scene.wait_for_rest();
+}
+
+#[test]
+fn a_target_that_http2_does_not_have_is_refused_and_is_no_failure_of_the_host() {
+    let host = Host::start(100);
+    let scene = scene(&host);
+    for target in ["/peer/a<b", "/peer/a>b", "/peer/a`b"] {
+        let mut client = connect(scene.auto);
+        write!(client, "GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let head = read_head(&mut client).unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 "), "{target}: {head}");
+    }
+    assert_eq!(Client::connect(scene.auto).get("/peer/a%3Cb|{}\"").status, 200);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_total"), 1);
+    assert_eq!(host.requests.load(Ordering::Relaxed), 1);
+}

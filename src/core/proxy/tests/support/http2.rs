@@ -50,10 +50,15 @@ pub(crate) fn request(method: &str, path: &str) -> Request<()> {
 impl Client {
     /// Connects with prior knowledge.
     pub(crate) fn connect(port: u16) -> Self {
+        Self::connect_with(port, &h2::client::Builder::new())
+    }
+
+    /// Connects with prior knowledge and settings.
+    pub(crate) fn connect_with(port: u16, settings: &h2::client::Builder) -> Self {
         let sender = wait(async {
             let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
             stream.set_nodelay(true).unwrap();
-            let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+            let (sender, connection) = settings.handshake(stream).await.unwrap();
             // How it ends is seen by its requests.
             tokio::spawn(async move { drop(connection.await) });
             sender

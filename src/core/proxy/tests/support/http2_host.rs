@@ -157,6 +157,19 @@ impl Host {
             "204" => {
                 let _ = respond.send_response(response(204, &[]), true);
             }
+            // Frames of one byte, more than the window of a stream takes; and one without any.
+            "drip" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[]), false) else { return };
+                for _ in 0..100_000 {
+                    let _ = stream.send_data(Bytes::from_static(b"."), false);
+                }
+                let _ = stream.send_data(Bytes::new(), true);
+            }
+            "flush" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[]), false) else { return };
+                let _ = stream.send_data(Bytes::new(), false);
+                let _ = stream.send_data(Bytes::from_static(b"flushed"), true);
+            }
             // A response without a body, and one.
             "204-data" | "304-data" | "304-length" => {
                 let fields: &[_] = if kind == "304-length" { &[("content-length", "4")] } else { &[] };

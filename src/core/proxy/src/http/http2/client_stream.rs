@@ -4,6 +4,7 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::BytesMut;
 use h2::RecvStream;
 use h2::client::ResponseFuture;
 use http::HeaderMap;
@@ -29,7 +30,10 @@ pub(crate) struct ClientStream {
     body: Option<RecvStream>,
     /// Whether the response has no body. Decided once: the end of one that is empty may arrive at any time.
     is_empty: bool,
-    /// Whether all data was read, and trailers may follow.
+    /// Data that was received while the client took nothing: at most the window of the stream. In `h2` small frames would take many times
+    /// their length, and it ends a connection that has too many of them, with all requests on it.
+    held: BytesMut,
+    /// Whether all data was received, and trailers may follow.
     is_read: bool,
     trailers: Option<HeaderMap>,
     /// Last, so that it is given back after the stream has ended.
@@ -52,6 +56,7 @@ impl ClientStream {
             informational: 0,
             body,
             is_empty: false,
+            held: BytesMut::new(),
             is_read: false,
             trailers,
             place,
@@ -115,13 +120,19 @@ impl ClientStream {
         mut take: impl FnMut(&[u8]),
     ) -> Result<usize, Event> {
         let Some(body) = &mut self.body else { return Ok(0) };
-        let mut count = 0;
+        let mut count = self.held.len();
+        if count > 0 {
+            take(&self.held);
+            // A stream that has ended needs no window.
+            let _ = body.flow_control().release_capacity(count);
+            self.held = BytesMut::new();
+        }
         while !self.is_read && count < buffer::READ_SIZE {
             match body.poll_data(cx) {
                 Poll::Ready(Some(Ok(data))) => {
                     take(&data);
                     count += data.len();
-                    // It was taken. A stream that has ended needs no window.
+                    // It was taken.
                     let _ = body.flow_control().release_capacity(data.len());
                 }
                 Poll::Ready(Some(Err(error))) => return Err(event_of(&error)),
@@ -140,6 +151,20 @@ impl ClientStream {
             }
         }
         Ok(count)
+    }
+
+    /// Receives data for which there is no room yet.
+    pub(crate) fn hold(&mut self, cx: &mut Context<'_>) -> Result<(), Event> {
+        let Some(body) = &mut self.body else { return Ok(()) };
+        while !self.is_read {
+            match body.poll_data(cx) {
+                Poll::Ready(Some(Ok(data))) => self.held.extend_from_slice(&data),
+                Poll::Ready(Some(Err(error))) => return Err(event_of(&error)),
+                Poll::Ready(None) => self.is_read = true,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
     }
 
     /// The trailers of a response that was read.

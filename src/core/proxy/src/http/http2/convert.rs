@@ -1,6 +1,7 @@
 //! Heads of HTTP/2 messages to [`Head`] and back.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::{Authority, PathAndQuery};
 use http::{Method, Request, StatusCode, Uri, request, response};
 
 use super::super::framing::{self, Framing};
@@ -95,6 +96,14 @@ pub(super) fn response(head: &Head) -> http::Response<()> {
     *response.version_mut() = http::Version::HTTP_2;
     *response.headers_mut() = fields(head);
     response
+}
+
+/// Whether a request can be sent over HTTP/2: its target and its host are those of a URI, which `<` is not, for example.
+pub(in crate::http) fn is_sendable(head: &Head) -> bool {
+    let is_common = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~?=&:".contains(byte);
+    let (path, authority) = (head.path(), head.authority());
+    path.iter().chain(authority).all(is_common)
+        || (PathAndQuery::try_from(path).is_ok() && Authority::try_from(authority).is_ok())
 }
 
 /// The head of a request to a host. `None` if it cannot be written: a target that is no URI.
