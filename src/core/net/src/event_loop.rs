@@ -95,7 +95,8 @@ mod tests {
                 Pin::new(&mut ended).poll(cx).map(|ended| ended.unwrap())
             });
             // What is polled beside it, as the tasks of a `LocalSet` are.
-            let mut counted = pin!(when_woken(pin!(counted)));
+            let counted = pin!(counted);
+            let mut counted = pin!(when_woken(counted));
             std::future::poll_fn(|cx| {
                 turns.set(turns.get() + 1);
                 let _ = task.as_mut().poll(cx);

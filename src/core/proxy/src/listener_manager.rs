@@ -23,6 +23,7 @@ use crate::error::StartError;
 use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats};
+use crate::timer::TICK;
 use crate::worker::{ActiveListener, Worker};
 
 use counters::{Count, Counters};
@@ -329,6 +330,14 @@ impl ListenerManager {
         let listeners = self.listeners.lock();
         let active = listeners.iter().filter(|listener| !listener.active.stopped.is_cancelled()).count();
         self.counters.set(Count::Active, u64::try_from(active).unwrap_or(0));
+    }
+
+    /// Tells the workers of time, as long as it is polled: so they need no timers of their own while all time limits are far away.
+    pub(crate) async fn tick(&self) {
+        loop {
+            tokio::time::sleep(TICK).await;
+            self.workers.lock().iter().for_each(|worker| worker.tick());
+        }
     }
 
     /// Starts the workers, which serve every listener.

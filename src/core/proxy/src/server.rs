@@ -150,6 +150,11 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
     }
     tracing::info!("all dependencies initialized. starting workers");
     manager.start_workers().await?;
+    let ticking = Arc::clone(manager);
+    Task::restarted("proxy clock").spawn(running.quit.clone(), move || {
+        let manager = Arc::clone(&ticking);
+        async move { manager.tick().await }
+    });
     if running.lds.is_some() {
         let running = Arc::clone(running);
         Task::restarted("proxy listener file")

@@ -20,12 +20,11 @@ use crate::accept::Entrance;
 use crate::connection_info::ConnectionInfo;
 use crate::context::{Shared, WorkerContext};
 use crate::stats::{Block, Histogram, ListenerStat, WorkerStat};
+use crate::timer;
 use crate::upstream::Pool;
 
 /// Commands that wait for a worker.
 const QUEUE: usize = 256;
-/// Time between two looks at idle connections to hosts.
-const SWEEP: Duration = Duration::from_secs(1);
 /// Time for the reports of the Mixer filters, and entries of access logs, at the end.
 const FLUSH: Duration = Duration::from_secs(1);
 /// The threads are named as Envoy's are.
@@ -56,6 +55,8 @@ enum Command {
     Serve(Serving),
     /// The time of a drain is over.
     Wake(u64),
+    /// [`TICK`](timer::TICK) has passed.
+    Tick,
 }
 
 /// A worker thread.
@@ -78,11 +79,11 @@ impl Worker {
         let serving: Kept = Arc::default();
         let until = stop.clone();
         let main = async move || {
+            timer::expect_ticks();
             let context = Rc::new(WorkerContext::new(Arc::clone(&shared)));
             let run = run(number, &context, &incoming, &serving);
             tokio::select! {
                 () = run => {}
-                () = sweep(&context) => {}
                 () = until.cancelled() => {}
             }
             // Reports and log entries that wait; without an answer within this time they are lost.
@@ -104,6 +105,11 @@ impl Worker {
     pub(crate) async fn wake(&self, drain: u64) {
         // A worker that is gone has no connections.
         let _ = self.commands.send(Command::Wake(drain)).await;
+    }
+
+    /// Tells that time has passed. A worker that is that busy is told the next time.
+    pub(crate) fn tick(&self) {
+        let _ = self.commands.try_send(Command::Tick);
     }
 
     /// Waits for the end of the thread.
@@ -151,20 +157,19 @@ async fn run(
                 context.drains.wake(drain);
                 continue;
             }
+            Some(Command::Tick) => {
+                timer::tick();
+                // Idle connections to hosts.
+                context.pools.iter().for_each(Pool::sweep);
+                context.mixer.sweep();
+                continue;
+            }
             None => return std::future::pending().await,
         };
         if let Ok(copy) = socket.try_clone() {
             serving.lock().push((Arc::clone(&listener), copy));
         }
         begin(listener, socket);
-    }
-}
-
-async fn sweep(context: &WorkerContext) {
-    loop {
-        tokio::time::sleep(SWEEP).await;
-        context.pools.iter().for_each(Pool::sweep);
-        context.mixer.sweep();
     }
 }
 
