@@ -448,13 +448,13 @@ pub(crate) async fn forget_destinations(cluster: Arc<Cluster>) {
     }
 }
 
-/// Chooses one of several clusters by weight.
-pub(crate) fn weighted<T: Copy>(choices: &[(T, u32)]) -> Option<T> {
+/// Chooses one of several clusters by weight: the same for the same `random` number.
+pub(crate) fn weighted<T: Copy>(choices: &[(T, u32)], random: u64) -> Option<T> {
     if let [(only, _)] = choices {
         return Some(*only);
     }
     let sum: u64 = choices.iter().map(|(_, weight)| u64::from(*weight)).sum();
-    let mut pick = if sum == 0 { return None } else { fastrand::u64(..sum) };
+    let mut pick = random.checked_rem(sum)?;
     for (choice, weight) in choices {
         match pick.checked_sub(u64::from(*weight)) {
             Some(rest) => pick = rest,

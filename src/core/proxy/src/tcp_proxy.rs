@@ -103,7 +103,7 @@ impl TcpProxy {
         outcome: &mut Outcome,
         call: &mut Option<TcpCall<'_>>,
     ) {
-        let chosen = weighted(&self.clusters).flatten();
+        let chosen = weighted(&self.clusters, fastrand::u64(..)).flatten();
         let Some((chosen, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
             self.stats.increment(TcpStat::DownstreamCxNoRoute);
             outcome.flags.set(Flag::NC);

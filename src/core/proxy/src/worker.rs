@@ -162,6 +162,7 @@ async fn run(
                 // Idle connections to hosts.
                 context.pools.iter().for_each(Pool::sweep);
                 context.mixer.sweep();
+                context.logs.sweep();
                 continue;
             }
             None => return std::future::pending().await,

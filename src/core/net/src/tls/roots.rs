@@ -213,10 +213,8 @@ impl Roots {
         }
         let now = Timestamp { seconds: i64::try_from(now.as_secs()).unwrap_or(i64::MAX), nanos: 0 };
         let anchor = path.anchor();
-        // A root that was renewed has the same name and key.
-        let same = self.store.roots.iter().zip(&self.known).filter(|(known, _)| {
-            known.subject == anchor.subject && known.subject_public_key_info == anchor.subject_public_key_info
-        });
+        // A root that was renewed has the same name and key. One with other constraints is another root: the path was built over this one.
+        let same = self.store.roots.iter().zip(&self.known).filter(|(known, _)| *known == anchor);
         let mut result = Ok(());
         for (_, root) in same {
             result = root.check_validity(now);

@@ -89,9 +89,10 @@ pub struct Http2Options {
 }
 
 impl Http2Options {
-    /// Options of connections with hosts that say nothing else.
+    /// Options of connections with hosts that say nothing else. The window of the connection is that of a quarter of the streams: what some
+    /// clients do not take does not hold up the responses to others.
     pub(crate) const CLIENT: Self =
-        Self { max_streams: 1024, stream_window: 256 << 10, connection_window: 1 << 20 };
+        Self { max_streams: 1024, stream_window: 256 << 10, connection_window: 64 << 20 };
 }
 
 /// Reads the protocol of a cluster: `typed_extension_protocol_options`, or the deprecated `http2_protocol_options`. `Some(None)` is HTTP/1.1.

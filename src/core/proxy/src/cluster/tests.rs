@@ -111,11 +111,14 @@ fn destinations_are_made_and_forgotten() {
 #[test]
 fn weights_decide() {
     let mut counts = [0; 3];
-    for _ in 0..10_000 {
-        counts[weighted(&[(0, 1), (1, 0), (2, 3)]).unwrap()] += 1;
+    for random in 0..10_000 {
+        let chosen = weighted(&[(0, 1), (1, 0), (2, 3)], random).unwrap();
+        assert_eq!(weighted(&[(0, 1), (1, 0), (2, 3)], random), Some(chosen), "asked again");
+        counts[chosen] += 1;
     }
-    assert!((2200..2800).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
-    assert_eq!(weighted::<usize>(&[]), None);
+    assert_eq!(counts, [2500, 0, 7500]);
+    assert_eq!(weighted::<usize>(&[], 7), None);
+    assert_eq!(weighted(&[(0, 0), (1, 0)], 7), None);
 }
 
 /// A cluster of four hosts with active health checks, all of which succeed but those of these.

@@ -206,9 +206,10 @@ impl Queue {
 }
 
 /// A call on a connection.
-struct Stream<'l>(&'l Link);
+#[derive(Debug)]
+pub(super) struct Stream(Rc<Link>);
 
-impl Drop for Stream<'_> {
+impl Drop for Stream {
     fn drop(&mut self) {
         self.0.active.set(self.0.active.get().saturating_sub(1));
         self.0.streams.freed.notify_one();
@@ -295,16 +296,12 @@ impl Channel {
         pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
         let opened = async {
-            let mut sender = self
-                .sender(&self.link(pool, &host), pool, &host)
-                .await?
-                .ready()
-                .await
-                .map_err(Broken::Http2)?;
-            sender.send_request(request(method), false).map_err(Broken::Http2)
+            let (mut sender, stream) = self.stream(pool, &host).await?;
+            let (response, body) = sender.send_request(request(method), false).map_err(Broken::Http2)?;
+            Ok((response, body, stream))
         };
         match opened.await {
-            Ok((response, body)) => Ok(Outgoing::new(response, body)),
+            Ok((response, body, stream)) => Ok(Outgoing::new(response, body, stream)),
             Err(broken) => {
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 Err(status_of(&broken))
@@ -349,21 +346,26 @@ impl Channel {
         method: &Method<'_>,
         message: Bytes,
     ) -> Result<Result<Bytes, Status>, Broken> {
+        let (sender, _stream) = self.stream(pool, host).await?;
+        mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
+    }
+
+    /// What sends one request to a host, and its place among those that the host takes at once.
+    async fn stream(&self, pool: &Pool, host: &Arc<Host>) -> Result<(SendRequest<Bytes>, Stream), Broken> {
         let link = self.link(pool, host);
         let sender = self.sender(&link, pool, host).await?.ready().await.map_err(Broken::Http2)?;
         // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
         let take = || {
             (link.active.get() < sender.current_max_send_streams()).then(|| {
                 link.active.set(link.active.get() + 1);
-                Stream(&link)
+                Stream(Rc::clone(&link))
             })
         };
         let stream = match link.streams.take(take) {
             Some(stream) => Some(stream),
             None => link.streams.wait(PLACE_TIMEOUT, take).await,
         };
-        let Some(_stream) = stream else { return Err(Broken::Overflow) };
-        mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
+        stream.map(|stream| (sender, stream)).ok_or(Broken::Overflow)
     }
 
     /// What sends requests to a host: on the connection that is there, or on a new one.

@@ -13,6 +13,8 @@ use h2::{RecvStream, SendStream};
 pub(crate) struct Outgoing {
     body: SendStream<Bytes>,
     answer: Answer,
+    /// Last, so that it is given back after the call has ended.
+    _place: super::channel::Stream,
 }
 
 /// How far the answer of the server is.
@@ -28,8 +30,12 @@ enum Answer {
 pub(crate) struct Ended;
 
 impl Outgoing {
-    pub(super) fn new(answer: ResponseFuture, body: SendStream<Bytes>) -> Self {
-        Self { body, answer: Answer::Awaited(answer) }
+    pub(super) fn new(
+        answer: ResponseFuture,
+        body: SendStream<Bytes>,
+        place: super::channel::Stream,
+    ) -> Self {
+        Self { body, answer: Answer::Awaited(answer), _place: place }
     }
 
     /// Sends a message with its prefix, as fast as the server takes it.

@@ -44,6 +44,8 @@ pub(super) struct Connection<'m> {
 pub(super) struct Transaction<'m> {
     pub(super) start: SystemTime,
     pub(super) began: Instant,
+    /// Decides what is chosen at random for it, as often as that is asked.
+    pub(super) random: u64,
     pub(super) status: u16,
     pub(super) details: &'static str,
     pub(super) flags: Flags,
@@ -293,6 +295,7 @@ impl<'m> Connection<'m> {
         Transaction {
             start: SystemTime::now(),
             began: Instant::now(),
+            random: fastrand::u64(..),
             status: 0,
             details: "",
             flags: Flags::default(),
@@ -494,7 +497,7 @@ impl<'m> Connection<'m> {
     /// Chooses a route and does what it says.
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
-        let mut found = manager.routes.find(&self.request, &mut self.scratch);
+        let mut found = manager.routes.find(&self.request, transaction.random, &mut self.scratch);
         if self.refuses_upgrade(transaction, found) {
             return self.refuse_upgrade(transaction, found).await;
         }

@@ -95,7 +95,7 @@ impl<'m> Connection<'m> {
             match step {
                 Step::Pass => {}
                 Step::Reroute => {
-                    found = manager.routes.find(&self.request, &mut self.scratch);
+                    found = manager.routes.find(&self.request, transaction.random, &mut self.scratch);
                     transaction.take(found);
                     if self.refuses_upgrade(transaction, found) {
                         self.refuse_upgrade(transaction, found).await;

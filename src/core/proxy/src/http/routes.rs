@@ -160,8 +160,9 @@ impl RouteTable {
         Self { exact, suffixes, prefixes, any, hosts: hosts.collect(), edits: config.edits.clone() }
     }
 
-    /// The virtual host and the first route that takes a request, with the cluster that it goes to.
-    pub(crate) fn find(&self, head: &Head, scratch: &mut Vec<u8>) -> Option<Found<'_>> {
+    /// The virtual host and the first route that takes a request, with the cluster that it goes to. `random`: of the request, so that it has the
+    /// same cluster of several when it is asked again.
+    pub(crate) fn find(&self, head: &Head, random: u64, scratch: &mut Vec<u8>) -> Option<Found<'_>> {
         scratch.clear();
         scratch.extend(head.authority().iter().map(u8::to_ascii_lowercase));
         let host = self.host(scratch)?;
@@ -171,7 +172,7 @@ impl RouteTable {
         }
         let route = host.routes.iter().find(|route| route.matching.takes(head, scratch))?;
         let choice = match &route.target {
-            Target::Forward(forward) => weighted(&forward.clusters),
+            Target::Forward(forward) => weighted(&forward.clusters, random),
             Target::Redirect(_) | Target::Direct(..) => None,
         };
         Some(Found { host, route, choice })

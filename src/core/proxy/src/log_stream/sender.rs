@@ -11,7 +11,7 @@ use mixer_net::http::Backoff;
 use mixer_wire::envoy::config::core::v3::Node;
 use mixer_wire::envoy::service::accesslog::v3::stream_access_logs_message::Identifier;
 use prost::Message as _;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::Status;
@@ -22,8 +22,14 @@ use crate::node::NodeIdentity;
 use crate::stats::LogStreamStat;
 
 const STREAM_ACCESS_LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
-/// Bytes of entries that wait and are being sent; those beyond them are lost. A larger buffer may be configured.
+/// Bytes of entries that wait and are being sent, besides those of the buffer that is configured; those beyond them are lost.
 const MAX_WAITING: usize = 1 << 20;
+/// Bytes of entries in a message, of those that one of gRPC has as most servers take it.
+const MAX_MESSAGE: usize = 3 << 20;
+/// How often a message is sent: one that ends each call is lost.
+const MAX_ATTEMPTS: u32 = 5;
+/// How long the entries of a log that no listener has any more are tried to be sent.
+const CLOSING: Duration = Duration::from_secs(30);
 /// A call that ends within this time counts as a failed one: the next one waits.
 const MIN_CALL: Duration = Duration::from_secs(5);
 
@@ -34,10 +40,12 @@ pub(super) struct Sender {
     /// Encoded: the first message of a call begins with it.
     identifier: Vec<u8>,
     waiting: RefCell<Waiting>,
-    /// Bytes that are being sent.
-    in_flight: Cell<usize>,
+    /// Entries that are being sent.
+    in_flight: RefCell<Bytes>,
     changed: Notify,
-    is_closing: Cell<bool>,
+    /// Since when no entry comes any more, and who waits for that.
+    closed: Cell<Option<Instant>>,
+    closing: Notify,
     has_ended: Cell<bool>,
 }
 
@@ -63,16 +71,20 @@ impl Sender {
             log,
             identifier: identifier.encode_to_vec(),
             waiting: RefCell::default(),
-            in_flight: Cell::new(0),
+            in_flight: RefCell::default(),
             changed: Notify::new(),
-            is_closing: Cell::new(false),
+            closed: Cell::new(None),
+            closing: Notify::new(),
             has_ended: Cell::new(false),
         });
         let running = Rc::clone(&sender);
         // A panic ends the task only: entries that come then are lost, and counted.
         drop(Group::new("proxy access log stream").spawn_local(async move {
             let ended = Ended(&running);
-            running.run(&channels).await;
+            tokio::select! {
+                () = running.run(&channels) => {}
+                () = running.until_late() => {}
+            }
             drop(ended);
         }));
         sender
@@ -82,11 +94,17 @@ impl Sender {
         Arc::ptr_eq(&self.log, log)
     }
 
+    /// Whether nothing will be added: the listener is gone.
+    pub(super) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.log) == 1
+    }
+
     /// Adds an encoded entry; it is lost if too many wait.
     pub(super) fn add(&self, entry: &[u8]) {
-        let most = MAX_WAITING.max(self.log.config.buffer);
+        // More than a full buffer: one that is nearly full gets the entry that fills it.
+        let most = MAX_WAITING + self.log.config.buffer;
         let mut waiting = self.waiting.borrow_mut();
-        let held = waiting.entries.len() + self.in_flight.get();
+        let held = waiting.entries.len() + self.in_flight.borrow().len();
         if self.has_ended.get() || held + entry.len() > most {
             self.log.stats.increment(LogStreamStat::LogsDropped);
             return;
@@ -105,7 +123,8 @@ impl Sender {
 
     /// Sends what waits, and ends.
     pub(super) fn close(&self) {
-        self.is_closing.set(true);
+        self.closed.set(self.closed.get().or_else(|| Some(Instant::now())));
+        self.closing.notify_one();
         self.changed.notify_one();
     }
 
@@ -113,22 +132,50 @@ impl Sender {
         self.has_ended.get()
     }
 
+    /// Waits until entries are too late for a log that is closed.
+    async fn until_late(&self) {
+        loop {
+            match self.closed.get() {
+                Some(closed) => return tokio::time::sleep_until(closed + CLOSING).await,
+                None => self.closing.notified().await,
+            }
+        }
+    }
+
     async fn run(&self, channels: &Channels) {
         let mut call: Option<Outgoing> = None;
         let mut begun = Instant::now();
         let mut backoff = Backoff::default();
+        // Calls that were open and ended with the first message that waits.
+        let mut refusals = 0;
         while self.until_due(&mut call).await {
-            let entries = std::mem::take(&mut *self.waiting.borrow_mut()).entries;
-            self.in_flight.set(entries.len());
+            let entries = Bytes::from(self.waiting.borrow_mut().take_message());
+            self.in_flight.replace(entries.clone());
             let is_sent = self.send(&entries, &mut call, &mut begun, channels).await;
-            self.in_flight.set(0);
+            self.in_flight.take();
             match is_sent {
-                Ok(()) if begun.elapsed() >= MIN_CALL => backoff = Backoff::default(),
-                Ok(()) => {}
-                Err(status) => {
+                Ok(()) => {
+                    refusals = 0;
+                    if begun.elapsed() >= MIN_CALL {
+                        backoff = Backoff::default();
+                    }
+                }
+                Err(Unsent { status, was_open }) => {
                     let log = self.log.config.name.as_str();
-                    mixer_base::warn_limited!(1, log, %status, "access log entries wait: they cannot be sent");
-                    self.put_back(entries);
+                    refusals += u32::from(was_open);
+                    if refusals >= MAX_ATTEMPTS {
+                        refusals = 0;
+                        let count = self.drop_all(&entries);
+                        mixer_base::warn_limited!(
+                            1,
+                            log,
+                            count,
+                            "access log entries are lost: the server ends each call with them"
+                        );
+                    } else {
+                        mixer_base::warn_limited!(1, log, %status, "access log entries wait: they cannot be sent");
+                        self.put_back(entries);
+                    }
                     backoff.pause().await;
                 }
             }
@@ -145,14 +192,15 @@ impl Sender {
         call: &mut Option<Outgoing>,
         begun: &mut Instant,
         channels: &Channels,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Unsent> {
         let is_first = call.is_none();
         let current = match call {
             Some(call) => call,
             None => {
                 let authority = self.log.config.service.authority.as_str();
                 let method = Method { path: STREAM_ACCESS_LOGS, authority, timeout: None, header: None };
-                let opened = channels.open(self.log.cluster, &method).await?;
+                let opened = channels.open(self.log.cluster, &method).await;
+                let opened = opened.map_err(|status| Unsent { status, was_open: false })?;
                 *begun = Instant::now();
                 call.insert(opened)
             }
@@ -162,17 +210,26 @@ impl Sender {
             put_field(1, &self.identifier, &mut message);
         }
         put_field(if self.log.config.is_http { 2 } else { 3 }, entries, &mut message);
-        let message: Bytes = mixer_remote::grpc_message(&message)?;
+        let unsent = |status| Unsent { status, was_open: true };
+        let message: Bytes = mixer_remote::grpc_message(&message).map_err(unsent)?;
         if current.send(message).await.is_err() {
             *call = None;
-            return Err(Status::unavailable("the server has ended the call"));
+            return Err(unsent(Status::unavailable("the server has ended the call")));
         }
         Ok(())
     }
 
+    /// Counts entries that are lost. Returns how many.
+    fn drop_all(&self, entries: &[u8]) -> usize {
+        let count = fields(entries).count();
+        self.log.stats.add(LogStreamStat::LogsDropped, u64::try_from(count).unwrap_or(0));
+        count
+    }
+
     /// Entries that were not sent come first. They fit: what was in flight counted.
-    fn put_back(&self, mut entries: Vec<u8>) {
+    fn put_back(&self, entries: Bytes) {
         let mut waiting = self.waiting.borrow_mut();
+        let mut entries = Vec::from(entries);
         entries.append(&mut waiting.entries);
         *waiting = Waiting { entries, due: Some(Instant::now()) };
     }
@@ -184,8 +241,10 @@ impl Sender {
                 let waiting = self.waiting.borrow();
                 let is_full = waiting.entries.len() >= self.log.config.buffer.max(1);
                 match waiting.due {
-                    None if self.is_closing.get() => return false,
-                    Some(due) if is_full || self.is_closing.get() || due <= Instant::now() => return true,
+                    None if self.closed.get().is_some() => return false,
+                    Some(due) if is_full || self.closed.get().is_some() || due <= Instant::now() => {
+                        return true;
+                    }
                     due => due,
                 }
             };
@@ -210,12 +269,49 @@ impl Sender {
     }
 }
 
-/// Says that the task has ended, however it does.
+/// Entries that were not handed over.
+struct Unsent {
+    status: Status,
+    /// Whether there was a call.
+    was_open: bool,
+}
+
+impl Waiting {
+    /// Takes entries for one message. Others stay due.
+    fn take_message(&mut self) -> Vec<u8> {
+        let end = fields(&self.entries).take_while(|end| *end <= MAX_MESSAGE).last();
+        let rest = match end {
+            Some(end) if end < self.entries.len() => self.entries.split_off(end),
+            _ => Vec::new(),
+        };
+        self.due = self.due.filter(|_| !rest.is_empty());
+        std::mem::replace(&mut self.entries, rest)
+    }
+}
+
+/// The ends of the fields that [`put_field`] has written.
+fn fields(mut bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let before = bytes.len();
+        bytes = bytes.get(1..)?;
+        let length = decode_varint(&mut bytes).ok().and_then(|length| usize::try_from(length).ok())?;
+        bytes = bytes.get(length..)?;
+        end += before - bytes.len();
+        Some(end)
+    })
+}
+
+/// Says that the task has ended, however it does; what was not sent is lost.
 struct Ended<'s>(&'s Sender);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         self.0.has_ended.set(true);
+        let entries = self.0.waiting.take().entries;
+        self.0.drop_all(&entries);
+        let entries = self.0.in_flight.take();
+        self.0.drop_all(&entries);
     }
 }
 
@@ -224,4 +320,25 @@ fn put_field(number: u32, value: &[u8], out: &mut Vec<u8>) {
     encode_key(number, WireType::LengthDelimited, out);
     encode_varint(u64::try_from(value.len()).unwrap_or(0), out);
     out.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_end_with_an_entry_and_are_bounded() {
+        let mut waiting = Waiting { entries: Vec::new(), due: Some(Instant::now()) };
+        for size in [1, MAX_MESSAGE / 2, MAX_MESSAGE / 3, MAX_MESSAGE / 2, 0, 7] {
+            put_field(1, &vec![b'a'; size], &mut waiting.entries);
+        }
+        let counts: Vec<usize> = std::iter::from_fn(|| {
+            waiting.due?;
+            let message = waiting.take_message();
+            assert!(message.len() <= MAX_MESSAGE);
+            Some(fields(&message).count())
+        })
+        .collect();
+        assert_eq!((counts, waiting.entries.len()), (vec![3, 3], 0));
+    }
 }

@@ -40,6 +40,11 @@ impl Services {
 
     /// Starts a server at a port; 0 is any free one.
     pub(crate) fn at(port: u16) -> Self {
+        Self::with_limit(port, 4 << 20)
+    }
+
+    /// Starts a server that takes messages of access logs of so many bytes.
+    pub(crate) fn with_limit(port: u16, limit: usize) -> Self {
         let (runtime, listener) = listen(port);
         let received = Arc::<Mutex<Received>>::default();
         let service = Service(Arc::clone(&received));
@@ -47,7 +52,10 @@ impl Services {
         let server = tonic::transport::Server::builder()
             .add_service(auth::authorization_server::AuthorizationServer::new(service.clone()))
             .add_service(rls::rate_limit_service_server::RateLimitServiceServer::new(service.clone()))
-            .add_service(als::access_log_service_server::AccessLogServiceServer::new(service));
+            .add_service(
+                als::access_log_service_server::AccessLogServiceServer::new(service)
+                    .max_decoding_message_size(limit),
+            );
         runtime.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
         Self { port, received, runtime: Some(runtime) }
     }

@@ -123,6 +123,27 @@ fn a_renewed_root_is_trusted_beside_the_one_that_has_expired() {
 }
 
 #[test]
+fn a_root_that_has_expired_does_not_lift_the_constraints_of_the_renewed_one() {
+    let key = KeyPair::generate().unwrap();
+    let again = KeyPair::from_pem(&key.serialize_pem()).unwrap();
+    let old = Authority::with_key(usual("root", (2019, 2021)), key);
+    let mut constrained = usual("root", ANY);
+    constrained.name_constraints = Some(rcgen::NameConstraints {
+        permitted_subtrees: vec![rcgen::GeneralSubtree::DnsName("good.test".to_owned())],
+        excluded_subtrees: Vec::new(),
+    });
+    let new = Authority::with_key(constrained, again);
+    let mut good = params("leaf", ANY, None, &[]);
+    good.subject_alt_names = vec![rcgen::SanType::DnsName("good.test".try_into().unwrap())];
+    let good = new.below(good).certificate;
+    for order in [vec![&new], vec![&old, &new], vec![&new, &old]] {
+        // `a.test`.
+        refused(&roots(&order), &new.leaf(), &[]);
+        assert_eq!(verified(&roots(&order), &good, &[]), Ok(()));
+    }
+}
+
+#[test]
 fn only_authorities_sign_certificates() {
     let signature = [KeyUsagePurpose::DigitalSignature];
     let mute = Authority::new(params("mute", ANY, any(), &signature));

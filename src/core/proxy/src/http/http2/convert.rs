@@ -98,11 +98,14 @@ pub(super) fn response(head: &Head) -> http::Response<()> {
     response
 }
 
+/// The length of a path that every URI may have.
+const COMMON_LENGTH: usize = 32 << 10;
+
 /// Whether a request can be sent over HTTP/2: its target and its host are those of a URI, which `<` is not, for example.
 pub(in crate::http) fn is_sendable(head: &Head) -> bool {
     let is_common = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~?=&:".contains(byte);
     let (path, authority) = (head.path(), head.authority());
-    path.iter().chain(authority).all(is_common)
+    (path.len() <= COMMON_LENGTH && path.iter().chain(authority).all(is_common))
         || (PathAndQuery::try_from(path).is_ok() && Authority::try_from(authority).is_ok())
 }
 

@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// a defence against clients that begin work and never wait for it.
 const EARLY: Duration = Duration::from_secs(1);
 const MAX_EARLY: u64 = 500;
+/// Requests that were reset before this side has seen them, at most.
+const MAX_UNREAD_RESETS: usize = 256;
 
 /// How a request ended.
 struct Outcome {
@@ -90,6 +92,7 @@ pub(crate) async fn serve(
     builder
         .max_concurrent_streams(options.max_streams)
         .initial_window_size(options.stream_window)
+        .max_pending_accept_reset_streams(MAX_UNREAD_RESETS)
         .initial_connection_window_size(options.connection_window)
         .max_header_list_size(u32::try_from(manager.max_head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER);
