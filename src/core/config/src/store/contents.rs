@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
 use super::{FILE_BEING_WRITTEN, FILE_EMPTY, FileContents};
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
@@ -222,26 +222,47 @@ impl StoreContents {
         self.documents != self.resources.len()
     }
 
-    /// Replaces the old version of a file by the new one; either may be missing. The caller updates the diagnostics. `None` if
-    /// a resource is defined more than once; the contents are then inconsistent and must be discarded.
-    pub(super) fn replace(&mut self, old: Option<&FileContents>, new: Option<&FileContents>) -> Option<()> {
-        let before = old.map_or(&[][..], |file| &file.resources);
-        let mut removed: HashMap<&ResourceKey, &Arc<RawResource>> =
-            before.iter().map(|r| (&r.key, r)).collect();
-        for resource in new.map_or(&[][..], |file| &file.resources) {
-            match removed.remove(&resource.key) {
-                Some(old) if Arc::ptr_eq(old, resource) => continue,
-                None if self.resources.contains_key(&resource.key) => return None,
-                Some(_) | None => {}
+    /// Replaces the old versions of files by the new ones; either may be missing. `may_take` tells whether a resource of another file gives way.
+    /// Returns what is defined no more. The caller updates the numbers and the diagnostics. `None` if a resource is defined more than once; the
+    /// contents are then inconsistent and must be discarded. Cost: that of these files.
+    pub(super) fn replace<'f>(
+        &mut self,
+        changes: &[(Option<&'f FileContents>, Option<&'f FileContents>)],
+        may_take: impl Fn(&Arc<RawResource>) -> bool,
+    ) -> Option<Vec<&'f ResourceKey>> {
+        let resources = |file: Option<&'f FileContents>| file.map_or(&[][..], |file| &*file.resources);
+        // First what is gone of all files: it may be in another one of them.
+        let mut removed = Vec::new();
+        for (old, new) in changes {
+            let kept: HashSet<&ResourceKey> = resources(*new).iter().map(|resource| &resource.key).collect();
+            for resource in resources(*old).iter().filter(|resource| !kept.contains(&resource.key)) {
+                if self.resources.get(&resource.key).is_some_and(|now| Arc::ptr_eq(now, resource)) {
+                    self.resources.remove(&resource.key);
+                    removed.push(&resource.key);
+                }
             }
-            self.resources.put(Arc::clone(resource));
         }
-        for key in removed.into_keys() {
-            self.resources.remove(key);
+        for (old, new) in changes {
+            let own: HashMap<&ResourceKey, &Arc<RawResource>> =
+                resources(*old).iter().map(|resource| (&resource.key, resource)).collect();
+            let mut defined = HashSet::default();
+            for resource in resources(*new) {
+                if !defined.insert(&resource.key) {
+                    return None;
+                }
+                if let Some(now) = self.resources.get(&resource.key) {
+                    if Arc::ptr_eq(now, resource) {
+                        continue;
+                    }
+                    let is_own = own.get(&resource.key).is_some_and(|own| Arc::ptr_eq(own, now));
+                    if !is_own && !may_take(now) {
+                        return None;
+                    }
+                }
+                self.resources.put(Arc::clone(resource));
+            }
         }
-        self.files = self.files + usize::from(new.is_some()) - usize::from(old.is_some());
-        self.documents = self.documents + new.map_or(0, |file| file.resources.len()) - before.len();
-        Some(())
+        Some(removed)
     }
 
     /// Whether the contents tell no more than those before them: they are equal, with the places of resources, and no change of a file

@@ -113,8 +113,10 @@ pub struct FeedDraft {
 #[derive(Default)]
 struct Collection {
     objects: BTreeMap<Box<str>, ReadObject>,
-    /// Number of those that cannot be read.
-    broken: usize,
+    /// The names of those that cannot be read.
+    broken: BTreeSet<Box<str>>,
+    /// [Size](object_size) of all.
+    bytes: usize,
     /// Objects for which there is no room, among them.
     no_room: usize,
     /// Whether there were more of those than are listed, since everything was told.
@@ -243,11 +245,16 @@ impl Feed {
         self.0.draft.lock().bytes
     }
 
-    /// What the objects of a collection with these names take, in bytes. It looks at each of the collection.
-    pub fn bytes_of(&self, collection: &str, is_meant: impl Fn(&str) -> bool) -> usize {
+    /// What all objects of a collection take, in bytes.
+    pub fn bytes_of_collection(&self, collection: &str) -> usize {
+        self.0.draft.lock().collections.get(collection).map_or(0, |known| known.bytes)
+    }
+
+    /// What the objects of a collection with these names take, in bytes. Cost: a look at each of these.
+    pub fn bytes_of<'n>(&self, collection: &str, names: impl IntoIterator<Item = &'n str>) -> usize {
         let draft = self.0.draft.lock();
-        let objects = draft.collections.get(collection).into_iter().flat_map(|known| &known.objects);
-        objects.filter(|(name, _)| is_meant(name)).map(|(_, object)| object_size(object)).sum()
+        let Some(known) = draft.collections.get(collection) else { return 0 };
+        names.into_iter().filter_map(|name| known.objects.get(name)).map(object_size).sum()
     }
 
     /// Whether objects of a collection were left out for which there may be room by now.
@@ -378,7 +385,8 @@ impl FeedDraft {
             return false;
         }
         let object = if has_room { object } else { Err(Box::new(no_room(object, max_bytes))) };
-        let bytes = others.saturating_add(object_size(&object));
+        let (more, less) = (object_size(&object), before.map_or(0, object_size));
+        let bytes = others.saturating_add(more);
         let is_same = match (before, &object) {
             (Some(Ok(before)), Ok(object)) => before.revision == object.revision && before.key == object.key,
             (Some(Err(before)), Err(object)) => before == object,
@@ -388,10 +396,13 @@ impl FeedDraft {
             return has_room;
         }
         let resource = object.as_ref().ok().cloned();
-        known.broken += usize::from(object.is_err());
+        match object.is_err() {
+            true => drop(known.broken.insert(name.into())),
+            false => drop(known.broken.remove(name)),
+        }
         known.no_room += usize::from(!has_room);
         let before = known.objects.insert(name.into(), object);
-        known.broken -= usize::from(before.as_ref().is_some_and(|before| before.is_err()));
+        known.bytes = (known.bytes + more).saturating_sub(less);
         known.no_room -= usize::from(before.as_ref().is_some_and(is_left_out));
         self.bytes = bytes;
         self.has_changed = true;
@@ -414,11 +425,13 @@ impl FeedDraft {
         if known.objects.is_empty() {
             self.emptied.insert(collection.into());
         }
-        self.bytes = self.bytes.saturating_sub(object_size(&removed));
+        let bytes = object_size(&removed);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        known.bytes = known.bytes.saturating_sub(bytes);
         known.no_room -= usize::from(is_left_out(&removed));
         match removed {
             Ok(removed) => drop(self.resources.remove(&removed.key)),
-            Err(_) => known.broken -= 1,
+            Err(_) => drop(known.broken.remove(name)),
         }
     }
 
@@ -469,11 +482,8 @@ impl FeedDraft {
                 always_empty.push(origin_of(&self.root, name));
             }
             broken.extend(unknown);
-            if known.broken > 0 {
-                let objects = known.objects.values();
-                let unread = objects.filter_map(|object| object.as_ref().err());
-                broken.extend(unread.map(|unread| Broken::clone(unread)));
-            }
+            let unread = known.broken.iter().filter_map(|name| known.objects.get(name)?.as_ref().err());
+            broken.extend(unread.map(|unread| Broken::clone(unread)));
         }
         let why = "it is not served yet, and the last good configuration has objects of it";
         let absent = self.absent.iter();
@@ -494,7 +504,7 @@ impl FeedDraft {
             name: Arc::clone(name),
             version: Arc::clone(&known.version),
             objects: known.objects.len(),
-            broken: known.broken,
+            broken: known.broken.len(),
             is_synced: known.is_synced,
             trouble: known.trouble.clone(),
             last_message: known.last_message,

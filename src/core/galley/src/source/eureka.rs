@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use mixer_base::load::{self, Load, LoadId};
 use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_remote::{
@@ -256,6 +257,8 @@ impl Eureka {
         let this = Arc::clone(self);
         let take = move || -> Result<Batch, String> {
             let mut known = this.state.lock();
+            let load = Load::begin(this.name(), "applications", "read", 0);
+            known.applications.load = load.id();
             let taken = match are_changes {
                 true => known.applications.change(&body),
                 false => known.applications.replace(&body),
@@ -266,8 +269,9 @@ impl Eureka {
                 }
                 unread => unread.to_string(),
             })?;
-            drop(body);
-            Ok(known.update(&changed, this.service_port))
+            drop((body, load));
+            let load = Load::begin(this.name(), "applications", "converted", changed.len());
+            Ok(known.update(&changed, this.service_port, load.id()))
         };
         let taken = tokio::task::spawn_blocking(take).await;
         taken.map_err(|error| Ended::Failed(format!("cannot read the answer: {error}")))
@@ -370,7 +374,7 @@ impl Server {
 
 impl Known {
     /// Applications have changed. Returns what that changes.
-    fn update(&mut self, changed: &BTreeSet<Arc<str>>, service_port: Option<u16>) -> Batch {
+    fn update(&mut self, changed: &BTreeSet<Arc<str>>, service_port: Option<u16>, load: LoadId) -> Batch {
         let mut batch = Batch::new();
         for name in changed {
             let mut texts = Vec::new();
@@ -381,6 +385,7 @@ impl Known {
                 self.problems
                     .add(name, || Diagnostic::error(PROBLEM, FieldPath::root(), text).with_resource(&**name));
             }
+            load::documents_done(load, 1);
         }
         batch
     }

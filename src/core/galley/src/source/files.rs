@@ -24,7 +24,7 @@ use mixer_config::store::{
 use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Severity};
 use mixer_schema::{Kind, by_api, by_kind, kinds};
 
-use super::{Emitter, Ended, Source, Stopped};
+use super::{Emitter, Ended, MAX_PROBLEMS, Source, Stopped};
 use crate::convert::{Converter, decides, is_of_engine};
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
@@ -79,6 +79,10 @@ struct Kept {
     converted: FxHashMap<ResourceKey, (&'static str, Entry)>,
     /// What is wrong with documents.
     problems: FxHashMap<ResourceKey, Vec<Diagnostic>>,
+    /// Those among them of which nothing is delivered.
+    skipped: FxHashSet<ResourceKey>,
+    /// The number of documents of the contents that are of kinds which are distributed.
+    with_effect: usize,
     /// The number of the last version.
     number: u64,
     /// Whether everything was read once.
@@ -97,6 +101,16 @@ struct Kept {
     held: Option<Held>,
     /// Whether contents are taken over again, which is not told yet.
     is_mended: bool,
+}
+
+/// Contents of the store, as they differ from those that were taken over last.
+struct Found<'f> {
+    contents: &'f Arc<StoreContents>,
+    gone: &'f [Arc<RawResource>],
+    /// New and different ones.
+    changed: &'f [Arc<RawResource>],
+    /// The number of documents of kinds that are distributed.
+    with_effect: usize,
 }
 
 /// Contents that are not taken over.
@@ -210,6 +224,10 @@ impl Files {
                 state.problems.insert(resource.key.clone(), problems.into_iter().map(place).collect());
             }
         }
+        match entry.is_none() && state.problems.contains_key(&resource.key) {
+            true => drop(state.skipped.insert(resource.key.clone())),
+            false => drop(state.skipped.remove(&resource.key)),
+        }
         entry
     }
 
@@ -221,7 +239,11 @@ impl Files {
             .changes(&next.resources, |a, b| Arc::ptr_eq(a, b) || a.origin.text == b.origin.text);
         let mut gone: Vec<Arc<RawResource>> = Vec::new();
         let mut changed: Vec<Arc<RawResource>> = Vec::new();
+        let mut with_effect = state.with_effect;
         for change in changes {
+            let [less, more] =
+                [change.0, change.1].map(|side| side.is_some_and(|resource| self.has_effect(resource)));
+            with_effect = with_effect + usize::from(more) - usize::from(less);
             match change {
                 (_, Some(new)) => changed.push(Arc::clone(new)),
                 (Some(old), None) => gone.push(Arc::clone(old)),
@@ -232,8 +254,9 @@ impl Files {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
         }
-        self.note_losses(state, next, &gone);
-        let held = self.flaw(next, &changed, state);
+        let found = Found { contents: next, gone: &gone, changed: &changed, with_effect };
+        self.note_losses(state, &found);
+        let held = self.flaw(&found, state);
         if let Some(Flaw { problem: flaw, is_delay: is_delayed }) = held {
             let why = flaw.brief();
             if state.held.as_ref().is_none_or(|held| held.why != why) {
@@ -251,6 +274,7 @@ impl Files {
         let mut batch: Batch = gone.iter().filter_map(|resource| forget(state, &resource.key)).collect();
         batch.extend(self.put(state, &changed));
         state.contents = Arc::clone(next);
+        state.with_effect = with_effect;
         state.has_read = true;
         state.restored = None;
         batch
@@ -269,7 +293,8 @@ impl Files {
     }
 
     /// Why contents are not taken over: what they lack may not have been deleted.
-    fn flaw(&self, next: &StoreContents, changed: &[Arc<RawResource>], state: &Kept) -> Option<Flaw> {
+    fn flaw(&self, found: &Found<'_>, state: &Kept) -> Option<Flaw> {
+        let &Found { contents: next, gone, changed, .. } = found;
         if !self.options.keeps_last {
             return None;
         }
@@ -286,17 +311,14 @@ impl Files {
         if let Some(file) = next.unsettled() {
             return Some(about_store(format!("{file} is being changed")));
         }
-        if self.is_emptied(next) {
+        if self.is_emptied(found) {
             return Some(about_store(no_configuration("--config-path", ONLY)));
         }
         // What it had before this start is unknown, or is there no more.
         let may_be_lost = |directory: &&Arc<str>| {
-            let mut known = state.contents.resources.iter();
-            !state.has_read
-                || known.any(|resource| {
-                    Path::new(&*resource.origin.file).starts_with(&***directory)
-                        && !next.resources.contains_key(&resource.key)
-                })
+            let is_below =
+                |resource: &Arc<RawResource>| Path::new(&*resource.origin.file).starts_with(&***directory);
+            !state.has_read || gone.iter().any(is_below)
         };
         let lost = next.always_empty.iter().find(may_be_lost).filter(|_| !self.options.allows_empty);
         if let Some(directory) = lost {
@@ -457,9 +479,9 @@ impl Files {
             return;
         }
         let of_store = state.contents.diagnostics.iter().cloned();
-        let problems: Vec<Diagnostic> = of_store.chain(state.problems.values().flatten().cloned()).collect();
-        let skipped = state.problems.keys().filter(|key| !state.converted.contains_key(*key)).count();
-        out.health().problems(skipped + state.contents.broken.len(), problems);
+        let all = of_store.chain(state.problems.values().flatten().cloned());
+        out.health()
+            .problems(state.skipped.len() + state.contents.broken.len(), all.take(MAX_PROBLEMS).collect());
     }
 
     /// Delivers everything that was read.
@@ -551,6 +573,7 @@ fn is_meant_for_us(resource: &RawResource) -> bool {
 /// Forgets a document. Returns what that deletes.
 fn forget(state: &mut Kept, key: &ResourceKey) -> Option<Event> {
     state.problems.remove(key);
+    state.skipped.remove(key);
     forget_converted(state, key)
 }
 

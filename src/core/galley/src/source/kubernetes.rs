@@ -24,7 +24,7 @@ use mixer_kube::{
 };
 use mixer_schema::{Kind, Origin};
 
-use super::{Emitter, Ended, Source, Stopped};
+use super::{Emitter, Ended, MAX_PROBLEMS, Source, Stopped};
 use crate::convert::{Converter, decides};
 use crate::event::{Batch, Event};
 use crate::options::Options;
@@ -396,7 +396,7 @@ impl Following<'_> {
                 self.out.health().failed(trouble.why.to_string());
             }
             let problems: Vec<_> =
-                self.kinds.values().flat_map(|followed| followed.outbox.problems()).collect();
+                self.kinds.values().flat_map(|followed| followed.outbox.problems(MAX_PROBLEMS)).collect();
             let skipped = self.kinds.values().map(|followed| followed.outbox.skipped()).sum();
             self.out.health().problems(skipped, problems);
         }

@@ -35,14 +35,20 @@ const PROBLEMS_OF_NAME: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     by_name: BTreeMap<Arc<str>, (usize, Vec<Diagnostic>)>,
+    /// The number of all.
+    count: usize,
+    /// The names of which problems are kept.
+    told: BTreeSet<Arc<str>>,
     kept: usize,
 }
 
 impl Problems {
     /// Nothing is wrong with this name.
     pub(super) fn remove(&mut self, name: &str) {
-        if let Some((_, kept)) = self.by_name.remove(name) {
+        if let Some((count, kept)) = self.by_name.remove(name) {
+            self.count -= count;
             self.kept -= kept.len();
+            self.told.remove(name);
         }
     }
 
@@ -50,16 +56,19 @@ impl Problems {
     pub(super) fn add(&mut self, name: &Arc<str>, problem: impl FnOnce() -> Diagnostic) {
         let (count, first) = self.by_name.entry(Arc::clone(name)).or_default();
         *count += 1;
+        self.count += 1;
         if first.len() < PROBLEMS_OF_NAME && self.kept < MAX_PROBLEMS {
             first.push(problem());
             self.kept += 1;
+            self.told.insert(Arc::clone(name));
         }
     }
 
     /// Adds those that are kept. Returns the number of all.
     pub(super) fn tell(&self, out: &mut Vec<Diagnostic>) -> usize {
-        out.extend(self.by_name.values().flat_map(|(_, first)| first.iter().cloned()));
-        self.by_name.values().map(|(count, _)| count).sum()
+        let told = self.told.iter().filter_map(|name| self.by_name.get(name));
+        out.extend(told.flat_map(|(_, first)| first.iter().cloned()));
+        self.count
     }
 }
 

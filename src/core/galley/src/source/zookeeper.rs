@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use mixer_base::load::{self, Load};
 use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_remote::{ClientTlsOptions, Connector, Credential};
@@ -111,6 +112,8 @@ struct Progress {
     waiting: Batch,
     /// Whether health says something else than is known.
     is_news: bool,
+    /// While everything is read: how far that is, with the numbers of nodes that are known and read.
+    load: Option<(Load, usize, usize)>,
 }
 
 /// What outlives a connection.
@@ -246,6 +249,8 @@ impl Zookeeper {
         tracing::debug!(server = server.address, session = ?session.id(), timeout = ?session.timeout(), "ZooKeeper session");
         link.resume = Some(session.id().clone());
         let lost = self.serve(&mut session, link, progress, out).await?;
+        // It goes on with the next connection, from the beginning.
+        progress.load = None;
         session.leave();
         Ok((server.address.as_str(), lost))
     }
@@ -258,7 +263,7 @@ impl Zookeeper {
         progress: &mut Progress,
         out: &Emitter,
     ) -> Result<Lost, Stopped> {
-        progress.tree.begin();
+        progress.begin(self.name());
         let mut in_flight: VecDeque<(i32, Read)> = VecDeque::new();
         // When the oldest request was sent, or the one before it was answered.
         let mut asked = Instant::now();
@@ -289,6 +294,7 @@ impl Zookeeper {
                 };
                 in_flight.push_back((number, read));
             }
+            progress.count(in_flight.len());
             if let Err(lost) = session.flush().await {
                 return Ok(lost);
             }
@@ -303,7 +309,7 @@ impl Zookeeper {
                     let text = format!("a request has no answer within {:?}", session.timeout());
                     return Ok(Lost::Gone(text));
                 }
-                () = self.reread.notified() => progress.tree.begin(),
+                () = self.reread.notified() => progress.begin(self.name()),
             }
         }
     }
@@ -459,6 +465,26 @@ impl Progress {
             is_synced: false,
             waiting: Batch::new(),
             is_news: false,
+            load: None,
+        }
+    }
+
+    /// Everything is read from now on.
+    fn begin(&mut self, source: String) {
+        self.tree.begin();
+        self.load = Some((Load::begin(source, "nodes", "read", 0), 0, 0));
+    }
+
+    /// Tells how far that is; so many reads are under way.
+    fn count(&mut self, in_flight: usize) {
+        let Some((load, known, done)) = &mut self.load else { return };
+        let (wanted, begun) = self.tree.progress();
+        let read = begun.saturating_sub(in_flight);
+        load::documents_known(load.id(), wanted.saturating_sub(*known));
+        load::documents_done(load.id(), read.saturating_sub(*done));
+        (*known, *done) = (wanted.max(*known), read.max(*done));
+        if read == wanted {
+            self.load = None;
         }
     }
 

@@ -171,11 +171,15 @@ impl Applier {
         }
         if held + added > self.max_bytes {
             let replaced: HashSet<&str> = different.iter().map(|different| &*different.name).collect();
-            let removed: HashSet<&str> = change.removed.iter().map(String::as_str).collect();
-            let gone = self.feed.bytes_of(kind.collection, |name| {
-                replaced.contains(name)
-                    || if change.incremental { removed.contains(name) } else { !sent.contains_key(name) }
-            });
+            let gone = if change.incremental {
+                let removed = change.removed.iter().map(String::as_str);
+                let gone: HashSet<&str> = removed.chain(replaced).collect();
+                self.feed.bytes_of(kind.collection, gone)
+            } else {
+                let kept = sent.keys().map(|name| &**name).filter(|name| !replaced.contains(name));
+                let all = self.feed.bytes_of_collection(kind.collection);
+                all.saturating_sub(self.feed.bytes_of(kind.collection, kept))
+            };
             if held - gone.min(held) + added > self.max_bytes {
                 return Err(self.no_room(held - gone.min(held), added));
             }
@@ -188,7 +192,11 @@ impl Applier {
         let needed = self.needed_by(&different);
         applied.extend(different.iter().map(|different| (different.name.clone(), different.hash)));
         let left_out: Vec<Box<str>> = self.feed.change(|draft| {
-            draft.retain(kind.collection, |name| applied.contains_key(name));
+            match change.incremental {
+                // What was left out does not come again with a difference.
+                true => change.removed.iter().for_each(|name| draft.remove(kind.collection, name)),
+                false => draft.retain(kind.collection, |name| applied.contains_key(name)),
+            }
             let put = different.into_iter().filter_map(|Different { name, read, .. }| {
                 (!draft.put(kind.collection, &name, read)).then_some(name)
             });

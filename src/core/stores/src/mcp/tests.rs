@@ -217,6 +217,20 @@ async fn differences_are_applied_to_what_is_there() {
     };
     scene.applier.apply(delta).unwrap();
     assert_eq!(scene.texts(), pairs(&[("a.rule.shop", "x"), ("c.rule.shop", "z")]));
+    // One for which there is no room replaces nothing; one that takes the place of another has that of both.
+    scene.applier.max_bytes = scene.applier.feed.bytes();
+    let with = |removed: &[&str], name: &str| Change {
+        incremental: true,
+        removed: removed.iter().map(|name| (*name).to_owned()).collect(),
+        ..change(RULES, vec![rule(name, "y")])
+    };
+    assert!(scene.applier.apply(with(&[], "shop/d")).is_err());
+    assert_eq!(scene.texts(), pairs(&[("a.rule.shop", "x"), ("c.rule.shop", "z")]));
+    scene.applier.apply(with(&["shop/c"], "shop/d")).unwrap();
+    assert_eq!(scene.texts(), pairs(&[("a.rule.shop", "x"), ("d.rule.shop", "y")]));
+    scene.applier.apply(with(&[], "shop/d")).unwrap();
+    scene.applier.apply(change(RULES, vec![rule("shop/d", "y"), rule("shop/e", "z")])).unwrap();
+    assert_eq!(scene.texts(), pairs(&[("d.rule.shop", "y"), ("e.rule.shop", "z")]));
 }
 
 #[tokio::test]

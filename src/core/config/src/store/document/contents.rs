@@ -37,6 +37,11 @@ impl FileContents {
         self.resources.is_empty() && self.broken.is_empty()
     }
 
+    /// Whether something of it cannot be read, or is wrong.
+    pub(in crate::store) fn has_problems(&self) -> bool {
+        !(self.diagnostics.is_empty() && self.broken.is_empty())
+    }
+
     /// Takes the resources of the last version if nothing of this one was read.
     pub(in crate::store) fn or_last(mut self, last: &FileContents) -> Self {
         if let [whole] = &mut *self.broken

@@ -330,7 +330,9 @@ async fn objects_count_with_what_they_take_and_many_without_room_are_one_problem
     assert_eq!((names(&store).len(), store.contents().broken.len()), (2_000, 0));
     assert!(!feed.has_left_out("rules"));
     let draft = feed.0.draft.lock();
-    assert_eq!(draft.bytes, draft.collections["rules"].objects.values().map(object_size).sum::<usize>());
+    let rules = &draft.collections["rules"];
+    assert_eq!(draft.bytes, rules.objects.values().map(object_size).sum::<usize>());
+    assert_eq!((rules.bytes, rules.broken.len()), (draft.bytes, 0));
 }
 
 #[tokio::test(start_paused = true)]

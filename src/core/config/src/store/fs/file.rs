@@ -31,6 +31,8 @@ pub(super) struct CachedFile {
     pub(super) hash: u64,
     /// Whether the path is a symbolic link.
     pub(super) link: bool,
+    /// Whether the file has several names.
+    pub(super) is_shared: bool,
     pub(super) contents: Arc<FileContents>,
 }
 
@@ -111,11 +113,6 @@ impl Unsettled {
     /// Whether a file that does not exist is removed for good.
     pub(super) fn is_gone(&self, now: Instant) -> bool {
         self.why == Why::Vanished && now.saturating_duration_since(self.since) >= SETTLED
-    }
-
-    /// Whether a file does not exist, and may only be about to be replaced.
-    pub(super) fn is_missed(&self, now: Instant) -> bool {
-        self.why == Why::Vanished && !self.is_gone(now)
     }
 
     /// The problem for the user. `known`: the file has contents that stay in effect.
@@ -243,7 +240,8 @@ pub(super) fn look(found: &Found, before: Before<'_>, now: Instant) -> Look {
         && !cached.fresh
         && before.unsettled.is_none()
     {
-        return Look::Read(CachedFile { contents: cached.contents.clone(), ..*cached });
+        let is_shared = found.is_shared;
+        return Look::Read(CachedFile { contents: cached.contents.clone(), is_shared, ..*cached });
     }
     match read(found, before, now) {
         Ok(look) => look,
@@ -251,16 +249,8 @@ pub(super) fn look(found: &Found, before: Before<'_>, now: Instant) -> Look {
     }
 }
 
-/// Whether a process has a file open for writing; no if that is unknown.
-pub(super) fn is_open_for_writing(path: &Path) -> bool {
-    match regular_file::open(path) {
-        Ok((file, _)) => matches!(writer_of(&file), Writer::Open),
-        Err(error) => is_leased(&error),
-    }
-}
-
 /// Whether a file cannot be opened because another process holds a lease: it changes the file.
-fn is_leased(error: &std::io::Error) -> bool {
+pub(super) fn is_leased(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::WouldBlock
 }
 
@@ -309,7 +299,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
             })
         }
     };
-    Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, contents }))
+    Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, is_shared: found.is_shared, contents }))
 }
 
 /// Go's error text for a path.

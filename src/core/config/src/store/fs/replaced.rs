@@ -79,6 +79,11 @@ impl Directories {
         found.collect()
     }
 
+    /// Which directory was at a path when it was read.
+    pub(super) fn identity_of(&self, path: &Path) -> Option<Identity> {
+        self.known.get(path).copied()
+    }
+
     /// Makes a directory one that was on another file system.
     #[cfg(test)]
     pub(super) fn pretend_device(&mut self, path: &Path, device: u64) {

@@ -2,14 +2,16 @@
 //!
 //! [`Scanner`] belongs to the thread that reads the store. All its methods may block on the file system.
 
+mod paths;
+mod writers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::file::{
-    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file,
-    is_open_for_writing, look,
+    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file, look,
 };
 use super::mounts::{self, Mount};
 use super::problems::Problems;
@@ -19,9 +21,9 @@ use super::watch::{Aim, LastEvent, Noted, Watch};
 use super::{WhenLost, parallel, replaced};
 use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
-use mixer_base::file_stamp::FileStamp;
 use mixer_base::load::{self, Load, LoadId};
 use mixer_base::task::{External, Task};
+use writers::Opened;
 
 /// The tree is walked once more this long after a change: a new directory may change before its watch is set.
 pub(super) const SETTLING: Duration = Duration::from_secs(2);
@@ -51,7 +53,7 @@ pub(super) enum Scope {
 enum Kind {
     /// Files were changed that are known.
     Edit,
-    /// A file is new: what it came with, such as a directory, may be new as well.
+    /// A file is new, in a directory that no walk has read: what it came with may be new as well.
     Addition,
 }
 
@@ -81,6 +83,12 @@ pub(super) struct Scanner {
     lost: WhenLost,
     /// Files by path. The path of a file that vanished stays for a short time.
     files: BTreeMap<PathBuf, CachedFile>,
+    /// Those that have problems.
+    faulty: BTreeSet<PathBuf>,
+    /// Those that have several names.
+    shared: BTreeSet<PathBuf>,
+    /// Those that may be open for writing.
+    opened: Opened,
     /// Their sizes together, in bytes.
     size: u64,
     /// Files whose state on disk is not in effect yet.
@@ -118,6 +126,19 @@ pub(super) struct Scanner {
     /// The file system of the directory in which the root is.
     #[cfg(test)]
     device_above: Option<u64>,
+    /// What was done by now.
+    #[cfg(test)]
+    effort: parking_lot::Mutex<Effort>,
+}
+
+/// What scans cost: walks of the tree, files that were looked at, asked for their writers, and whose problems were listed.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Effort {
+    pub(super) walks: usize,
+    pub(super) looks: usize,
+    pub(super) asked: usize,
+    pub(super) listed: usize,
 }
 
 impl Scanner {
@@ -127,6 +148,9 @@ impl Scanner {
             root,
             lost,
             files: BTreeMap::new(),
+            faulty: BTreeSet::new(),
+            shared: BTreeSet::new(),
+            opened: Opened::default(),
             size: 0,
             unsettled: BTreeMap::new(),
             replaced: Vec::new(),
@@ -149,6 +173,8 @@ impl Scanner {
             is_complete: false,
             #[cfg(test)]
             device_above: None,
+            #[cfg(test)]
+            effort: parking_lot::Mutex::default(),
         }
     }
 
@@ -263,6 +289,7 @@ impl Scanner {
         if self.tend_watch(now) {
             (noted.everything, noted.lost) = (true, true);
         }
+        self.opened.note(&noted, self.watch.as_ref(), &self.root);
         if noted.lost {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
@@ -283,38 +310,6 @@ impl Scanner {
         self.await_writers(&before, now);
         let first = !std::mem::replace(&mut self.has_read, true);
         first || !self.contents.same_as(&before)
-    }
-
-    /// Looks for files that are open for writing if a resource is gone: it may be moving to one whose writer has not written yet, of
-    /// which no event tells. Cost: a few system calls for each file.
-    fn await_writers(&mut self, before: &StoreContents, now: Instant) {
-        let changes = before.resources.changes(&self.contents.resources, Arc::ptr_eq);
-        let is_gone = changes.into_iter().any(|(_, new)| new.is_none());
-        if !is_gone || !self.leases || self.is_complete || self.lost == WhenLost::Drop {
-            return;
-        }
-        let settled: Vec<(&PathBuf, FileStamp)> = self
-            .files
-            .iter()
-            .filter(|(path, _)| !self.unsettled.contains_key(*path))
-            .map(|(path, file)| (path, file.stamp))
-            .collect();
-        let are_open = parallel::map(&settled, FILES_PER_THREAD, |(path, _)| is_open_for_writing(path));
-        let open: Vec<(PathBuf, Unsettled)> = settled
-            .into_iter()
-            .zip(are_open)
-            .filter(|(_, is_open)| *is_open)
-            .map(|((path, stamp), _)| {
-                (path.clone(), Unsettled::next(None, Why::Open, Some(stamp), None, now))
-            })
-            .collect();
-        if open.is_empty() {
-            return;
-        }
-        self.unsettled.extend(open);
-        let mut contents = StoreContents::clone(&self.contents);
-        self.relist(&mut contents, now);
-        self.contents = Arc::new(contents);
     }
 
     /// Events by the path in this tree, and the paths in the middle of a change; `None` if an event is about none of them.
@@ -344,6 +339,8 @@ impl Scanner {
     /// Walks the tree and reads changed files.
     fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
         let started = Instant::now();
+        #[cfg(test)]
+        self.spend(|effort| effort.walks += 1);
         self.walked_root = walk::Identity::at(&self.root);
         self.walked_mounts = mounts::below(self.root.canonicalize().ok().as_deref());
         let mut found = Walk::default();
@@ -388,6 +385,7 @@ impl Scanner {
             self.read_found(&found.files, events, now, &mut problems);
         }
         self.size = self.files.values().map(|file| file.stamp.length()).sum();
+        self.note_files();
         let files = &self.files;
         let read = std::mem::take(&mut found.read);
         self.walked_directories = read.iter().map(|directory| directory.path.clone()).collect();
@@ -395,10 +393,9 @@ impl Scanner {
         self.directories.note(root, read, &problems.lost, |path| is_above(files, path));
         let aim = self.aim();
         // A directory may have changed after it was read and before it was watched.
-        if aim.is_new
-            && let Some(events) = &self.events
-        {
-            events.wake.rescan();
+        if aim.is_new {
+            self.opened.lose();
+            self.events.iter().for_each(|events| events.wake.rescan());
         }
         problems.diagnostics.extend(aim.failure);
         let mut contents = self.assemble(now);
@@ -488,6 +485,8 @@ impl Scanner {
         let load = Load::begin(self.root.display().to_string(), "documents", "read", 0);
         load::files_known(load.id(), work.len());
         self.reading.load = load.id();
+        #[cfg(test)]
+        self.spend(|effort| effort.looks += work.len());
         let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
             true => {
                 let event = events.get(&file.path).copied().flatten();
@@ -543,90 +542,6 @@ impl Scanner {
         }
     }
 
-    /// Looks only at the files named by events. `None`, without changes, if that is not sufficient: the events name other things
-    /// than plain files, or the files depend on each other. Cost: that of these files.
-    fn scan_paths(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) -> Option<Kind> {
-        if events.is_empty() {
-            return Some(Kind::Edit);
-        }
-        let independent = self.is_intact && !self.contents.has_duplicates() && self.links == 0;
-        if !independent {
-            return None;
-        }
-        let mut read: Vec<(PathBuf, CachedFile)> = Vec::new();
-        let mut waiting: Vec<(PathBuf, Unsettled)> = Vec::new();
-        let mut kind = Kind::Edit;
-        for (path, event) in events {
-            let inside = self.files.range(path.clone()..).find(|(other, _)| *other != path);
-            if inside.is_some_and(|(other, _)| other.starts_with(path)) {
-                return None;
-            }
-            // A watch outlives the name of a directory: the path may lead through a link.
-            if replaced::leads_elsewhere(&self.root, path) {
-                return None;
-            }
-            let before = self.before(path, *event);
-            let metadata = match std::fs::symlink_metadata(path) {
-                Ok(metadata) if metadata.is_file() => Some(metadata),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-                _ => return None,
-            };
-            let Some(metadata) = metadata.filter(|_| walk::is_configuration(path)) else {
-                // A file that is removed is a matter of the whole tree: its resources may be in another file now. Between the
-                // walk that missed it and the one that takes it for removed, nothing is to be done without an event.
-                match (before.cached, before.unsettled) {
-                    (None, _) => continue,
-                    (Some(_), Some(missed)) if event.is_none() && missed.is_missed(now) => {
-                        waiting.push((path.clone(), missed.clone()));
-                        continue;
-                    }
-                    (Some(_), _) => return None,
-                }
-            };
-            if before.cached.is_none() {
-                kind = Kind::Addition;
-            }
-            let found = Found { path: path.clone(), stamp: FileStamp::of(&metadata), link: false };
-            match look(&found, before, now) {
-                Look::Read(file) => read.push((path.clone(), file)),
-                Look::Wait(why, stamp) => {
-                    let next = Unsettled::next(before.unsettled, why, Some(stamp), *event, now);
-                    waiting.push((path.clone(), next));
-                }
-                Look::Failed(_) => return None,
-            }
-        }
-        // What another file defines no more may be what the missing one defines.
-        if !read.is_empty() && waiting.iter().any(|(_, unsettled)| unsettled.why == Why::Vanished) {
-            return None;
-        }
-        let mut contents = StoreContents::clone(&self.contents);
-        let mut relist = !contents.broken.is_empty() || !waiting.is_empty() || !self.unsettled.is_empty();
-        for (path, file) in &read {
-            let old = self.files.get(path).map(|cached| &*cached.contents);
-            let new = &*file.contents;
-            relist |= old.into_iter().chain([new]).any(|file| !file.diagnostics.is_empty());
-            contents.replace(old, Some(new))?;
-        }
-        let more: u64 = read.iter().map(|(_, file)| file.stamp.length()).sum();
-        if self.size.saturating_add(more) > self.max_bytes() {
-            return None;
-        }
-        let replaced: u64 =
-            read.iter().filter_map(|(path, _)| Some(self.files.get(path)?.stamp.length())).sum();
-        self.size = self.size.saturating_add(more).saturating_sub(replaced);
-        for path in events.keys() {
-            self.unsettled.remove(path);
-        }
-        self.unsettled.extend(waiting);
-        self.files.extend(read);
-        if relist {
-            self.relist(&mut contents, now);
-        }
-        self.contents = Arc::new(contents);
-        Some(kind)
-    }
-
     /// Whether files at or below a path have contents that stay in effect when it cannot be read.
     fn keeps_below(&self, path: &Path) -> bool {
         self.lost == WhenLost::Keep && is_above(&self.files, path)
@@ -660,7 +575,10 @@ impl Scanner {
 
     /// Replaces the lists of problems, of broken parts and of files that are being changed, but not the problems of duplicates.
     fn relist(&self, contents: &mut StoreContents, now: Instant) {
-        let files = || self.files.values().map(|file| &*file.contents);
+        let faulty = || self.faulty.iter().filter_map(|path| self.files.get(path));
+        let files = || faulty().map(|file| &*file.contents);
+        #[cfg(test)]
+        self.spend(|effort| effort.listed += files().count());
         contents
             .diagnostics
             .retain(|problem| [RESOURCE_DUPLICATE, walk::FILE_IGNORED].contains(&problem.code));
@@ -718,6 +636,18 @@ impl Scanner {
     pub(super) fn is_moved(&self) -> bool {
         walk::Identity::at(&self.root) != self.walked_root
             || mounts::below(self.root.canonicalize().ok().as_deref()) != self.walked_mounts
+    }
+
+    /// Notes what is done.
+    #[cfg(test)]
+    fn spend(&self, on: impl FnOnce(&mut Effort)) {
+        on(&mut self.effort.lock());
+    }
+
+    /// What was done since the last call.
+    #[cfg(test)]
+    pub(super) fn spent(&self) -> Effort {
+        std::mem::take(&mut self.effort.lock())
     }
 
     /// When the tree was last walked.

@@ -9,7 +9,9 @@ use super::watch::Noted;
 use super::*;
 
 mod changes;
+mod effort;
 mod hang;
+mod paths;
 mod replaced;
 
 fn resource(name: &str, text: &str) -> String {
@@ -374,10 +376,17 @@ fn an_idle_tree_is_not_polled() {
     scanner.scan(Scope::Everything, wake.take(), Instant::now());
     assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
 
+    let follow = |scanner: &mut Scanner| {
+        while wake.wait(Some(Instant::now() + Duration::from_secs(5))) == Woken::Signalled
+            && !scanner.scan(Scope::Noted, wake.take(), Instant::now())
+        {}
+    };
     std::fs::write(directory.path().join("b.yaml"), "b: 1\n").unwrap();
-    while wake.wait(Some(Instant::now() + Duration::from_secs(5))) == Woken::Signalled
-        && !scanner.scan(Scope::Noted, wake.take(), Instant::now())
-    {}
+    follow(&mut scanner);
+    assert_eq!(scanner.coverage(), (Coverage::Full, false, None), "its directory was watched when it came");
+
+    write(directory.path(), "new/c.yaml", "c: 1\n");
+    follow(&mut scanner);
     assert_eq!(scanner.coverage(), (Coverage::Full, true, Some(SETTLING)), "one more walk after a change");
 
     assert!(!scanner.scan(Scope::Everything, Noted::default(), Instant::now()), "nothing changed");

@@ -1,5 +1,6 @@
 //! What wakes the thread that reads a store.
 
+use std::path::Path;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -45,6 +46,11 @@ impl Wake {
     /// Notes a file event.
     pub(super) fn note(&self, event: notify::Result<notify::Event>) {
         self.signal(|pending| pending.noted.note(event));
+    }
+
+    /// Notes that a file was opened, which alone is no reason to look.
+    pub(super) fn opened(&self, path: &Path) {
+        self.pending.lock().noted.note_opened(path.to_owned());
     }
 
     /// Whether the thread was asked to end.

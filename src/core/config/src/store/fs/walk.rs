@@ -37,6 +37,15 @@ pub(in crate::store) struct Found {
     pub(in crate::store) stamp: FileStamp,
     /// Whether it is a symbolic link.
     pub(in crate::store) link: bool,
+    /// Whether it has several names.
+    pub(in crate::store) is_shared: bool,
+}
+
+impl Found {
+    /// With what is known of it. `link`: whether it is a symbolic link.
+    pub(in crate::store) fn of(path: PathBuf, metadata: &std::fs::Metadata, link: bool) -> Self {
+        Self { path, stamp: FileStamp::of(metadata), link, is_shared: metadata.nlink() > 1 }
+    }
 }
 
 /// The result of a walk.
@@ -198,7 +207,7 @@ pub(in crate::store) fn file(path: &Path, out: &mut Walk) -> bool {
     let Some(metadata) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
         return false;
     };
-    out.files.push(Found { path: path.to_owned(), stamp: FileStamp::of(&metadata), link: path.is_symlink() });
+    out.files.push(Found::of(path.to_owned(), &metadata, path.is_symlink()));
     true
 }
 
@@ -290,7 +299,7 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
                 return true;
             }
             Ok(metadata) => {
-                out.files.push(Found { path, stamp: FileStamp::of(&metadata), link: kind.is_symlink() });
+                out.files.push(Found::of(path, &metadata, kind.is_symlink()));
             }
             Err(error) if !kind.is_symlink() && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => out.errors.push((path, error)),

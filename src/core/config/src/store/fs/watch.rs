@@ -1,6 +1,6 @@
 //! File events for the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Component, Path, PathBuf};
@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::scan::Coverage;
 use super::wake::Wake;
+use super::walk::is_configuration;
 use crate::{Diagnostic, FieldPath};
 use mixer_base::file_writer::is_local_path;
 use mixer_base::task::{External, panic_text};
@@ -50,9 +51,21 @@ pub(super) struct Noted {
     pub(super) lost: bool,
     /// An operator says that no change is going on: what is gone or empty is meant.
     pub(super) is_complete: bool,
+    /// The files that others have opened, perhaps to write.
+    pub(super) opened: BTreeSet<PathBuf>,
+    /// Whether there were more of those than are recorded.
+    pub(super) has_lost_opened: bool,
 }
 
 impl Noted {
+    /// A file was opened.
+    pub(super) fn note_opened(&mut self, path: PathBuf) {
+        self.has_lost_opened |= self.opened.len() >= MAX_NOTED;
+        if !self.has_lost_opened {
+            self.opened.insert(path);
+        }
+    }
+
     pub(super) fn note(&mut self, event: notify::Result<notify::Event>) {
         match event {
             Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
@@ -95,6 +108,11 @@ fn lose_shared(watched: &mut Watched) {
     let shared =
         watched.values_mut().filter(|watch| watch.identity.is_some_and(|identity| lost.contains(&identity)));
     shared.for_each(|watch| watch.is_lost = true);
+}
+
+/// Whether an event at a path is relevant for one of these.
+fn concerns(interest: &[PathBuf], path: &Path) -> bool {
+    interest.iter().any(|of| path.starts_with(of) || of.starts_with(path))
 }
 
 fn last_event(kind: EventKind) -> LastEvent {
@@ -203,6 +221,8 @@ pub(super) struct Watch {
     watched: Arc<Mutex<Watched>>,
     /// Events are relevant at, below and above these paths.
     interest: Arc<RwLock<Vec<PathBuf>>>,
+    /// Files that this program opens, of which no event told yet.
+    own: Arc<Mutex<HashSet<PathBuf>>>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
     /// The name of directories that cannot be watched.
@@ -227,17 +247,14 @@ impl Watch {
         let seen = interest.clone();
         let life: Arc<Mutex<Life>> = Arc::default();
         let presence = Presence { life: Arc::clone(&life), wake };
+        let of_interest = Arc::clone(&interest);
         let is_relevant = move |event: &notify::Result<notify::Event>| match event {
             Ok(event) => {
                 let reading = matches!(event.kind, EventKind::Access(kind)
                     if !matches!(kind, AccessKind::Close(AccessMode::Write)));
                 let interest = seen.read();
                 !reading
-                    && (event.paths.is_empty()
-                        || event
-                            .paths
-                            .iter()
-                            .any(|p| interest.iter().any(|i| p.starts_with(i) || i.starts_with(p))))
+                    && (event.paths.is_empty() || event.paths.iter().any(|path| concerns(&interest, path)))
             }
             Err(_) => true,
         };
@@ -247,9 +264,20 @@ impl Watch {
         let injected = Arc::clone(&fault);
         let watched = Arc::<Mutex<Watched>>::default();
         let noted = Arc::clone(&watched);
+        let own = Arc::<Mutex<HashSet<PathBuf>>>::default();
+        let of_own = Arc::clone(&own);
         let handler = move |event: notify::Result<notify::Event>| {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 task.check();
+                if let Ok(opened) = &event
+                    && matches!(opened.kind, EventKind::Access(AccessKind::Open(_)))
+                {
+                    let is_ours = |path: &PathBuf| of_own.lock().remove(path);
+                    let is_seen = |path: &Path| is_configuration(path) && concerns(&of_interest.read(), path);
+                    let paths = opened.paths.iter().filter(|path| is_seen(path) && !is_ours(path));
+                    paths.for_each(|path| presence.wake.opened(path));
+                    return;
+                }
                 note_removed(&noted, &event);
                 #[cfg(test)]
                 assert!(!injected.load(std::sync::atomic::Ordering::Relaxed), "on purpose");
@@ -269,6 +297,7 @@ impl Watch {
             life,
             watched,
             interest,
+            own,
             real: None,
             #[cfg(test)]
             unwatchable: None,
@@ -300,6 +329,23 @@ impl Watch {
         let overflow = || Ok(notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan));
         note_removed(&self.watched, &overflow());
         overflow()
+    }
+
+    /// This program is about to open a file below `root`.
+    pub(super) fn opens(&self, root: &Path, path: &Path) {
+        self.own.lock().extend(self.real_path(root, path));
+    }
+
+    /// It could not.
+    pub(super) fn has_not_opened(&self, root: &Path, path: &Path) {
+        if let Some(path) = self.real_path(root, path) {
+            self.own.lock().remove(&path);
+        }
+    }
+
+    /// The path of events about a file below `root`.
+    fn real_path(&self, root: &Path, path: &Path) -> Option<PathBuf> {
+        Some(self.real.as_ref()?.join(path.strip_prefix(root).ok()?))
     }
 
     /// A path from an event as a path below `root`; `None` if it is not below, or too deep.

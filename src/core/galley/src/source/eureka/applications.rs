@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use mixer_base::load::{self, LoadId};
+
 use super::document::{Instance, MAX_LABELS, Mismatch, Told, Unread, read};
 use crate::source::registered::{
     MAX_ENDPOINTS, RegisteredService, ServiceEndpoint, ServicePort, resource_name,
@@ -26,6 +28,8 @@ pub(super) struct Applications {
     statuses: BTreeMap<Box<str>, usize>,
     bytes: usize,
     max_bytes: Option<usize>,
+    /// Where it is told how far the answer is read that is taken over.
+    pub(super) load: LoadId,
     /// Applications that changes touched which led to something else than the server has.
     touched: BTreeSet<Arc<str>>,
 }
@@ -39,8 +43,9 @@ impl Applications {
     ///
     /// Errors: it is no answer, or has too many instances; nothing changed.
     pub(super) fn replace(&mut self, answer: &[u8]) -> Result<BTreeSet<Arc<str>>, Unread> {
-        let mut new = Self { max_bytes: self.max_bytes, ..Self::default() };
+        let mut new = Self { max_bytes: self.max_bytes, load: self.load, ..Self::default() };
         read(answer, self.max_bytes(), &mut |name, told| {
+            count(self.load);
             told.into_iter().try_for_each(|told| new.put(name, told.id, told.instance))
         })?;
         let mut changed = std::mem::take(&mut self.touched);
@@ -69,6 +74,7 @@ impl Applications {
     /// Errors: afterwards it is not what the server has. Everything is to be [replaced](Self::replace) then.
     pub(super) fn change(&mut self, answer: &[u8]) -> Result<BTreeSet<Arc<str>>, Unread> {
         let there = read(answer, self.max_bytes(), &mut |name, told| {
+            count(self.load);
             self.touched.insert(Arc::clone(name));
             told.into_iter().try_for_each(|Told { id, action, instance }| match &*action {
                 "ADDED" | "MODIFIED" => self.put(name, id, instance),
@@ -178,6 +184,12 @@ impl Applications {
             endpoints: usable.into_iter().map(endpoint).collect(),
         })
     }
+}
+
+/// One more application was read; how many follow is not known.
+fn count(load: LoadId) {
+    load::documents_known(load, 1);
+    load::documents_done(load, 1);
 }
 
 #[cfg(test)]

@@ -245,6 +245,13 @@ async fn everything_is_read_once_and_then_changes() {
     let galley = galley(&settings(&[&server]));
     galley.synced().await;
     assert_eq!(held(&galley), ["eureka/my-bank 10.0.0.3", "eureka/shop 10.0.0.1"]);
+    // How far that was.
+    let place = format!("eureka {}", server.base());
+    let loads = mixer_base::load::ended().into_iter().filter(|load| load.what == place);
+    let mut loads: Vec<_> =
+        loads.map(|load| (load.unit, load.stage, load.documents, load.of_documents)).collect();
+    loads.sort_unstable();
+    assert_eq!(loads, [("applications", "converted", 2, 2), ("applications", "read", 2, 2)]);
     server.put("SHOP", "2", "10.0.0.2", "UP");
     until_held(&galley, &["eureka/my-bank 10.0.0.3", "eureka/shop 10.0.0.1 10.0.0.2"]).await;
     server.remove("MY_BANK", "3");

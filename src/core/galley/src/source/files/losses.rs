@@ -10,7 +10,7 @@ use mixer_config::RawResource;
 use mixer_config::store::refill::{Cause, Refill};
 use mixer_config::store::{StoreContents, Unread};
 
-use super::{Files, Kept};
+use super::{Files, Found, Kept};
 use crate::keeper::Earlier;
 use crate::source::Ended;
 
@@ -43,6 +43,7 @@ impl Files {
         self.store.expect(&files.into_iter().collect::<Vec<_>>());
         let mut state = self.state.lock();
         drop(self.put(&mut state, &all));
+        state.with_effect = all.iter().filter(|resource| self.has_effect(resource)).count();
         state.contents = Arc::new(StoreContents { resources: documents, ..StoreContents::default() });
         state.has_read = true;
         state.refill = Refill::Empty(Cause::Started);
@@ -50,7 +51,8 @@ impl Files {
     }
 
     /// Notes whether what these contents lack may still come, as a policy server does that reads files.
-    pub(super) fn note_losses(&self, state: &mut Kept, next: &Arc<StoreContents>, gone: &[Arc<RawResource>]) {
+    pub(super) fn note_losses(&self, state: &mut Kept, found: &Found<'_>) {
+        let &Found { contents: next, gone, .. } = found;
         let now = Instant::now();
         state.refill.complete(now);
         if !self.options.keeps_last || state.seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, next)) {
@@ -58,7 +60,7 @@ impl Files {
         }
         let files = || next.resources.iter().map(|resource| &resource.origin.file);
         let covers_all = |unread: &Unread| files().all(|file| **file != *unread.path && unread.covers(file));
-        let is_void = self.is_emptied(next)
+        let is_void = self.is_emptied(found)
             || next.unavailable.is_some()
             || (!next.resources.is_empty() && next.unread().iter().any(covers_all));
         // A first publication lacks whatever may still come.
@@ -68,12 +70,12 @@ impl Files {
     }
 
     /// Whether contents have nothing, which is not said to be meant.
-    pub(super) fn is_emptied(&self, contents: &StoreContents) -> bool {
-        !self.options.allows_empty && !contents.resources.iter().any(|resource| self.has_effect(resource))
+    pub(super) fn is_emptied(&self, found: &Found<'_>) -> bool {
+        !self.options.allows_empty && found.with_effect == 0
     }
 
     /// Whether a document is of a kind that is distributed.
-    fn has_effect(&self, resource: &RawResource) -> bool {
+    pub(super) fn has_effect(&self, resource: &RawResource) -> bool {
         self.kind(resource).is_ok_and(|kind| self.options.reads(kind))
     }
 }

@@ -75,11 +75,25 @@ struct Waiting {
     refill: Refill,
     /// What is wrong with objects, by full name.
     problems: BTreeMap<Box<str>, Vec<Diagnostic>>,
+    /// The number of those that cannot be decoded.
+    skipped: usize,
 }
 
 impl Waiting {
     fn known(&self) -> Known {
         Known { present: self.delivered.len(), lacks_any: !self.deleted.is_empty() }
+    }
+
+    /// What is wrong with an object by now.
+    fn set_problems(&mut self, key: Box<str>, problems: Vec<Diagnostic>) {
+        let is_skipped =
+            |problems: &[Diagnostic]| problems.iter().any(|problem| problem.severity == Severity::Error);
+        self.skipped += usize::from(is_skipped(&problems));
+        let before = match problems.is_empty() {
+            true => self.problems.remove(&key),
+            false => self.problems.insert(key, problems),
+        };
+        self.skipped -= usize::from(before.is_some_and(|before| is_skipped(&before)));
     }
 }
 
@@ -160,15 +174,12 @@ impl Outbox {
 
     /// The number of objects that cannot be decoded.
     pub(super) fn skipped(&self) -> usize {
-        let waiting = self.waiting.lock();
-        let is_skipped =
-            |problems: &&Vec<Diagnostic>| problems.iter().any(|problem| problem.severity == Severity::Error);
-        waiting.problems.values().filter(is_skipped).count()
+        self.waiting.lock().skipped
     }
 
-    /// What is wrong with objects.
-    pub(super) fn problems(&self) -> Vec<Diagnostic> {
-        self.waiting.lock().problems.values().flatten().cloned().collect()
+    /// What is wrong with objects: so many of them at most.
+    pub(super) fn problems(&self, most: usize) -> Vec<Diagnostic> {
+        self.waiting.lock().problems.values().flatten().take(most).cloned().collect()
     }
 }
 
@@ -449,10 +460,7 @@ impl Store for Objects {
                 let error = problems.iter().find(|problem| problem.severity == Severity::Error);
                 hold.set(self.kind.collection, &key, error.map(Diagnostic::brief));
             }
-            match problems.is_empty() {
-                true => drop(waiting.problems.remove(&key)),
-                false => drop(waiting.problems.insert(key, problems)),
-            }
+            waiting.set_problems(key, problems);
         }
         if let Some(hold) = self.outbox.hold.as_ref().filter(|_| has_changed) {
             let known = waiting.known();

@@ -89,6 +89,17 @@ async fn everything_arrives_and_changes_follow() {
     let source = state(&galley);
     assert!(source.is_connected && source.is_synced() && source.last_error.is_none(), "{source:?}");
     until("both have a session", &galley, || server.sessions() == 2).await;
+    // How far the reading of everything was.
+    let place = format!("zookeeper {}/dubbo", server.address());
+    let last = |place: &str| {
+        let ended = mixer_base::load::ended().into_iter().filter(|load| load.what == place);
+        ended.map(|load| (load.unit, load.stage, load.documents, load.of_documents)).collect::<Vec<_>>()
+    };
+    let [(unit, stage, read, known)] = last(&place)[..] else { panic!("{:?}", mixer_base::load::ended()) };
+    assert!(("nodes", "read") == (unit, stage) && read == known && known > 0, "{read} of {known}");
+    // All of it once more: the root, and the providers of three services.
+    galley.reload();
+    until("everything was read again", &galley, || last(&place) == [("nodes", "read", 4, 4)]).await;
     galley.stop().await;
     until("the session is closed", &galley, || server.sessions() == 1).await;
 }

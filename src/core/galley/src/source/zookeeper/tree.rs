@@ -97,6 +97,8 @@ pub(super) struct Tree {
     is_root_read: bool,
     due: VecDeque<Read>,
     is_due: BTreeSet<Read>,
+    /// Reads that were due since the connection began.
+    wanted: usize,
     /// Reads that failed: how long the pause is, and when it ends; `None` while it is read again.
     failed: BTreeMap<Read, (Duration, Option<Instant>)>,
     /// The same by the ends of pauses.
@@ -115,6 +117,7 @@ impl Tree {
             is_root_read: false,
             due: VecDeque::new(),
             is_due: BTreeSet::new(),
+            wanted: 0,
             failed: BTreeMap::new(),
             retries: BTreeSet::new(),
         }
@@ -124,6 +127,7 @@ impl Tree {
     pub(super) fn begin(&mut self) {
         self.due.clear();
         self.is_due.clear();
+        self.wanted = 0;
         self.failed.clear();
         self.retries.clear();
         self.services.values_mut().for_each(|service| service.is_watched = false);
@@ -153,6 +157,7 @@ impl Tree {
     fn read(&mut self, read: Read) {
         self.forget_failure(&read);
         if self.is_due.insert(read.clone()) {
+            self.wanted += 1;
             self.due.push_back(read);
         }
     }
@@ -169,6 +174,7 @@ impl Tree {
             return None;
         }
         let (_, read) = self.retries.pop_first()?;
+        self.wanted += 1;
         if let Some((_, due)) = self.failed.get_mut(&read) {
             *due = None;
         }
@@ -178,6 +184,11 @@ impl Tree {
     /// When a read that failed is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.retries.first().map(|(due, _)| *due)
+    }
+
+    /// The number of reads that were due since the connection began, and of those that are due no longer: they were begun, or are not needed.
+    pub(super) fn progress(&self) -> (usize, usize) {
+        (self.wanted, self.wanted - self.due.len())
     }
 
     fn forget_failure(&mut self, read: &Read) {
