@@ -1,4 +1,4 @@
-//! What a newcomer reads and installs: consoles of the pages, links, examples of migrations, and the files of deploy/.
+//! What a newcomer reads and installs: consoles of the pages, links, examples of migrations and of a mesh, and the files of deploy/.
 
 #![cfg(test)]
 
@@ -10,6 +10,8 @@ mod consoles;
 mod image;
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/mesh.rs"]
+mod mesh;
 #[path = "docs/migration.rs"]
 mod migration;
 #[path = "docs/packages.rs"]

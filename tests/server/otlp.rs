@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::adapter_examples::{MANIFEST, example};
 use crate::senders::{count, handler, report, until};
-use crate::support::{Collector, DEADLINE, Server, free_port, http, python, wait_for};
-use crate::tracing::rotel;
+use crate::support::{Collector, DEADLINE, Server, free_port, http, python, rotel, wait_for};
 
 const INSTANCES: &str = r#"
 apiVersion: config.istio.io/v1alpha2

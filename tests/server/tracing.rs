@@ -1,24 +1,14 @@
 //! Spans as collectors receive them: an OpenTelemetry collector, and the decoders of Zipkin and Jaeger.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use crate::support::{Collector, DEADLINE, Server, free_port, programs, python, run, wait_for};
+use crate::support::{Collector, DEADLINE, Server, free_port, programs, python, rotel, run, wait_for};
 use serde_json::Value;
 
 /// A collector that decodes the formats of Zipkin and Jaeger.
 fn decoding() -> Collector {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/collector.py");
     Collector::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
-}
-
-/// A collector of OpenTelemetry.
-pub(crate) fn rotel() -> PathBuf {
-    let found = Command::new(python())
-        .args(["-c", "import os, rotel; print(os.path.dirname(rotel.__file__), end='')"])
-        .output()
-        .expect("python runs");
-    PathBuf::from(String::from_utf8_lossy(&found.stdout).into_owned()).join("rotel-agent")
 }
 
 const CLOSED: &str = "closed.ns.svc.cluster.local";

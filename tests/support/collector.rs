@@ -3,7 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{DEADLINE, Process, free_port, is_listening, wait_for};
+use super::{DEADLINE, Process, free_port, is_listening, python, wait_for};
+
+/// The program of a collector of OpenTelemetry.
+pub(crate) fn rotel() -> PathBuf {
+    let found = Command::new(python())
+        .args(["-c", "import os, rotel; print(os.path.dirname(rotel.__file__), end='')"])
+        .output()
+        .expect("python runs");
+    PathBuf::from(String::from_utf8_lossy(&found.stdout).into_owned()).join("rotel-agent")
+}
 
 /// A collector that prints what it receives.
 pub(crate) struct Collector {

@@ -37,7 +37,7 @@ mod wait;
 pub(crate) mod wire;
 pub(crate) mod zookeeper;
 
-pub(crate) use self::collector::Collector;
+pub(crate) use self::collector::{Collector, rotel};
 pub(crate) use self::http::{HttpAnswer, http, http_with};
 pub(crate) use process::{Finished, Process, fatal, node_modules, programs, put, python, run, run_mixer};
 pub(crate) use server::{Holdings, Ports, Server, ServerBuilder, sample_configuration, sum_of_samples};
