@@ -21,7 +21,7 @@ use mixer_config::store::refill::{LIMIT, QUIET, Refill, no_configuration};
 use mixer_config::store::{
     ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path, read_document,
 };
-use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Severity};
+use mixer_config::{Diagnostic, FieldPath, Node, NodeKind, RawResource, ResourceKey, Severity};
 use mixer_schema::{Kind, by_api, by_kind, kinds};
 
 use super::{Emitter, Ended, MAX_PROBLEMS, Source, Stopped};
@@ -366,8 +366,9 @@ impl Files {
         let kind = match self.kind(resource) {
             Ok(kind) => kind,
             Err(problems) => {
-                let is_ours =
-                    is_meant_for_us(resource) || whole.is_some_and(|whole| whole.envelope.is_like_ours);
+                let is_ours = is_meant_for_us(resource)
+                    || stands_for_ours(resource)
+                    || whole.is_some_and(|whole| whole.envelope.is_like_ours);
                 return problems
                     .into_iter()
                     .next()
@@ -568,6 +569,22 @@ fn is_meant_for_us(resource: &RawResource) -> bool {
         ours.into_iter().any(|known| resembles(kind, known.kind))
     };
     kind.is_empty() || is_of_engine(group) || (is_of_istio && resembles_ours())
+}
+
+/// Whether a document is what is left of one that decides about requests: a list with such items, as `kubectl get -o yaml` writes it, or the
+/// answer to a failed request.
+fn stands_for_ours(resource: &RawResource) -> bool {
+    let kind = resource.key.kind.split('.').next().unwrap_or_default();
+    if kind == "Status" {
+        return &*resource.envelope.api_version == "v1";
+    }
+    let is_ours = |item: &Node| {
+        let text = |key: &str| item.get(key).and_then(Node::as_str).unwrap_or_default();
+        let known = by_api(text("apiVersion"), text("kind"));
+        known.is_some_and(decides) || item.entries().is_empty()
+    };
+    kind.ends_with("List")
+        && resource.document().get("items").is_some_and(|all| all.items().iter().any(is_ours))
 }
 
 /// Forgets a document. Returns what that deletes.

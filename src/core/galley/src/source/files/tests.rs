@@ -96,6 +96,16 @@ fn flaws() -> Vec<(&'static str, String, &'static str)> {
         ("a second document that is not YAML", format!("{RULE}---\nkind: [\n"), "did not find expected"),
         ("no YAML at all", "kind: [\n".to_owned(), "did not find expected"),
         ("an empty file", String::new(), "the file is empty"),
+        (
+            "a list, as kubectl writes it",
+            format!("apiVersion: v1\nkind: List\nitems:\n- {}", RULE.trim_end().replace('\n', "\n  ")),
+            "unknown kind `List`",
+        ),
+        (
+            "the answer to a failed request",
+            "apiVersion: v1\nkind: Status\nstatus: Failure\n".to_owned(),
+            "unknown kind `Status`",
+        ),
         ("a kind that is misspelt", RULE.replace("kind: rule", "kind: ruel"), "unknown kind `ruel`"),
         ("no kind", RULE.replace("kind: rule\n", ""), "unknown kind ``"),
         (
@@ -172,6 +182,7 @@ async fn sinks_keep_what_they_have_while_a_file_has_an_error() {
     }
     // A document of another program is none of ours.
     scene.write("other.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n");
+    scene.write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}]\n");
     scene.write("rule.yaml", &RULE.replace("eve", "ann"));
     scene.until("a foreign kind", |scene| scene.rules() == ["shop/deny source.user == \"ann\""]).await;
     std::fs::remove_file(scene.directory.path().join("rule.yaml")).unwrap();

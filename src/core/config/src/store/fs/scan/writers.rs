@@ -82,8 +82,8 @@ impl Scanner {
         self.spend(|effort| effort.asked += asked.len());
         let parts: Vec<&[(PathBuf, FileStamp)]> = asked.chunks(AT_ONCE).collect();
         let watch = self.watch.as_ref().filter(|_| is_told);
-        let least = (FILES_PER_THREAD / AT_ONCE).max(1);
-        let are_open = parallel::map(&parts, least, |part| ask(part, watch, &self.root));
+        let are_open =
+            parallel::map(&parts, FILES_PER_THREAD.div_ceil(AT_ONCE), |part| ask(part, watch, &self.root));
         let open = asked.iter().zip(are_open.into_iter().flatten()).filter(|(_, is_open)| *is_open);
         let open: Vec<(PathBuf, Unsettled)> = open
             .map(|((path, stamp), _)| {
