@@ -1,9 +1,10 @@
 //! Measures the proxy beside Envoy, HAProxy, nginx and a bare relay: CPU time per request and latency at equal load, in one run.
 //!
-//!     cargo run --release -p mixer-proxy --example load -- [--seconds 2] [--rounds 5] [--connections 16] [--rate 4000] [--kind http|log|tcp]
+//!     cargo run --release -p mixer-proxy --example load -- [--seconds 2] [--rounds 5] [--connections 16] [--rate 4000] [--kind http|log|policy|tcp]
 //!
 //! `--rate 0` sends as fast as answers come. `ENVOY` names an Envoy; without it that of `target/python` is taken. Programs that are not
-//! installed are left out. Each proxy is a process of its own with one worker; so is the host behind all of them. `load serve FILE` runs
+//! installed are left out. `policy` is HTTP with the Mixer filter before the router of ours, its cache and its reports; `MIXER` names the
+//! `mixer` whose server it asks, with the sample configuration, and without it this kind is left out. Each proxy is a process of its own with one worker; so is the host behind all of them. `load serve FILE` runs
 //! a bootstrap alone, for profiles.
 
 #![expect(clippy::print_stdout, reason = "the table is its result")]
@@ -65,7 +66,7 @@ fn measure(words: &[&str]) -> Outcome<()> {
     }
     let directory = std::env::temp_dir().join(format!("mixer-proxy-load-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
-    let outcome = [Kind::Http, Kind::Log, Kind::Tcp]
+    let outcome = [Kind::Http, Kind::Log, Kind::Policy, Kind::Tcp]
         .into_iter()
         .filter(|kind| only.as_deref().is_none_or(|only| only == kind.name()))
         .try_for_each(|kind| table(kind, load, rounds, &directory));
@@ -75,7 +76,11 @@ fn measure(words: &[&str]) -> Outcome<()> {
 
 fn table(kind: Kind, load: Load, rounds: usize, directory: &std::path::Path) -> Outcome<()> {
     let host = peers::start_host()?;
-    let peers = Peer::start_all(kind, host.port, directory)?;
+    let server = if kind == Kind::Policy { peers::start_server()? } else { None };
+    if kind == Kind::Policy && server.is_none() {
+        return Ok(());
+    }
+    let peers = Peer::start_all(kind, host.port, server.as_ref().map_or(0, |server| server.port), directory)?;
     let mut figures = vec![Vec::new(); peers.len()];
     for round in 0..=rounds {
         // In turns, so that what else the machine does falls on all of them; the first turn warms up.

@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Http,
     /// HTTP with an access log.
     Log,
+    /// HTTP with the Mixer filter, of ours.
+    Policy,
     Tcp,
 }
 
@@ -25,6 +27,7 @@ impl Kind {
         match self {
             Kind::Http => "http",
             Kind::Log => "log",
+            Kind::Policy => "policy",
             Kind::Tcp => "tcp",
         }
     }
@@ -73,6 +76,26 @@ pub(crate) fn start_host() -> Outcome<Peer> {
     Peer::start("host", port, Command::new(std::env::current_exe()?).args(["host", &address]))
 }
 
+/// Starts a server of policies with the sample configuration, if `MIXER` names the program.
+pub(crate) fn start_server() -> Outcome<Option<Peer>> {
+    let Some(program) = std::env::var_os("MIXER") else { return Ok(None) };
+    let port = free_port()?;
+    let address = format!("tcp://127.0.0.1:{port}");
+    let mut command = Command::new(program);
+    command.args([
+        "server",
+        "--address",
+        &address,
+        "--monitoring-port",
+        "0",
+        "--ctrlz-port",
+        "0",
+        "--metrics-address",
+        "127.0.0.1:0",
+    ]);
+    Peer::start("server", port, &mut command).map(Some)
+}
+
 impl Peer {
     fn start(name: &'static str, port: u16, command: &mut Command) -> Outcome<Self> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -92,7 +115,7 @@ impl Peer {
     }
 
     /// Starts everything that is installed.
-    pub(crate) fn start_all(kind: Kind, host: u16, directory: &Path) -> Outcome<Vec<Self>> {
+    pub(crate) fn start_all(kind: Kind, host: u16, server: u16, directory: &Path) -> Outcome<Vec<Self>> {
         let mut peers = Vec::new();
         let write = |name: &str, text: &str, port: u16| -> Outcome<PathBuf> {
             let path = directory.join(format!("{}-{name}", kind.name()));
@@ -100,6 +123,7 @@ impl Peer {
             let text = text
                 .replace("$PORT", &port.to_string())
                 .replace("$HOST", &host.to_string())
+                .replace("$SERVER", &server.to_string())
                 .replace("$DIRECTORY", &directory.display().to_string())
                 .replace("$LOG", &log.display().to_string());
             std::fs::write(&path, text)?;
@@ -112,7 +136,9 @@ impl Peer {
         peers.push(Self::start("mixer", port, Command::new(&own).arg("serve").arg(path))?);
         if let Some(envoy) = envoy() {
             let port = free_port()?;
-            let path = write("envoy.yaml", &bootstrap, port)?;
+            // It has no Mixer filter any more.
+            let plain = self::bootstrap(if kind == Kind::Policy { Kind::Http } else { kind });
+            let path = write("envoy.yaml", &plain, port)?;
             let base = (std::process::id() % 60_000).to_string();
             let mut command = Command::new(envoy);
             command.arg("-c").arg(path).args([
@@ -181,6 +207,28 @@ fn bootstrap(kind: Kind) -> String {
         }
         _ => "",
     };
+    let mixer = match kind {
+        Kind::Policy => {
+            r#"
+          - name: mixer
+            typed_config:
+              "@type": type.googleapis.com/istio.mixer.v1.config.client.HttpClientConfig
+              transport: {check_cluster: server, report_cluster: server, network_fail_policy: {policy: FAIL_CLOSE}}
+              default_destination_service: shop
+              service_configs: {shop: {}}"#
+        }
+        _ => "",
+    };
+    let server = match kind {
+        Kind::Policy => {
+            r#"  - name: server
+    connect_timeout: 5s
+    http2_protocol_options: {}
+    load_assignment: {cluster_name: server, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: $SERVER}}}}]}]}
+"#
+        }
+        _ => "",
+    };
     let filter = match kind {
         Kind::Tcp => {
             r#"
@@ -194,7 +242,7 @@ fn bootstrap(kind: Kind) -> String {
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: in{log}
-          http_filters:
+          http_filters:{mixer}
           - name: envoy.filters.http.router
             typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
           route_config:
@@ -213,7 +261,7 @@ fn bootstrap(kind: Kind) -> String {
   - name: host
     connect_timeout: 5s
     load_assignment: {{cluster_name: host, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: $HOST}}}}}}}}]}}]}}
-"#
+{server}"#
     )
 }
 
