@@ -78,7 +78,7 @@ impl Run {
     fn text(&mut self) -> String {
         let value = self.random.below(1000).to_string();
         let mut rules: Vec<String> =
-            RULES.iter().filter(|_| self.random.below(3) == 0).map(|name| resource(name, &value)).collect();
+            RULES.iter().filter(|_| self.random.below(6) == 0).map(|name| resource(name, &value)).collect();
         match self.random.below(12) {
             0 => rules.push("kind: [".to_owned()),
             1 => rules.clear(),
@@ -179,5 +179,6 @@ fn what_events_tell_is_what_walks_find() {
         }
         walks += run.told.spent().walks;
     }
-    assert!(walks * 2 < looks, "{walks} walks in {looks} looks");
+    // A rule that two files define is a matter of walks.
+    assert!(walks * 3 < looks * 2, "{walks} walks in {looks} looks");
 }
