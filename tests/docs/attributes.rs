@@ -79,22 +79,22 @@ fn five_purposes_take_less_than_sixty_lines() {
     };
     // A header refuses, and so does an address that is not in the list.
     let beta = check("10.1.2.3", "x-user:ann;x-channel:beta", "1");
-    assert!(beta.out.contains("the beta is closed"), "{beta:?}");
+    assert!(beta.stdout.contains("the beta is closed"), "{beta:?}");
     let stranger = check("192.0.2.1", "x-user:ann", "1");
-    assert!(stranger.out.contains("192.0.2.1 is not whitelisted"), "{stranger:?}");
+    assert!(stranger.stdout.contains("192.0.2.1 is not whitelisted"), "{stranger:?}");
     // Three for each user.
     let granted = |user: &str| {
         let answer = check("10.1.2.3", &format!("x-user:{user}"), "2");
         let document: serde_json::Value =
-            serde_json::from_str(&answer.out).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
+            serde_json::from_str(&answer.stdout).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
         document["quotas"][0]["granted"].as_i64().unwrap_or_else(|| panic!("{document}"))
     };
-    assert_eq!([granted("ann"), granted("ann"), granted("bob")], [2, 0, 2]);
+    assert_eq!([granted("ann"), granted("ann"), granted("ann"), granted("bob")], [2, 1, 0, 2]);
     // Counted and logged.
     let attributes = ["-s", "request.method=GET,request.path=/cart", "-i", "response.code=503"];
     let time = ["-t", "request.time=2026-01-02T03:04:05Z"];
     let report = run_mixer(&[&["report", "--server", &api], &attributes[..], &time[..]].concat());
-    assert_eq!(report.code, Some(0), "{report:?}");
+    assert_eq!(report.status, 0, "{report:?}");
     let metrics = format!("http://127.0.0.1:{}/metrics", server.ports.metrics);
     let counted = wait_for(DEADLINE, || {
         let page = http("GET", &metrics, "").ok()?.body;
