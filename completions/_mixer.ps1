@@ -31,6 +31,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Write a commented policy to begin with')
+            [CompletionResult]::new('fmt', 'fmt', [CompletionResultType]::ParameterValue, 'Bring configuration files into their layout')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
@@ -58,6 +59,18 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--for', '--for', [CompletionResultType]::ParameterName, 'Who asks the server: Envoy, or callers of the Mixer API, such as Istio''s proxies')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;fmt' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Write nothing: list the files that would change, and exit with status 1 if there is one')
+            [CompletionResult]::new('--diff', '--diff', [CompletionResultType]::ParameterName, 'Write nothing: show what would change. With --check, the status says whether anything would')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')
@@ -345,7 +358,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;eval' {
             [CompletionResult]::new('--lang', '--lang', [CompletionResultType]::ParameterName, 'Its language: CEXL (the classic one), CEL or COMPAT')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given and standard attributes need none')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -1076,6 +1089,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;help' {
             [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Write a commented policy to begin with')
+            [CompletionResult]::new('fmt', 'fmt', [CompletionResultType]::ParameterValue, 'Bring configuration files into their layout')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Check a request against a server or a configuration')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a request to a server or a configuration')
@@ -1100,6 +1114,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;init' {
+            break
+        }
+        'mixer;help;fmt' {
             break
         }
         'mixer;help;server' {

@@ -40,6 +40,9 @@ _mixer() {
             mixer,explain-code)
                 cmd="mixer__subcmd__explain__subcmd__code"
                 ;;
+            mixer,fmt)
+                cmd="mixer__subcmd__fmt"
+                ;;
             mixer,galley)
                 cmd="mixer__subcmd__galley"
                 ;;
@@ -214,6 +217,9 @@ _mixer() {
             mixer__subcmd__help,explain-code)
                 cmd="mixer__subcmd__help__subcmd__explain__subcmd__code"
                 ;;
+            mixer__subcmd__help,fmt)
+                cmd="mixer__subcmd__help__subcmd__fmt"
+                ;;
             mixer__subcmd__help,galley)
                 cmd="mixer__subcmd__help__subcmd__galley"
                 ;;
@@ -332,7 +338,7 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-v -h -V --color --error-format --verbose --quiet --help --version init server check report probe validate eval explain-code test diff snapshot routes proxy adapter version crd completions man legacy galley doctor help"
+            opts="-v -h -V --color --error-format --verbose --quiet --help --version init fmt server check report probe validate eval explain-code test diff snapshot routes proxy adapter version crd completions man legacy galley doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1840,6 +1846,28 @@ _mixer() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mixer__subcmd__fmt)
+            opts="-v -h --check --diff --color --error-format --verbose --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mixer__subcmd__galley)
             opts="-v -h --color --error-format --verbose --quiet --help wait sinks status snapshot watch server help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2776,7 +2804,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help)
-            opts="init server check report probe validate eval explain-code test diff snapshot routes proxy adapter version crd completions man legacy galley doctor help"
+            opts="init fmt server check report probe validate eval explain-code test diff snapshot routes proxy adapter version crd completions man legacy galley doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2958,6 +2986,20 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__help__subcmd__explain__subcmd__code)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__fmt)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -28,6 +28,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
             cand init 'Write a commented policy to begin with'
+            cand fmt 'Bring configuration files into their layout'
             cand server 'Start the server'
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
@@ -54,6 +55,17 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --for 'Who asks the server: Envoy, or callers of the Mixer API, such as Istio''s proxies'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand -v 'Log at level debug: servers in their log, other commands on standard error'
+            cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
+            cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;fmt'= {
+            cand --color 'When to color output'
+            cand --error-format 'Format of error messages on standard error'
+            cand --check 'Write nothing: list the files that would change, and exit with status 1 if there is one'
+            cand --diff 'Write nothing: show what would change. With --check, the status says whether anything would'
             cand -v 'Log at level debug: servers in their log, other commands on standard error'
             cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
             cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'
@@ -335,7 +347,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;eval'= {
             cand --lang 'Its language: CEXL (the classic one), CEL or COMPAT'
-            cand --config 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration'
+            cand --config 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given and standard attributes need none'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -1007,6 +1019,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;help'= {
             cand init 'Write a commented policy to begin with'
+            cand fmt 'Bring configuration files into their layout'
             cand server 'Start the server'
             cand check 'Check a request against a server or a configuration'
             cand report 'Report a request to a server or a configuration'
@@ -1030,6 +1043,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mixer;help;init'= {
+        }
+        &'mixer;help;fmt'= {
         }
         &'mixer;help;server'= {
         }

@@ -29,6 +29,7 @@ mod explain_code;
 mod files;
 mod flag_type;
 mod flags;
+mod fmt;
 mod galley;
 mod go_syntax;
 mod init;

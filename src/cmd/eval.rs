@@ -24,7 +24,7 @@ pub(crate) struct EvalArgs {
     /// Its language: CEXL (the classic one), CEL or COMPAT.
     #[arg(long, default_value = "CEXL", value_parser = ["CEXL", "CEL", "COMPAT"], hide_possible_values = true, value_name = "LANGUAGE")]
     lang: String,
-    /// Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given attributes need no declaration.
+    /// Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given and standard attributes need none.
     #[arg(long, value_name = "CONFIG")]
     config: Option<String>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
     Ok(if is_false { Exit::Negative } else { Exit::Success })
 }
 
-/// The attributes that manifests declare, those that are known without, and those that are given.
+/// The attributes that manifests declare, those that are known without, and of others those that are given.
 fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabulary, Stop> {
     let contents = match &args.config {
         Some(config) => source::read(std::slice::from_ref(config), io)?,
@@ -79,8 +79,8 @@ fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabu
     for (name, value) in set.iter() {
         builder.declare(name, type_of(value));
     }
-    // What a manifest says wins.
-    for (name, value_type) in snapshot.vocabulary.declared() {
+    // What a manifest or the standard says wins, as in a server.
+    for (name, value_type) in snapshot.vocabulary.typed() {
         builder.declare(name, value_type);
     }
     Ok(builder.build())

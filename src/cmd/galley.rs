@@ -113,7 +113,7 @@ pub(crate) fn with_config_file(args: Vec<OsString>, root: &clap::Command) -> Res
 pub(crate) fn run(args: &GalleyArgs, personality: Personality, io: &mut Io) -> Outcome {
     match &args.command {
         GalleyCommand::Server(args) => server::run(args, personality, io),
-        GalleyCommand::Validator(args) => server::run_with(&args.options(), io),
+        GalleyCommand::Validator(args) => server::run_with(&args.options(), personality, io),
         GalleyCommand::Wait(args) => wait::run(args, io),
         GalleyCommand::Sinks(args) => show::sinks(args, io),
         GalleyCommand::Status(args) => show::status(args, io),

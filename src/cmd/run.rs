@@ -14,8 +14,8 @@ use super::tree::{Command, for_documents};
 use super::usage::{self, ErrorFormat};
 use super::verbosity::Verbosity;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, init, legacy,
-    man, probe, proxy, report, routes, server, snapshot, test, validate, version,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, fmt, galley, init,
+    legacy, man, probe, proxy, report, routes, server, snapshot, test, validate, version,
 };
 
 impl Invocation {
@@ -66,6 +66,7 @@ fn log_to_standard_error() -> Option<Log> {
 fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome {
     match command {
         Command::Init(args) => init::run(&args, io),
+        Command::Fmt(args) => fmt::run(&args, io),
         Command::Server(args) => server::run(&args, personality, server_options, io),
         Command::Check(args) => check::run(&args, personality, io),
         Command::Report(args) => report::run(&args, personality, io),

@@ -46,6 +46,8 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     options.health_endpoints = !personality.is_legacy();
     // compat(1.3): mixs reads past what is no resource of its own; pinned by the scenario kinds-unknown-ignored.
     options.hides_accepted_by_istio = personality.is_legacy();
+    // compat(1.3): expressions of mixs know what manifests declare; pinned by the scenario match-unknown-attribute.
+    options.standard_attributes = !personality.is_legacy();
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {

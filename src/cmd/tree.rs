@@ -9,8 +9,8 @@ use super::personality::Personality;
 use super::server::{self, MergedArgs};
 use super::verbosity::Verbosity;
 use super::{
-    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, galley, init, man, probe,
-    proxy, report, routes, snapshot, test, validate, value, version,
+    adapter, check, collateral, completions, crd, diff, doctor, eval, explain_code, fmt, galley, init, man,
+    probe, proxy, report, routes, snapshot, test, validate, value, version,
 };
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -95,6 +95,13 @@ pub(crate) enum Command {
     ///
     /// Example: mixer init shop --for envoy
     Init(init::InitArgs),
+    /// Bring configuration files into their layout.
+    ///
+    /// Order of the keys of resources, two blanks of indentation, no blanks at the ends of lines. Comments stay with the key or item below
+    /// them. Files that would mean something else afterwards, or lose a comment, are refused and left as they are.
+    ///
+    /// Example: mixer fmt --check policy
+    Fmt(fmt::FmtArgs),
     /// Start the server.
     ///
     /// Serves Check and Report over gRPC until SIGTERM or SIGINT, then drains and stops. Every flag can also be set by an

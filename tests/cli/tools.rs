@@ -503,3 +503,66 @@ fn expressions_are_evaluated_over_given_attributes() {
     let declared = eval("source.user == \"a\"", &["--config", &scenario("harbor"), "-s", "source.user=a"]);
     assert_eq!(declared.code, 0, "{}", declared.err);
 }
+
+/// `fmt` rewrites, checks, shows, and reads standard input; what it refuses stays as it is.
+#[test]
+fn files_are_formatted() {
+    const BEFORE: &str =
+        "kind: rule\nspec:\n    actions: []\n    match: x == 1 # why\nmetadata: {name: r, namespace: n}\n";
+    const AFTER: &str =
+        "kind: rule\nmetadata: {name: r, namespace: n}\nspec:\n  match: x == 1 # why\n  actions: []\n";
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::create_dir(path("below")).unwrap();
+    std::fs::write(path("below/rule.yml"), BEFORE).unwrap();
+    std::fs::write(path("formatted.yaml"), AFTER).unwrap();
+    std::fs::write(path("notes.txt"), BEFORE).unwrap();
+    let shown = directory.path().display().to_string();
+    let file = path("below/rule.yml").display().to_string();
+    let read = || std::fs::read_to_string(path("below/rule.yml")).unwrap();
+
+    let check = run(&["mixer", "fmt", "--check", &shown]);
+    assert_eq!((check.code, check.out), (1, format!("{file}\n")), "{}", check.err);
+    assert!(check.err.contains("1 file to format"), "{}", check.err);
+    let diff = run(&["mixer", "fmt", "--diff", &shown]);
+    assert_eq!((diff.code, diff.err.as_str()), (0, ""));
+    let has = |text: &str| diff.out.contains(text);
+    assert!(
+        has(&format!("--- {file}\n")) && has("-    match: x == 1 # why\n") && has("+  match: x == 1 # why\n"),
+        "{}",
+        diff.out
+    );
+    assert_eq!(run(&["mixer", "fmt", "--diff", "--check", &shown]).code, 1);
+    assert_eq!(read(), BEFORE, "nothing was written");
+
+    let written = run(&["mixer", "fmt", &shown]);
+    assert_eq!((written.code, written.out, written.err.as_str()), (0, format!("{file}\n"), ""));
+    assert_eq!(read(), AFTER);
+    let again = run(&["mixer", "fmt", "--check", &shown]);
+    assert_eq!((again.code, again.out.as_str(), again.err.as_str()), (0, "", ""));
+    assert_eq!(std::fs::read_to_string(path("notes.txt")).unwrap(), BEFORE);
+
+    let piped = run_with_input(&["mixer", "fmt", "-"], BEFORE);
+    assert_eq!((piped.code, piped.out.as_str()), (0, AFTER), "{}", piped.err);
+    assert_eq!(run_with_input(&["mixer", "fmt", "--check", "-"], BEFORE).code, 1);
+    assert_eq!(run_with_input(&["mixer", "fmt", "--check", "-"], AFTER).code, 0);
+
+    // One that cannot be formatted, and what is beside it.
+    std::fs::write(path("below/broken.yaml"), "a: 1\n---\nb: 1\nb: 2\n").unwrap();
+    std::fs::write(path("below/rule.yml"), BEFORE).unwrap();
+    let refused = run(&["mixer", "fmt", &shown]);
+    let error = format!(
+        "error: {}:3: cannot be formatted\n  cause: a key is there twice",
+        path("below/broken.yaml").display()
+    );
+    assert!(refused.code == 2 && refused.err.starts_with(&error), "{}", refused.err);
+    assert_eq!(read(), AFTER);
+    for (arguments, text) in [
+        (&["mixer", "fmt"][..], "PATH"),
+        (&["mixer", "fmt", "-", "x"], "`-` stands alone"),
+        (&["mixer", "fmt", "/nowhere/x.yaml"], "cannot read"),
+    ] {
+        let ran = run(arguments);
+        assert!(ran.code != 0 && ran.err.contains(text), "{}", ran.err);
+    }
+}

@@ -1,6 +1,5 @@
 //! Every page in a browser.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ fn pages_work_in_a_browser() {
     changes_are_compared(&stage, &browser);
     themes_change(&browser);
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
+    if Browser::writes_pictures() {
         pictures(&stage, &browser);
     }
 }
@@ -59,12 +58,14 @@ fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
         "the header names the host: {}",
         browser.text("#instance")
     );
+    browser.keep_both("idle");
     assert_eq!(stage.server.terminate(), Ok(Some(0)));
     state("'gone'");
     browser.wait("document.querySelector('main #gone[role=alert]')");
     assert!(browser.text("#gone").contains("has not answered since"), "{}", browser.text("#gone"));
     let fits = browser.run("return document.documentElement.scrollWidth <= innerWidth");
     assert_eq!(fits, true);
+    browser.keep_both("gone");
     let ports = stage.server.ports;
     stage.server = Server::on(stage.configuration.path()).on_ports(ports).start();
     state("'ready', 'degraded'");
@@ -87,6 +88,7 @@ fn a_thousand_callers_fit_the_page() {
         assert_eq!(browser.run("return document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
         assert!(browser.text("#callers").contains("The first 500 of 1000"), "the rest is counted");
     }
+    browser.keep_both("callers");
     assert_eq!(browser.complaints(), Vec::<String>::new());
     drop(held);
 }
@@ -194,13 +196,6 @@ fn themes_change(browser: &Browser) {
 /// Writes the pictures in docs/img, under traffic.
 fn pictures(stage: &Stage, browser: &Browser) {
     std::fs::write(stage.configuration.path().join("only-ann.yaml"), INVALID_RULE).unwrap();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/img");
-    std::fs::create_dir_all(&directory).unwrap();
-    let keep = |name: &str| {
-        let picture = browser.picture();
-        assert!(picture.len() < 150_000, "{name}: {} bytes", picture.len());
-        std::fs::write(directory.join(format!("{name}.png")), picture).unwrap();
-    };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for caller in ["web", "reviews", "batch"] {
@@ -224,8 +219,7 @@ fn pictures(stage: &Stage, browser: &Browser) {
         ] {
             browser.resize(width, height, theme);
             browser.open(&stage.url(page));
-            browser.wait("document.readyState === 'complete' && document.fonts.status === 'loaded' && document.getAnimations().every(a => a.playState !== 'running')");
-            keep(name);
+            browser.keep(name);
         }
         browser.resize(1280, 1000, "light");
         browser
@@ -234,7 +228,7 @@ fn pictures(stage: &Stage, browser: &Browser) {
             ));
         browser.click("form.stack button.primary");
         browser.wait("document.querySelector('#answer')");
-        keep("explain-light");
+        browser.keep("explain-light");
         done.store(true, Ordering::Relaxed);
     });
 }

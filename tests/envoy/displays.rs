@@ -1,6 +1,9 @@
 //! What operators see of the traffic of Envoy: ControlZ, metrics and the dashboard.
 
+use std::time::{Duration, Instant};
+
 use crate::fixture::{Fixture, Http};
+use crate::support::browser::Browser;
 use crate::support::http;
 use crate::support::prometheus::{Prometheus, empty_panels};
 
@@ -97,6 +100,15 @@ async fn the_traffic_of_envoy_counts_everywhere() {
         (!overview.contains("<small>0 total") && overview.contains("Rate limits")).then_some(())
     };
     assert!(crate::support::wait_for(crate::support::DEADLINE, counted).is_some(), "{}", page("/"));
+    if Browser::writes_pictures() {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(40) {
+            traffic(&fixture).await;
+        }
+        let browser = Browser::start();
+        browser.open(&url("/"));
+        browser.keep_both("envoy");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

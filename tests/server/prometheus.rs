@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::prometheus::{Prometheus, empty_panels};
-use crate::support::{DEADLINE, Server, programs, run, sample_configuration};
+use crate::support::{DEADLINE, Server, http, programs, run, sample_configuration};
 
 /// Reports `count` requests with this code.
 fn report(server: &Server, code: u32, count: u32) {
@@ -52,6 +52,60 @@ fn prometheus_scrapes_what_was_reported() {
     report(&server, 200, 2);
     prometheus.expect("sum(istio_requests_total{response_code=\"200\"})", "5");
     prometheus.expect("sum(istio_request_bytes_sum{destination_service=\"reviews\"})", "600");
+}
+
+/// The samples of the text page that begin so.
+fn samples(server: &Server, begin: &str) -> Vec<(String, f64)> {
+    let page =
+        http("GET", &format!("http://127.0.0.1:{}/metrics", server.ports.monitoring), "").unwrap().body;
+    let lines = page.lines().filter_map(|line| line.strip_prefix(begin)?.rsplit_once(' '));
+    lines.map(|(labels, value)| (labels.to_owned(), value.parse().unwrap())).collect()
+}
+
+/// A scraper that asks for native histograms gets those of latencies, finer than the classic ones and with the same values; the page of
+/// others is as it was.
+#[test]
+fn prometheus_stores_native_histograms() {
+    let server = Server::on(&sample_configuration()).start();
+    report(&server, 200, 40);
+    let prometheus = Prometheus::start_native(&[("mixer", server.ports.monitoring)]);
+    prometheus.expect("up", "1");
+    let method = "grpc_server_method=\"istio.mixer.v1.Mixer/Report\"";
+    let handler = "handler=\"prometheus-http.istio-system\",error=\"false\"";
+    prometheus.expect(&format!("grpc_io_server_completed_rpcs{{{method}}}"), "40");
+    for (family, labels) in
+        [("grpc_io_server_server_latency", method), ("mixer_runtime_dispatch_duration_seconds", handler)]
+    {
+        let of = |suffix: &str| -> Vec<(String, f64)> {
+            let all = samples(&server, &format!("{family}{suffix}"));
+            all.into_iter()
+                .filter(|(found, _)| labels.split(',').all(|label| found.contains(label)))
+                .collect()
+        };
+        let (classic, sum, count) = (of("_bucket"), of("_sum")[0].1, of("_count")[0].1);
+        let series = format!("{family}{{{labels}}}");
+        prometheus.expect(&format!("histogram_count({series})"), &count.to_string());
+        let value = |query: &str| -> f64 { prometheus.query(query).unwrap().parse().unwrap() };
+        let stored = value(&format!("histogram_sum({series})"));
+        assert!((stored - sum).abs() <= sum * 1e-9, "{family}: {stored} for {sum}");
+        // A native quantile is in the classic bucket of the quantile.
+        for quantile in [0.1, 0.5, 0.9, 0.99] {
+            let native = value(&format!("histogram_quantile({quantile}, {series})"));
+            let upper = |(labels, _): &(String, f64)| -> f64 {
+                let (_, bound) = labels.split_once("le=\"").unwrap();
+                bound.trim_end_matches("\"}").parse().unwrap()
+            };
+            let rank = quantile * count;
+            let at = classic.iter().position(|(_, total)| *total >= rank).unwrap();
+            let lower = at.checked_sub(1).map_or(0.0, |before| upper(&classic[before]));
+            assert!(
+                native >= lower * 0.84 && native <= upper(&classic[at]) * 1.19,
+                "{quantile} of {family}: {native}, {classic:?}"
+            );
+        }
+    }
+    // Families without native buckets are as before.
+    prometheus.expect(&format!("grpc_io_server_received_bytes_per_rpc_count{{{method}}}"), "40");
 }
 
 /// Panels that must show the calls of a client of Mixer.

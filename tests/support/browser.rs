@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -155,6 +156,32 @@ impl Browser {
     pub(crate) fn picture(&self) -> Vec<u8> {
         let shot = self.devtools("Page.captureScreenshot", &json!({"format": "png"}));
         base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap_or_default()).unwrap()
+    }
+
+    /// Whether the pictures in docs/img are to be written.
+    pub(crate) fn writes_pictures() -> bool {
+        std::env::var_os("UPDATE_SCREENSHOTS").is_some()
+    }
+
+    /// Writes a picture of the window to docs/img, once the page stands still.
+    pub(crate) fn keep(&self, name: &str) {
+        self.wait("document.readyState === 'complete' && document.fonts.status === 'loaded' && document.getAnimations().every(a => a.playState !== 'running')");
+        let picture = self.picture();
+        assert!(picture.len() < 150_000, "{name}: {} bytes", picture.len());
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/img");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(format!("{name}.png")), picture).unwrap();
+    }
+
+    /// Writes pictures of the page that is open, as desktops and phones show it, if pictures are to be written. The window then has the
+    /// width of a phone.
+    pub(crate) fn keep_both(&self, name: &str) {
+        if Self::writes_pictures() {
+            for (width, height) in [(1280, 800), (390, 844)] {
+                self.resize(width, height, "light");
+                self.keep(&format!("{name}-{width}"));
+            }
+        }
     }
 
     /// Messages on the console since the last call.

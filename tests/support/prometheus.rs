@@ -15,6 +15,15 @@ pub(crate) struct Prometheus {
 impl Prometheus {
     /// Starts one that scrapes these jobs every 250 ms.
     pub(crate) fn start(jobs: &[(&str, u16)]) -> Self {
+        Self::start_with(jobs, &[])
+    }
+
+    /// One that asks for native histograms and stores them.
+    pub(crate) fn start_native(jobs: &[(&str, u16)]) -> Self {
+        Self::start_with(jobs, &["--enable-feature=native-histograms"])
+    }
+
+    fn start_with(jobs: &[(&str, u16)], flags: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("mixer-prometheus").tempdir().unwrap();
         let mut configuration = "global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned();
         for (job, port) in jobs {
@@ -30,6 +39,7 @@ impl Prometheus {
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);

@@ -98,7 +98,7 @@ impl Client {
         let hint = |name: &str, known: Vec<&str>| {
             suggestion(name, known).map_or_else(String::new, |near| format!("; {near}"))
         };
-        let declared = || vocabulary.declared().map(|(name, _)| name).collect();
+        let declared = || vocabulary.typed().map(|(name, _)| name).collect();
         let undeclared = attributes.filter(|name| !is_known(name)).map(|name| {
             format!("the attribute `{name}` is not declared: no rule can use it{}", hint(name, declared()))
         });
@@ -181,17 +181,20 @@ impl Client {
     }
 }
 
-/// The attributes that the sample configuration does not declare, one line each.
+/// The attributes that are neither standard nor declared by the sample configuration, one line each.
 fn unusual_names(attributes: Vec<&str>) -> Vec<String> {
     if attributes.is_empty() {
         return Vec::new();
     }
     let Ok(store) = store::open(EMBEDDED_SAMPLE) else { return Vec::new() };
-    let mut builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
+    let mut builder = SnapshotBuilder::new(SnapshotOptions {
+        standard_attributes: true,
+        ..SnapshotOptions::new(mixer_server::REGISTRY)
+    });
     let vocabulary = Arc::clone(&builder.build(&store.load()).vocabulary);
     let unusual = attributes.into_iter().filter(|name| vocabulary.slot(name.as_bytes()).is_none());
     let line = |name: &str| {
-        let hint = suggestion(name, vocabulary.declared().map(|(name, _)| name));
+        let hint = suggestion(name, vocabulary.typed().map(|(name, _)| name));
         let hint = hint.map_or_else(String::new, |near| format!("; {near}"));
         format!(
             "the attribute `{name}` is none of the usual ones: no rule can use it unless the server declares it{hint}"

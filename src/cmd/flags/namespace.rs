@@ -20,6 +20,7 @@ impl NamespaceFlags {
     pub(crate) fn options(&self) -> SnapshotOptions {
         SnapshotOptions {
             default_namespace: self.default_namespace.as_str().into(),
+            standard_attributes: true,
             ..SnapshotOptions::new(mixer_server::REGISTRY)
         }
     }

@@ -206,12 +206,15 @@ fn known_scopes(list: &str) -> String {
 /// Starts the configuration plane and returns when it has stopped.
 pub(crate) fn run(args: &GalleyServerArgs, personality: Personality, io: &mut Io) -> Outcome {
     let options = args.options(personality);
-    run_with(&options, io)
+    run_with(&options, personality, io)
 }
 
 /// As [`run`], of settings.
-pub(super) fn run_with(options: &HostOptions, _: &mut Io) -> Outcome {
-    let policy = SnapshotOptions::new(mixer_server::REGISTRY);
+pub(super) fn run_with(options: &HostOptions, personality: Personality, _: &mut Io) -> Outcome {
+    let policy = SnapshotOptions {
+        standard_attributes: !personality.is_legacy(),
+        ..SnapshotOptions::new(mixer_server::REGISTRY)
+    };
     let (mut signals, mut exit) = (None, Exit::Success);
     let interrupted = async {
         let signals = signals.insert(Signals::listen()?);

@@ -166,6 +166,7 @@ impl ServerArgs {
                 .unwrap_or(defaults.config_on_error),
             allow_empty_config: store.empty.allow_empty_config,
             hides_accepted_by_istio: defaults.hides_accepted_by_istio,
+            standard_attributes: defaults.standard_attributes,
             config_cache: store.config_cache.clone(),
             config_write_status: store.config_write_status,
             mcp_max_message_size: store.mcp_max_message_size,

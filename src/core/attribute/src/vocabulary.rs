@@ -97,6 +97,11 @@ impl Vocabulary {
         below.take_while(|(known, _)| known.starts_with(&prefix)).any(|(_, value_type)| value_type.is_some())
     }
 
+    /// All attributes that have a type, declared or built in, in name order.
+    pub fn typed(&self) -> impl Iterator<Item = (&str, ValueType)> {
+        self.names.iter().zip(&self.types).filter_map(|(name, value_type)| Some((&**name, (*value_type)?)))
+    }
+
     /// All declared attributes with their types, in name order, without built-in attributes.
     pub fn declared(&self) -> impl Iterator<Item = (&str, ValueType)> {
         let all = self.names.iter().zip(&self.types).zip(&self.built_in);

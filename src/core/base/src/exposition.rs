@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4.
+//! The text format of Prometheus, version 0.0.4, and its protobuf format beside it.
 //!
 //! Numbers, escapes and the order of series are those of client_golang, so that scrapes are equal byte for byte to Istio Mixer's.
 //!
@@ -12,12 +12,120 @@
 //! ```
 //! The text is that of Go's `client_golang`.
 
+mod protobuf;
+
+use std::borrow::Cow;
 use std::io::Write as _;
+
+pub use protobuf::Protobuf;
 
 use crate::decimal;
 
-/// The `Content-Type` of the format.
+/// The `Content-Type` of the text format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The `Content-Type` of the protobuf format.
+const PROTOBUF: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+/// The schema of native histograms: `2^2` buckets for each doubling of the value, so that a bound is 19 % above the one before.
+pub const NATIVE_SCHEMA: i32 = 2;
+
+/// A format of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Text, version 0.0.4.
+    Text,
+    /// Delimited messages of protobuf, which have native histograms.
+    Protobuf,
+}
+
+impl Format {
+    /// The format of a scraper with these values of `Accept`: protobuf if it prefers that to text, or takes both alike.
+    pub fn accepted<'v>(values: impl Iterator<Item = &'v str>) -> Self {
+        let (mut protobuf, mut text, mut others): (f64, Option<f64>, f64) = (0.0, None, 0.0);
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let parameters: Vec<(String, &str)> = parts
+                .filter_map(|part| part.split_once('='))
+                .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"')))
+                .collect();
+            let of =
+                |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+            let weight = of("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            let is_family = of("proto").is_some_and(|proto| proto == "io.prometheus.client.MetricFamily");
+            let is_delimited = of("encoding").is_some_and(|encoding| encoding == "delimited");
+            match name.as_str() {
+                "application/vnd.google.protobuf" if is_family && is_delimited => {
+                    protobuf = protobuf.max(weight)
+                }
+                "text/plain" => text = Some(text.map_or(weight, |known| known.max(weight))),
+                "text/*" | "*/*" => others = others.max(weight),
+                _ => {}
+            }
+        }
+        if protobuf > 0.0 && protobuf >= text.unwrap_or(others) { Format::Protobuf } else { Format::Text }
+    }
+
+    /// Its `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Text => CONTENT_TYPE,
+            Format::Protobuf => PROTOBUF,
+        }
+    }
+}
+
+/// The counts of a histogram.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistogramSample {
+    /// One per bound of the family and one more, not cumulative.
+    pub counts: Vec<u64>,
+    /// Sum of the values, in the unit of the family's name.
+    pub sum: f64,
+    /// The native buckets, of families that have such.
+    pub native: Option<NativeBuckets>,
+}
+
+/// The buckets of a native histogram with [`NATIVE_SCHEMA`]. Bucket `i` has the values above `b^(i-1)`, up to and with `b^i`, where `b` is
+/// `2^(2^-schema)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NativeBuckets {
+    /// The highest value of the zero bucket.
+    pub zero_threshold: f64,
+    /// Count of the zero bucket.
+    pub zero_count: u64,
+    /// Index of the first bucket.
+    pub first: i32,
+    /// Counts of consecutive buckets, not cumulative.
+    pub counts: Vec<u64>,
+}
+
+/// What writes metric families in sequence, in one of the formats.
+pub trait FamilyWriter {
+    /// Starts a family. The caller writes at least one sample of it, and families in name order.
+    fn family(&mut self, name: &str, help: &str, kind: FamilyKind);
+
+    /// Writes one value of a counter or gauge.
+    fn sample(&mut self, name: &str, labels: &Labels, value: f64);
+
+    /// Writes one histogram with these bounds of classic buckets.
+    fn histogram(&mut self, name: &str, labels: &Labels, bounds: &[f64], sample: &HistogramSample);
+}
+
+impl FamilyWriter for Writer<'_> {
+    fn family(&mut self, name: &str, help: &str, kind: FamilyKind) {
+        Writer::family(self, name, help, kind);
+    }
+
+    fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
+        Writer::sample(self, name, labels, value);
+    }
+
+    fn histogram(&mut self, name: &str, labels: &Labels, bounds: &[f64], sample: &HistogramSample) {
+        Writer::histogram(self, name, labels, bounds, &sample.counts, sample.sum);
+    }
+}
 
 /// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +173,24 @@ impl Labels {
         &self.0
     }
 
+    /// Names, and values without escapes.
+    fn pairs(&self) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            rest = rest.strip_prefix(b",").unwrap_or(rest);
+            let at = rest.iter().position(|byte| *byte == b'=')?;
+            let (name, value) = (rest.get(..at)?, rest.get(at + 2..)?);
+            let mut is_escaped = false;
+            let end = value.iter().position(|byte| {
+                let is_end = *byte == b'"' && !is_escaped;
+                is_escaped = *byte == b'\\' && !is_escaped;
+                is_end
+            })?;
+            rest = value.get(end + 1..)?;
+            Some((name, unescaped(value.get(..end)?)))
+        })
+    }
+
     /// The order of series in a family: by label values, if both have the same names. Compares the escaped text, so that values
     /// need not be stored twice.
     pub fn cmp_values(&self, other: &Labels) -> std::cmp::Ordering {
@@ -105,6 +231,19 @@ pub fn push_label(text: &mut Vec<u8>, name: &str, value: &[u8]) {
         }
     }
     text.push(b'"');
+}
+
+/// What [`push_label`] escaped.
+fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&b'\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = text.iter();
+    let next = move || match bytes.next()? {
+        b'\\' => bytes.next().map(|byte| if *byte == b'n' { b'\n' } else { *byte }),
+        byte => Some(*byte),
+    };
+    Cow::Owned(std::iter::from_fn(next).collect())
 }
 
 /// Appends a number: the shortest digits that round-trip, with an exponent of at least two digits if it is below -4 or above 5;
@@ -272,6 +411,42 @@ mod tests {
             "",
         ];
         assert_eq!(String::from_utf8(out).unwrap(), expected.join("\n"));
+    }
+
+    #[test]
+    fn scrapers_choose_the_format() {
+        const PROMETHEUS: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
+            application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        const FAMILY: &str = "application/vnd.google.protobuf; Proto=\"io.prometheus.client.MetricFamily\"; encoding=delimited";
+        for (accept, format) in [
+            (vec![PROMETHEUS], Format::Protobuf),
+            (vec!["*/*;q=0.1", FAMILY], Format::Protobuf),
+            (vec![&*format!("{FAMILY};q=0.7, text/plain;q=0.3")], Format::Protobuf),
+            (vec![&*format!("{FAMILY};q=0.3, text/plain;q=0.7")], Format::Text),
+            (vec![&*format!("{FAMILY};q=0, */*;q=0")], Format::Text),
+            (vec![&*format!("{FAMILY};q=x")], Format::Text),
+            (vec![&*FAMILY.replace("delimited", "text")], Format::Text),
+            (vec!["application/vnd.google.protobuf"], Format::Text),
+            (
+                vec!["application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"],
+                Format::Text,
+            ),
+            (vec!["*/*"], Format::Text),
+            (vec![",;=,;"], Format::Text),
+            (vec![], Format::Text),
+        ] {
+            assert_eq!(Format::accepted(accept.iter().copied()), format, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn labels_are_read_back() {
+        for text in ["", "a", "q\"u\\o\nte,\\", "\\\"", "é=\"x\""] {
+            let labels = Labels::of(&[("one", text), ("two", "z")]);
+            let pairs: Vec<_> = labels.pairs().map(|(name, value)| (name, value.into_owned())).collect();
+            assert_eq!(pairs, [(&b"one"[..], text.as_bytes().to_vec()), (b"two", b"z".to_vec())]);
+        }
+        assert_eq!(Labels::default().pairs().count(), 0);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! ```
 //! See docs/metrics.md.
 
+mod buckets;
 mod cells;
 mod families;
 mod legacy;
@@ -32,7 +33,8 @@ pub use process::{cpu_seconds, max_descriptors, private_bytes};
 
 pub use families::{FAMILIES, Family, FamilyInfo};
 
-use super::exposition::{FamilyKind, Labels, Writer};
+pub use super::exposition::HistogramSample;
+use super::exposition::{FamilyKind, FamilyWriter, Format, Labels, Protobuf, Writer};
 
 /// Values by handler, rule, metric or limit that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
 /// counting. A server whose configuration names ever new ones forgets them beyond this number.
@@ -71,7 +73,7 @@ impl Collected {
             (family.info().labels.len(), family.info().bounds.len() + 1)
         );
         let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
-        self.histograms.insert(key, (counts, sum));
+        self.histograms.insert(key, HistogramSample { counts, sum, native: None });
     }
 }
 
@@ -295,7 +297,31 @@ impl Metrics {
 
     /// Writes every family that has a value, and those of the process, as Prometheus text.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let mut writer = Writer::new(out);
+        self.write_to(&mut Writer::new(out));
+    }
+
+    /// The families of [`write`](Self::write) in a format; with `configuration`, the id of the current snapshot, also those that Mixer
+    /// 1.0 had under other names, under those names.
+    pub fn page(&self, format: Format, configuration: Option<u64>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let write = |writer: &mut dyn FamilyWriter| {
+            self.write_to(writer);
+            if let Some(configuration) = configuration {
+                legacy::write(&self.samples(), configuration, writer);
+            }
+        };
+        match format {
+            Format::Text => write(&mut Writer::new(&mut out)),
+            Format::Protobuf => {
+                let mut writer = Protobuf::new(&mut out);
+                write(&mut writer);
+                writer.finish();
+            }
+        }
+        out
+    }
+
+    fn write_to(&self, writer: &mut dyn FamilyWriter) {
         for family in self.samples() {
             let info = family.info;
             writer.family(info.name, info.help, info.kind);
@@ -303,18 +329,12 @@ impl Metrics {
                 let labels = Labels::of(&sample.labels);
                 match &sample.value {
                     SampleValue::Number(value) => writer.sample(info.name, &labels, *value),
-                    SampleValue::Histogram { counts, sum } => {
-                        writer.histogram(info.name, &labels, info.bounds, counts, *sum);
+                    SampleValue::Histogram(sample) => {
+                        writer.histogram(info.name, &labels, info.bounds, sample);
                     }
                 }
             }
         }
-    }
-
-    /// Writes the families that Mixer 1.0 had under other names, under those names. `configuration` is the id of the current
-    /// snapshot.
-    pub fn write_legacy(&self, configuration: u64, out: &mut Vec<u8>) {
-        legacy::write(&self.samples(), configuration, &mut Writer::new(out));
     }
 
     /// Every family that has a value, and those of the process, in name order; samples by label values.
@@ -339,7 +359,7 @@ impl Metrics {
         let mut histograms: Histograms = BTreeMap::new();
         for (key, cell) in &tables.cells {
             if let Registered::Histogram(histogram) = cell {
-                histograms.insert(key.clone(), histogram.get());
+                histograms.insert(key.clone(), histogram.sample());
             }
         }
         // Collectors may use the metrics themselves.
@@ -351,8 +371,8 @@ impl Metrics {
         }
         values.extend(collected.values);
         histograms.extend(collected.histograms);
-        histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.get());
-        histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.get());
+        histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.sample());
+        histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.sample());
         self.calls(&mut values, &mut histograms);
         Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
     }
@@ -362,14 +382,14 @@ impl Metrics {
         let tables = self.tables.lock();
         for ([adapter, handler, template], counters) in &tables.dispatches {
             for failed in [false, true] {
-                let histogram = counters.of(failed);
+                let sample = counters.of(failed).sample();
                 let labels =
                     [adapter, &*failed.to_string(), handler, template].map(|l: &str| l.to_owned()).to_vec();
-                let count: u64 = histogram.get().0.iter().sum();
+                let count: u64 = sample.counts.iter().sum();
                 if count > 0 {
                     values.insert((Family::RuntimeDispatches, labels.clone()), count as f64);
                 }
-                histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.get());
+                histograms.insert((Family::RuntimeDispatchDuration, labels), sample);
             }
         }
         for (rule, counters) in &tables.rules {
@@ -386,9 +406,9 @@ impl Metrics {
                 let labels = vec![method.to_string(), status.to_owned()];
                 values.insert((Family::RpcsCompleted, labels), count as f64);
             }
-            histograms.insert((Family::RpcLatency, labels.clone()), counters.latency.get());
-            histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.get());
-            histograms.insert((Family::RpcBytesSent, labels), counters.sent.get());
+            histograms.insert((Family::RpcLatency, labels.clone()), counters.latency.sample());
+            histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.sample());
+            histograms.insert((Family::RpcBytesSent, labels), counters.sent.sample());
         }
     }
 }
@@ -416,17 +436,12 @@ pub struct FamilySample {
 pub enum SampleValue {
     /// Of counters and gauges.
     Number(f64),
-    /// Of histograms: one count per bound of the family and one more, not cumulative; and the sum.
-    Histogram {
-        /// Counts.
-        counts: Vec<u64>,
-        /// In the unit of the family's name.
-        sum: f64,
-    },
+    /// Of histograms.
+    Histogram(HistogramSample),
 }
 
-/// Counts by bucket and the sum of the values, by family and values of its labels.
-type Histograms = BTreeMap<(Family, Vec<String>), (Vec<u64>, f64)>;
+/// Histograms by family and values of its labels.
+type Histograms = BTreeMap<(Family, Vec<String>), HistogramSample>;
 
 impl FamilySamples {
     /// The samples of a family; `None` if there are none.
@@ -443,10 +458,9 @@ impl FamilySamples {
             .map(|((_, of), value)| FamilySample { labels: labels(of), value: SampleValue::Number(*value) });
         let counted = histograms.range(from..).take_while(|((f, _), _)| *f == family);
         let counted = counted.filter_map(|((_, of), histogram)| {
-            let (counts, sum) = histogram.clone();
-            let counted = counts.iter().any(|count| *count > 0);
-            counted
-                .then(|| FamilySample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })
+            let counted = histogram.counts.iter().any(|count| *count > 0);
+            let value = || SampleValue::Histogram(histogram.clone());
+            counted.then(|| FamilySample { labels: labels(of), value: value() })
         });
         let samples: Vec<FamilySample> = numbers.chain(counted).collect();
         (!samples.is_empty()).then_some(FamilySamples { info, samples })

@@ -4,6 +4,7 @@
 //! line; readers sum the shards. Workers claim distinct shards while there are enough; other threads get theirs round-robin.
 
 use std::cell::Cell;
+use std::iter::repeat_with;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -51,36 +52,62 @@ const PER_LINES: usize = 16;
 #[derive(Debug)]
 pub struct ShardedCounters {
     lines_per_shard: usize,
-    lines: Box<[Lines]>,
+    /// Those of shards to which nothing was added may be missing.
+    shards: Box<[OnceLock<Box<[Lines]>>]>,
 }
 
 impl ShardedCounters {
     /// `width` counters, all 0.
     pub fn new(width: usize) -> Self {
-        let lines_per_shard = width.div_ceil(PER_LINES);
-        let lines = (0..lines_per_shard * count()).map(|_| Lines::default()).collect();
-        Self { lines_per_shard, lines }
+        let counters = Self::on_demand(width);
+        for shard in &counters.shards {
+            counters.lines_of(shard);
+        }
+        counters
     }
 
-    fn cell(&self, shard: usize, index: usize) -> Option<&AtomicU64> {
-        self.lines.get(shard * self.lines_per_shard + index / PER_LINES)?.0.get(index % PER_LINES)
+    /// `width` counters, all 0, that take memory in the shards that add to them: for rows of many.
+    pub fn on_demand(width: usize) -> Self {
+        let shards = repeat_with(OnceLock::new).take(count()).collect();
+        Self { lines_per_shard: width.div_ceil(PER_LINES), shards }
+    }
+
+    #[inline]
+    fn lines_of<'s>(&self, shard: &'s OnceLock<Box<[Lines]>>) -> &'s [Lines] {
+        shard.get_or_init(|| repeat_with(Lines::default).take(self.lines_per_shard).collect())
     }
 
     /// Adds to counter `index` in the shard of the current thread; wraps around. An index out of range has no effect.
     #[inline]
     pub fn add(&self, index: usize, amount: u64) {
         debug_assert!(index < self.lines_per_shard * PER_LINES);
-        if let Some(cell) = self.cell(current(), index) {
+        let lines = self.shards.get(current()).map_or(&[][..], |shard| self.lines_of(shard));
+        if let Some(cell) = cell(lines, index) {
             cell.fetch_add(amount, Ordering::Relaxed);
         }
     }
 
     /// The sum of counter `index` over all shards.
     pub fn total(&self, index: usize) -> u64 {
-        (0..count())
-            .filter_map(|shard| self.cell(shard, index))
-            .fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
+        let cells = self.shards.iter().filter_map(|shard| cell(shard.get()?, index));
+        cells.fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
     }
+
+    /// The sums of the first `width` counters over all shards.
+    pub fn totals(&self, width: usize) -> Vec<u64> {
+        let mut totals = vec![0_u64; width];
+        for lines in self.shards.iter().filter_map(OnceLock::get) {
+            let cells = lines.iter().flat_map(|lines| &lines.0);
+            for (total, cell) in totals.iter_mut().zip(cells) {
+                *total = total.wrapping_add(cell.load(Ordering::Relaxed));
+            }
+        }
+        totals
+    }
+}
+
+fn cell(lines: &[Lines], index: usize) -> Option<&AtomicU64> {
+    lines.get(index / PER_LINES)?.0.get(index % PER_LINES)
 }
 
 #[cfg(test)]
@@ -105,6 +132,18 @@ mod tests {
             }
         });
         assert_eq!((counters.total(0), counters.total(1), counters.total(19)), (8000, 0, 16000));
+        let totals = counters.totals(20);
+        assert_eq!((totals[0], totals[1], totals[19], totals.len()), (8000, 0, 16000, 20));
+    }
+
+    #[test]
+    fn counters_on_demand_take_memory_where_they_count() {
+        let counters = ShardedCounters::on_demand(200);
+        assert!(counters.shards.iter().all(|shard| shard.get().is_none()));
+        assert_eq!((counters.total(7), counters.totals(8)), (0, vec![0; 8]));
+        counters.add(7, 3);
+        assert_eq!(counters.shards.iter().filter(|shard| shard.get().is_some()).count(), 1);
+        assert_eq!((counters.total(7), counters.totals(8)[7]), (3, 3));
     }
 
     #[test]

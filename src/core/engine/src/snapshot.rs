@@ -32,6 +32,7 @@ mod problems;
 mod programs;
 mod quotas;
 mod rules;
+mod standard;
 mod structure;
 mod suspicions;
 mod text_budget;

@@ -8,6 +8,8 @@ mod comparisons;
 mod external;
 #[path = "snapshot/lint.rs"]
 mod lint;
+#[path = "snapshot/standard.rs"]
+mod standard;
 #[path = "snapshot/superfluous.rs"]
 mod superfluous;
 

@@ -331,6 +331,10 @@ impl SnapshotExtension for EnvoyKinds {
         BUILT_IN
     }
 
+    fn sent_attributes(&self) -> &'static [(&'static str, ValueType)] {
+        known_types()
+    }
+
     fn decode(
         &self,
         resource: &RawResource,

@@ -90,7 +90,7 @@ impl Scope for Vocabulary {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.declared().map(|(name, _)| name).collect()
+        self.typed().map(|(name, _)| name).collect()
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn form(text: &str, server: &Server) -> Markup {
                 button.primary { "Explain" }
                 details.inline {
                     summary { "Known attributes" }
-                    dl.attributes { @for (name, value_type) in published.routes.snapshot().vocabulary.declared() {
+                    dl.attributes { @for (name, value_type) in published.routes.snapshot().vocabulary.typed() {
                         dt { code { (name) } } dd.dim { (value_type.name()) }
                     } }
                 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::quantile::quantile;
 use super::{Server, configuration, format, parameter, plot};
-use mixer_base::metrics::{Family, SampleValue};
+use mixer_base::metrics::{Family, HistogramSample, SampleValue};
 use mixer_base::pool::PoolStatus;
 use mixer_base::secrets::mask_text;
 use mixer_engine::adapter::QueueStatus;
@@ -85,7 +85,7 @@ fn calls(server: &Server) -> HashMap<String, Calls> {
     for mut sample in
         server.metrics.samples().into_iter().filter(|f| f.info.name == name).flat_map(|f| f.samples)
     {
-        let SampleValue::Histogram { counts, sum } = &sample.value else { continue };
+        let SampleValue::Histogram(HistogramSample { counts, sum, .. }) = &sample.value else { continue };
         let failed = sample.labels.iter().any(|(name, value)| *name == "error" && value == "true");
         let Some((_, handler)) = sample.labels.iter_mut().find(|(name, _)| *name == "handler") else {
             continue;

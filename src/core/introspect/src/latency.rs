@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::quantile::quantile;
 use super::{Server, format, plot};
-use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
+use mixer_base::metrics::{Family, FamilySample, FamilySamples, HistogramSample, SampleValue};
 
 /// Latency statistics in seconds.
 #[derive(Debug, Serialize)]
@@ -44,7 +44,7 @@ pub(super) fn json(server: &Server) -> Latencies {
 }
 
 fn durations(family: &FamilySamples, sample: &FamilySample, unit: f64) -> Option<Durations> {
-    let SampleValue::Histogram { counts, sum } = &sample.value else { return None };
+    let SampleValue::Histogram(HistogramSample { counts, sum, .. }) = &sample.value else { return None };
     let bounds = family.info.bounds;
     let count: u64 = counts.iter().sum();
     let at = |q| quantile(bounds, counts, q) * unit;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::page::Page;
 use super::{Console, format, parameter};
 use mixer_base::exposition::push_number;
-use mixer_base::metrics::{FamilySample, FamilySamples, SampleValue};
+use mixer_base::metrics::{FamilySample, FamilySamples, HistogramSample, SampleValue};
 
 fn number(value: f64) -> String {
     let mut text = Vec::new();
@@ -38,7 +38,7 @@ fn sample_json(family: &FamilySamples, sample: &FamilySample) -> Value {
     }
     match &sample.value {
         SampleValue::Number(value) => drop(members.insert("value".to_owned(), json!(number(*value)))),
-        SampleValue::Histogram { counts, sum } => {
+        SampleValue::Histogram(HistogramSample { counts, sum, .. }) => {
             let mut total = 0;
             let mut buckets = Map::new();
             for (bound, count) in family.info.bounds.iter().zip(counts) {
@@ -98,7 +98,7 @@ fn family_markup(family: &FamilySamples) -> Markup {
                         @for (name, value) in &sample.labels { span.label { (name) "=" b { (value) } } " " } }
                     td.number { @match &sample.value {
                         SampleValue::Number(value) => (number(*value)),
-                        SampleValue::Histogram { counts, sum } => {
+                        SampleValue::Histogram(HistogramSample { counts, sum, .. }) => {
                             @let all: u64 = counts.iter().sum();
                             (format::count(all)) " values, mean " (number_short(*sum, all))
                         }

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use crate::pprof;
 use mixer_base::degradation::{Degradation, Degradations};
-use mixer_base::exposition::CONTENT_TYPE;
+use mixer_base::exposition::Format;
 use mixer_base::load::Progress;
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::Availability;
@@ -82,7 +82,7 @@ pub fn routes(
 /// Pages of metrics that are written at the same time. Each has a thread, whose allocator reserves address space.
 const WRITING: usize = 2;
 
-/// The metrics. They are written on another thread, because many of them would keep the readiness probe waiting.
+/// The metrics, in the format that the scraper prefers. They are written on another thread, because many of them would keep the readiness probe waiting.
 async fn metrics_page(
     metrics: Arc<Metrics>,
     legacy: Option<SnapshotNumber>,
@@ -90,19 +90,14 @@ async fn metrics_page(
     writing: &Places,
     request: HeaderMap,
 ) -> Response {
-    let written = writing.run(move || {
-        let mut text = Vec::new();
-        metrics.write(&mut text);
-        if let Some(snapshot) = legacy {
-            metrics.write_legacy(snapshot(), &mut text);
-        }
-        text
-    });
+    let accepted = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(accepted);
+    let written = writing.run(move || metrics.page(format, legacy.map(|snapshot| snapshot())));
     match written.await {
-        Ok(text) if LargeAnswers::is_large(text.len()) => {
-            answers.answer_with(&request, answer(StatusCode::OK, CONTENT_TYPE, ""), text.into())
+        Ok(page) if LargeAnswers::is_large(page.len()) => {
+            answers.answer_with(&request, answer(StatusCode::OK, format.content_type(), ""), page.into())
         }
-        Ok(text) => compressible(&request, CONTENT_TYPE, text),
+        Ok(page) => compressible(&request, format.content_type(), page),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, "cannot write the metrics\n"),
     }
 }
@@ -196,6 +191,24 @@ mod tests {
         }
         let without = routes(metrics, "v", Profiles::Off, None, answers());
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn scrapers_that_ask_get_protobuf() {
+        let metrics = Arc::new(Metrics::new());
+        metrics.rpc("istio.mixer.v1.Mixer/Check").record(0, Duration::from_millis(1), 10, 10);
+        let routes = routes(Arc::clone(&metrics), "v", Profiles::Off, None, answers());
+        let asks = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,text/plain;q=0.5";
+        let request = Request::builder().uri("/metrics").header("accept", asks).body(Body::empty()).unwrap();
+        let response = routes.oneshot(request).await.unwrap();
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+        );
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let name = b"\x0a\x1dgrpc_io_server_server_latency\x12";
+        assert!(body.windows(name.len()).any(|part| part == name), "{body:?}");
+        assert!(!body.windows(6).any(|part| part == b"# HELP"), "{body:?}");
     }
 
     #[tokio::test]

@@ -94,6 +94,8 @@ pub struct ServerOptions {
     pub allow_empty_config: bool,
     /// compat(1.3): whether problems that Istio Mixer does not have, such as unknown kinds, are not logged.
     pub hides_accepted_by_istio: bool,
+    /// Whether the attributes that Envoy and Istio's proxies send are known without a manifest.
+    pub standard_attributes: bool,
     /// Directory with the last good configuration for the next start; empty: none.
     pub config_cache: PathBuf,
     /// Whether objects of Kubernetes get a status that says whether they can be used.
@@ -187,6 +189,7 @@ impl Default for ServerOptions {
             allow_empty_config: false,
             hides_accepted_by_istio: false,
             config_cache: PathBuf::new(),
+            standard_attributes: true,
             config_write_status: false,
             mcp_max_message_size: 64 << 20,
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),

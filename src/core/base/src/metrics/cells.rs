@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::families::{Family, FamilyInfo};
+use super::HistogramSample;
+use super::buckets::Buckets;
+use super::families::Family;
 use crate::rpc_code;
 use crate::shard::ShardedCounters;
 
@@ -95,23 +97,23 @@ impl From<usize> for GaugeValue {
 #[derive(Debug, Clone)]
 pub struct Histogram {
     family: Family,
-    buckets: Buckets,
-    /// One per bucket, then the sum.
+    buckets: &'static Buckets,
+    /// Those of the buckets, then the sum.
     cells: Arc<ShardedCounters>,
 }
 
 impl Histogram {
     pub(super) fn new(family: Family) -> Self {
-        let buckets = Buckets::new(family.info());
-        let cells = Arc::new(ShardedCounters::new(buckets.width() + 1));
+        let buckets = Buckets::of(family);
+        let cells = Arc::new(ShardedCounters::on_demand(buckets.cells() + 1));
         Self { family, buckets, cells }
     }
 
     /// Records one value, in the recorded unit.
     #[inline]
     pub fn observe(&self, value: u64) {
-        self.cells.add(self.buckets.index(value), 1);
-        self.cells.add(self.buckets.width(), value);
+        self.cells.add(self.buckets.cell(value), 1);
+        self.cells.add(self.buckets.cells(), value);
     }
 
     /// Records one duration, for families of durations.
@@ -122,28 +124,15 @@ impl Histogram {
 
     /// Counts by bucket, not cumulative, and the sum in the unit of the family's name.
     pub fn get(&self) -> (Vec<u64>, f64) {
-        let counts = (0..self.buckets.width()).map(|i| self.cells.total(i)).collect();
-        (counts, self.cells.total(self.buckets.width()) as f64 / self.family.info().scale)
-    }
-}
-
-/// Bounds of buckets in the recorded unit.
-#[derive(Debug, Clone)]
-struct Buckets(Arc<[u64]>);
-
-impl Buckets {
-    fn new(info: &FamilyInfo) -> Self {
-        Self(info.bounds.iter().map(|bound| (bound * info.scale).round() as u64).collect())
+        let HistogramSample { counts, sum, .. } = self.sample();
+        (counts, sum)
     }
 
-    fn width(&self) -> usize {
-        self.0.len() + 1
-    }
-
-    /// Small values are the common ones, so the search starts at the lowest bound.
-    #[inline]
-    fn index(&self, value: u64) -> usize {
-        self.0.iter().position(|bound| value < *bound).unwrap_or(self.0.len())
+    /// The same, with the native buckets.
+    pub(super) fn sample(&self) -> HistogramSample {
+        let mut cells = self.cells.totals(self.buckets.cells() + 1);
+        let sum = cells.pop().unwrap_or_default() as f64 / self.family.info().scale;
+        HistogramSample { counts: self.buckets.classic(&cells), sum, native: self.buckets.native(&cells) }
     }
 }
 

@@ -453,6 +453,11 @@ families! {
 }
 
 impl Family {
+    /// Whether its histograms have native buckets, too: those of durations.
+    pub(super) fn is_native(self) -> bool {
+        matches!(self, Family::RpcLatency | Family::RuntimeDispatchDuration)
+    }
+
     /// Name, help, kind and labels.
     pub fn info(self) -> &'static FamilyInfo {
         const UNKNOWN: &FamilyInfo =

@@ -1,7 +1,7 @@
 //! Metric names of Mixer 1.0, for existing dashboards: the same values under both names. See docs/metrics.md.
 
-use super::super::exposition::{FamilyKind, Labels, Writer};
-use super::{Family, FamilySample, FamilySamples, SampleValue};
+use super::super::exposition::{FamilyKind, FamilyWriter, Labels};
+use super::{Family, FamilySample, FamilySamples, HistogramSample, SampleValue};
 use crate::rpc_code;
 
 /// Renamed families.
@@ -42,7 +42,7 @@ const OF_CONFIGURATION: &[(Family, &str)] = &[
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0];
 
 /// Writes `families` under the names of Mixer 1.0. `configuration` is the id of the current snapshot.
-pub(super) fn write(families: &[FamilySamples], configuration: u64, writer: &mut Writer<'_>) {
+pub(super) fn write(families: &[FamilySamples], configuration: u64, writer: &mut dyn FamilyWriter) {
     let samples = |family: Family| families.iter().find(|found| found.info.name == family.info().name);
     for (family, name) in RENAMED {
         let Some(found) = samples(*family) else { continue };
@@ -77,13 +77,11 @@ fn write_sample(
     found: &FamilySamples,
     sample: &FamilySample,
     labels: &Labels,
-    writer: &mut Writer<'_>,
+    writer: &mut dyn FamilyWriter,
 ) {
     match &sample.value {
         SampleValue::Number(value) => writer.sample(name, labels, *value),
-        SampleValue::Histogram { counts, sum } => {
-            writer.histogram(name, labels, found.info.bounds, counts, *sum);
-        }
+        SampleValue::Histogram(sample) => writer.histogram(name, labels, found.info.bounds, sample),
     }
 }
 
@@ -100,7 +98,7 @@ fn rpc_labels(sample: &FamilySample) -> Vec<(&'static str, String)> {
 }
 
 /// Completed calls. A completed unary call counts once in each of the four families.
-fn write_calls(found: &FamilySamples, writer: &mut Writer<'_>) {
+fn write_calls(found: &FamilySamples, writer: &mut dyn FamilyWriter) {
     writer.family(
         "grpc_server_handled_total",
         "Total number of RPCs completed on the server.",
@@ -133,7 +131,7 @@ fn write_calls(found: &FamilySamples, writer: &mut Writer<'_>) {
 }
 
 /// Latencies, in seconds.
-fn write_latency(found: &FamilySamples, writer: &mut Writer<'_>) {
+fn write_latency(found: &FamilySamples, writer: &mut dyn FamilyWriter) {
     let name = "grpc_server_handling_seconds";
     writer.family(
         name,
@@ -141,7 +139,7 @@ fn write_latency(found: &FamilySamples, writer: &mut Writer<'_>) {
         FamilyKind::Histogram,
     );
     for sample in &found.samples {
-        let SampleValue::Histogram { counts, sum } = &sample.value else { continue };
+        let SampleValue::Histogram(HistogramSample { counts, sum, .. }) = &sample.value else { continue };
         let mut coarse = vec![0; SECONDS.len() + 1];
         let bounds = found.info.bounds.iter().map(|millis| millis / 1000.0).chain([f64::INFINITY]);
         for (count, bound) in counts.iter().zip(bounds) {
@@ -150,7 +148,8 @@ fn write_latency(found: &FamilySamples, writer: &mut Writer<'_>) {
                 *bucket += count;
             }
         }
-        writer.histogram(name, &Labels::of(&rpc_labels(sample)), SECONDS, &coarse, sum / 1000.0);
+        let coarse = HistogramSample { counts: coarse, sum: sum / 1000.0, native: None };
+        writer.histogram(name, &Labels::of(&rpc_labels(sample)), SECONDS, &coarse);
     }
 }
 
@@ -160,6 +159,7 @@ mod tests {
 
     use super::super::Metrics;
     use super::*;
+    use crate::exposition::Format;
 
     #[test]
     fn values_are_written_under_the_names_of_mixer_1_0() {
@@ -170,12 +170,9 @@ mod tests {
         for (code, millis) in [(0, 4), (0, 30), (14, 3000), (0, 60_000)] {
             check.record(code, Duration::from_millis(millis), 10, 10);
         }
-        let mut text = Vec::new();
-        metrics.write(&mut text);
-        let new = String::from_utf8(text.clone()).unwrap();
+        let new = String::from_utf8(metrics.page(Format::Text, None)).unwrap();
         assert!(!new.contains("_count{configID"), "not among the current names");
-        metrics.write_legacy(5, &mut text);
-        let text = String::from_utf8(text).unwrap();
+        let text = String::from_utf8(metrics.page(Format::Text, Some(5))).unwrap();
         assert!(text.starts_with(&new));
         let labels = "grpc_method=\"Check\",grpc_service=\"istio.mixer.v1.Mixer\",grpc_type=\"unary\"";
         for line in [

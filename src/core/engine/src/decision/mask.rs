@@ -63,11 +63,11 @@ pub fn undeclared_masks(masks: &[String], vocabulary: &Vocabulary) -> Vec<String
         let is_of_caller = matches(&mask.attribute, CALLER_PRINCIPAL);
         !is_of_caller
             && vocabulary.slot(mask.attribute.as_bytes()).is_none()
-            && !vocabulary.declared().any(is_declared)
+            && !vocabulary.typed().any(is_declared)
     });
     let lines = undeclared.map(|mask| {
         let name = &mask.attribute;
-        let near = suggestion(name, vocabulary.declared().map(|(name, _)| name));
+        let near = suggestion(name, vocabulary.typed().map(|(name, _)| name));
         let hint = near.map_or_else(String::new, |near| format!("; {near}"));
         format!("the attribute `{name}` of --decision-mask is not declared{hint}")
     });

@@ -274,7 +274,7 @@ impl<'c> Reader<'c> {
         if is_entry || meant.len() >= MAX_COMPARED {
             return None;
         }
-        let nearest = suggested(name, self.vocabulary.declared().map(|(name, _)| name)).map(Box::from);
+        let nearest = suggested(name, self.vocabulary.typed().map(|(name, _)| name)).map(Box::from);
         meant.insert(name.into(), nearest.clone());
         nearest
     }

@@ -93,7 +93,7 @@ struct SnapshotParts {
 impl SnapshotBuilder {
     /// A builder whose first build is a full one.
     pub fn new(options: SnapshotOptions) -> Self {
-        let vocabulary = merge(std::iter::empty(), options.registry, &mut Vec::new());
+        let vocabulary = merge(std::iter::empty(), &options, &mut Vec::new());
         let extensions = ExtensionConfigs::new(
             options.registry,
             &BTreeMap::new(),
@@ -145,7 +145,7 @@ impl SnapshotBuilder {
 
     /// A snapshot without resources, with the id of the last build; 0 before the first.
     pub fn empty(&self) -> Arc<Snapshot> {
-        let vocabulary = Arc::new(merge(std::iter::empty(), self.options.registry, &mut Vec::new()));
+        let vocabulary = Arc::new(merge(std::iter::empty(), &self.options, &mut Vec::new()));
         let counts =
             SnapshotCounts { attributes: vocabulary.declared().count() as u64, ..SnapshotCounts::default() };
         let SnapshotOptions { registry, default_namespace, .. } = &self.options;
@@ -319,7 +319,7 @@ impl SnapshotBuilder {
         self.units.conflicts.clear();
         let units = self.units.manifests.values();
         let in_force = units.filter_map(|u| Some((u.in_force.as_ref()?, u.state.as_ref()?)));
-        let vocabulary = merge(in_force, self.options.registry, &mut self.units.conflicts);
+        let vocabulary = merge(in_force, &self.options, &mut self.units.conflicts);
         if vocabulary.declared().eq(self.programs.vocabulary.declared()) {
             return true;
         }

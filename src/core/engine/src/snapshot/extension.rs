@@ -66,8 +66,14 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Built-in attributes, in name order.
+    /// Attributes that only its requests have, in name order. They are known without a manifest.
     fn attributes(&self) -> &'static [(&'static str, ValueType)];
+
+    /// All attributes that it sets, with the types that it sends them with. They are known without a manifest if
+    /// [standard attributes](super::SnapshotOptions::standard_attributes) are.
+    fn sent_attributes(&self) -> &'static [(&'static str, ValueType)] {
+        &[]
+    }
 
     /// Decodes one resource. The result is cached until the resource changes. `failure` converts the message of a problem into the
     /// text that Istio Mixer logs for a resource that does not convert.

@@ -26,10 +26,12 @@ pub struct SnapshotOptions {
     /// Whether the server verifies nobody's identity, and removes the attribute of the caller's principal; `false` if that is not
     /// known, or if callers are believed.
     pub removes_principals: bool,
+    /// Whether the attributes that Envoy and Istio's proxies send are known without a manifest; what a manifest declares wins.
+    pub standard_attributes: bool,
 }
 
 impl SnapshotOptions {
-    /// The defaults of the server with these adapters and extensions.
+    /// The defaults of Istio Mixer's server, with these adapters and extensions.
     pub fn new(registry: Registry) -> Self {
         Self {
             registry,
@@ -38,6 +40,7 @@ impl SnapshotOptions {
             adapter_kinds: true,
             template_kinds: true,
             removes_principals: false,
+            standard_attributes: false,
         }
     }
 }

@@ -186,8 +186,7 @@ fn constant(
         return;
     }
     let message = format!("the condition `{text}` reads no attribute: it is the same for every request");
-    let quoted =
-        vocabulary.declared().map(|(name, _)| name).find(|name| text.contains(&format!("\"{name}\"")));
+    let quoted = vocabulary.typed().map(|(name, _)| name).find(|name| text.contains(&format!("\"{name}\"")));
     let hint = match quoted {
         Some(name) => format!("attributes are written without quotes: `{name}`"),
         None => "leave `match` out, or write `\"false\"` to switch the rule off".to_owned(),

@@ -1,12 +1,14 @@
-//! The vocabulary: attributes of manifests, template outputs and extensions.
+//! The vocabulary: attributes of manifests and template outputs, and beneath them those that need no manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::annotations;
 use super::decode::AttributeManifest;
-use super::extension::{ExtensionConfig, Registry};
+use super::extension::ExtensionConfig;
+use super::options::SnapshotOptions;
 use super::problems::ResourceProblems;
+use super::standard::ISTIO;
 use super::unit::{Built, Located};
 use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
@@ -37,10 +39,11 @@ pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> S
     Built::Done(Manifest(Arc::new(types)), problems.list)
 }
 
-/// Merges manifests, given in order of namespace and name. The first of conflicting types wins.
+/// Merges manifests, given in order of namespace and name. The first of conflicting types wins. What manifests do not declare has the
+/// types of the attributes that extensions set themselves and, if the options say so, of the standard ones.
 pub(super) fn merge<'m>(
     manifests: impl Iterator<Item = (&'m Arc<RawResource>, &'m Manifest)>,
-    registry: Registry,
+    options: &SnapshotOptions,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vocabulary {
     let positions = Positions::default();
@@ -69,7 +72,11 @@ pub(super) fn merge<'m>(
             builder.declare(&format!("{prefix}{}", output.name), output.value_type);
         }
     }
-    for (name, value_type) in registry.extensions.iter().flat_map(|e| e.attributes()) {
+    let extensions = options.registry.extensions;
+    let own = extensions.iter().flat_map(|extension| extension.attributes());
+    let sent = extensions.iter().flat_map(|extension| extension.sent_attributes());
+    let standard = sent.chain(ISTIO).filter(|_| options.standard_attributes);
+    for (name, value_type) in own.chain(standard) {
         builder.declare_built_in(name, *value_type);
     }
     builder.build()

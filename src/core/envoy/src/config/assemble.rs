@@ -296,10 +296,9 @@ impl Assembler<'_> {
         let slot = self.vocabulary.slot(name.as_bytes());
         let found = slot.and_then(|slot| Some((slot, self.vocabulary.value_type(slot)?)));
         if found.is_none() {
-            let hint =
-                suggestion(name, self.vocabulary.declared().map(|(name, _)| name)).unwrap_or_else(|| {
-                    "declare it in an attributemanifest, or use one that is declared".to_owned()
-                });
+            let hint = suggestion(name, self.vocabulary.typed().map(|(name, _)| name)).unwrap_or_else(|| {
+                "declare it in an attributemanifest, or use one that is declared".to_owned()
+            });
             let text = format!("attribute `{name}` is not declared");
             self.problem(resource, Diagnostic::error("attribute-unknown", field, text).with_hint(hint));
         }

@@ -131,10 +131,7 @@ impl<'e, 'a> EvalContext<'e, 'a> {
     }
 
     fn is_object(&self, path: &str) -> bool {
-        self.bag
-            .vocabulary()
-            .declared()
-            .any(|(name, _)| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+        self.bag.vocabulary().has_below(path)
     }
 
     fn no_member(&self, path: &str, field: &str) -> Fault<'a> {

@@ -63,6 +63,7 @@ impl ServerOptions {
             template_kinds: self.use_template_crds,
             removes_principals: !self.requests_certificates()
                 && self.config_on_error != OnConfigError::ServeValid,
+            standard_attributes: self.standard_attributes,
         }
     }
 }

@@ -38,7 +38,7 @@ fn held(env: &Env) -> i64 {
     let family = samples.iter().find(|family| family.info.name == name).expect("the family");
     let numbers = family.samples.iter().map(|sample| match sample.value {
         SampleValue::Number(number) => number as i64,
-        SampleValue::Histogram { .. } => 0,
+        SampleValue::Histogram(_) => 0,
     });
     numbers.sum()
 }

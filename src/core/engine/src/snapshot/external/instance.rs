@@ -188,7 +188,7 @@ impl<'c, 'r> Context<'c, 'r> {
             let text =
                 format!("attribute not found when mapping outputs: attr='{attribute}', expr='{expression}'");
             let mut problem = Diagnostic::error("attribute-unknown", field, text.clone()).with_legacy(text);
-            let names = vocabulary.declared().map(|(name, _)| name);
+            let names = vocabulary.typed().map(|(name, _)| name);
             problem.hint = mixer_config::message::suggestion(attribute, names)
                 .or_else(|| Some("declare it in an attributemanifest".to_owned()));
             self.problems.push(problem);
