@@ -222,8 +222,6 @@ fn the_configuration_plane_is_measured_with_many_sinks() {
         "differences",
         "all begin at once",
         "differences, a resource less or again",
-        "differences, a new file",
-        "differences, a file less",
         "whole state, 100 resources",
         "whole state, all resources",
     ];

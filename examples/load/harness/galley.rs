@@ -44,12 +44,9 @@ struct Mode {
     edited: Edited,
 }
 
-const MODES: [Mode; 6] = [
+const MODES: [Mode; 4] = [
     Mode { is_incremental: true, edited: Edited::Large },
     Mode { is_incremental: true, edited: Edited::Members },
-    Mode { is_incremental: true, edited: Edited::Added },
-    // Those that were added.
-    Mode { is_incremental: true, edited: Edited::Removed },
     Mode { is_incremental: false, edited: Edited::Small },
     Mode { is_incremental: false, edited: Edited::Large },
 ];
@@ -58,8 +55,6 @@ impl Mode {
     fn name(self) -> &'static str {
         match (self.is_incremental, self.edited) {
             (true, Edited::Members) => "differences, a resource less or again",
-            (true, Edited::Added) => "differences, a new file",
-            (true, Edited::Removed) => "differences, a file less",
             (true, _) => "differences",
             (false, Edited::Small) => "whole state, 100 resources",
             (false, _) => "whole state, all resources",

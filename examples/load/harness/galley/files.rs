@@ -1,10 +1,9 @@
 //! The configuration of the scenario `galley`: many virtual services, and a few gateways.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 /// The large collection, and the small one.
 pub(super) const COLLECTIONS: [&str; 2] =
@@ -12,16 +11,11 @@ pub(super) const COLLECTIONS: [&str; 2] =
 /// Gateways beside the virtual services.
 const GATEWAYS: usize = 100;
 
-/// What puts an edit into its place.
-pub(super) type Edit = Box<dyn FnOnce() -> Result<()>>;
-
 /// A directory of resources.
 pub(super) struct Files {
     directory: PathBuf,
     resources: usize,
     per_file: usize,
-    /// The files that edits have added, with the name of a resource of each.
-    added: RefCell<Vec<(PathBuf, String)>>,
 }
 
 /// Which collection an edit changes.
@@ -33,17 +27,12 @@ pub(super) enum Edited {
     Small,
     /// The large one: every other edit takes a resource away, and the next one brings it back.
     Members,
-    /// The large one: each edit is a new file.
-    Added,
-    /// The large one: each edit removes one of the new files.
-    Removed,
 }
 
 impl Files {
     /// Writes the directory.
     pub(super) fn write(directory: &Path, resources: usize, per_file: usize) -> Result<Self> {
-        let added = RefCell::default();
-        let files = Self { directory: directory.to_owned(), resources, per_file: per_file.max(1), added };
+        let files = Self { directory: directory.to_owned(), resources, per_file: per_file.max(1) };
         for first in (0..files.virtual_services()).step_by(files.per_file) {
             std::fs::write(files.path_of(first), files.text(first, None, None))?;
         }
@@ -62,9 +51,7 @@ impl Files {
     /// The file of the virtual services from `first` on, of which one may have another host, and one may be missing.
     fn text(&self, first: usize, edited: Option<(usize, &str)>, missing: Option<usize>) -> String {
         let mut text = String::new();
-        let end = first + self.per_file;
-        let is_added = first >= self.virtual_services();
-        let numbers = first..if is_added { end } else { end.min(self.virtual_services()) };
+        let numbers = first..(first + self.per_file).min(self.virtual_services());
         for number in numbers.filter(|number| missing != Some(*number)) {
             let host = match edited {
                 Some((edited, marker)) if edited == number => format!("{marker}.example.com"),
@@ -85,13 +72,16 @@ impl Files {
     }
 
     /// Prepares an edit beside the file. Returns what it brings, as it is in the message to sinks, and what puts it into its place.
-    pub(super) fn edit(&self, edited: Edited, number: usize) -> Result<(String, Edit)> {
+    pub(super) fn edit(
+        &self,
+        edited: Edited,
+        number: usize,
+    ) -> Result<(String, impl FnOnce() -> Result<()> + use<>)> {
         let marker = format!("edit-{number:06}");
         let place = |number: usize| {
             let number = number * 7_919 % self.virtual_services();
             (number, number / self.per_file * self.per_file)
         };
-        let aside = self.directory.join(".next");
         let (path, text, marker) = match edited {
             Edited::Large => {
                 let (number, first) = place(number);
@@ -104,28 +94,13 @@ impl Files {
                 let is_back = number % 2 == 1;
                 let (number, first) = place(number / 2);
                 let text = self.text(first, None, (!is_back).then_some(number));
-                (self.path_of(first), text, name_of(number))
-            }
-            Edited::Added => {
-                // Beyond all others, each in its own place.
-                let first = (self.virtual_services() / self.per_file + 1 + number) * self.per_file;
-                self.added.borrow_mut().push((self.path_of(first), name_of(first)));
-                (self.path_of(first), self.text(first, Some((first, &marker)), None), marker)
-            }
-            Edited::Removed => {
-                let (path, name) = self.added.borrow_mut().pop().context("no file was added")?;
-                let remove: Edit = Box::new(move || Ok(std::fs::remove_file(path)?));
-                return Ok((name, remove));
+                (self.path_of(first), text, format!("ns-{}/service-{number:06}", number % 100))
             }
         };
+        let aside = self.directory.join(".next");
         std::fs::write(&aside, text)?;
-        Ok((marker, Box::new(move || Ok(std::fs::rename(aside, path)?))))
+        Ok((marker, move || Ok(std::fs::rename(aside, path)?)))
     }
-}
-
-/// The name of a virtual service, as sinks see it.
-fn name_of(number: usize) -> String {
-    format!("ns-{}/service-{number:06}", number % 100)
 }
 
 fn gateways(edited: Option<(usize, &str)>) -> String {

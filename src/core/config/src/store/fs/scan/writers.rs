@@ -15,10 +15,10 @@ use mixer_base::regular_file;
 use super::super::file::{Unsettled, Why, is_leased};
 use super::super::watch::{Noted, Watch};
 use super::super::{WhenLost, parallel};
-use super::{Coverage, FILES_PER_THREAD, Scanner};
+use super::{Coverage, Scanner};
 use crate::store::StoreContents;
 
-/// Files that are asked for their writers together.
+/// Files that are asked for their writers together, by one thread.
 const AT_ONCE: usize = 32;
 /// Most files that were opened and are told apart.
 const MAX_OPENED: usize = 1024;
@@ -82,8 +82,7 @@ impl Scanner {
         self.spend(|effort| effort.asked += asked.len());
         let parts: Vec<&[(PathBuf, FileStamp)]> = asked.chunks(AT_ONCE).collect();
         let watch = self.watch.as_ref().filter(|_| is_told);
-        let are_open =
-            parallel::map(&parts, FILES_PER_THREAD.div_ceil(AT_ONCE), |part| ask(part, watch, &self.root));
+        let are_open = parallel::map(&parts, 1, |part| ask(part, watch, &self.root));
         let open = asked.iter().zip(are_open.into_iter().flatten()).filter(|(_, is_open)| *is_open);
         let open: Vec<(PathBuf, Unsettled)> = open
             .map(|((path, stamp), _)| {
