@@ -1,7 +1,9 @@
-//! `mixer proxy` with the Mixer filters: against a Mixer that tests script, and against `mixer server`.
+//! `mixer proxy` with the Mixer filters: against a Mixer that tests script, and against `mixer server`; and clients that people use.
 
 #![cfg(test)]
 
+#[path = "proxy/clients.rs"]
+mod clients;
 #[path = "proxy/fixture.rs"]
 mod fixture;
 #[path = "proxy/golden.rs"]

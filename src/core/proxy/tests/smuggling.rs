@@ -1,8 +1,9 @@
 //! Request smuggling: what hosts receive of a stream of bytes is what a strict reading of RFC 9112 allows, no request more and none less.
 //!
-//! `MIXER_SMUGGLING_STREAMS` sets the number of generated streams, `MIXER_SMUGGLING_SEED` the first of them. With `MIXER_SMUGGLING_PORT`
-//! and `MIXER_SMUGGLING_HOST` the streams made by hand are sent to the port of another proxy that forwards to a host at the other port, and
-//! its differences are printed: for comparisons by hand.
+//! `MIXER_SMUGGLING_STREAMS` sets the number of generated streams, `MIXER_SMUGGLING_SEED` the first of them: a run that was interrupted goes on
+//! behind the last seed that it printed. With `MIXER_SMUGGLING_PORT` and `MIXER_SMUGGLING_HOST` the streams made by hand, and as many generated
+//! ones, are sent to the port of another proxy that forwards to a host at the other port, and its differences are printed: for comparisons by
+//! hand.
 
 #![cfg(test)]
 
@@ -104,22 +105,41 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
+/// Streams after which a long run says how far it is.
+const PROGRESS: u64 = 50_000;
+
+/// Lanes for so many streams. Most of the time a lane waits: the proxy must not answer a stream of which more may come.
+fn lanes_for(count: u64) -> (Proxy, Vec<Lane>) {
+    if count > PROGRESS {
+        let (proxy, lanes) = scene::start::<32>();
+        (proxy, lanes.into())
+    } else {
+        let (proxy, lanes) = scene::start::<4>();
+        (proxy, lanes.into())
+    }
+}
+
 #[test]
 fn generated_streams_are_read_as_the_standard_says() {
     let count = number("MIXER_SMUGGLING_STREAMS", 20_000);
     let first = number("MIXER_SMUGGLING_SEED", 0);
-    let (proxy, lanes) = scene::start::<4>();
-    let next = AtomicU64::new(0);
+    let (proxy, lanes) = lanes_for(count);
+    let (next, finished) = (AtomicU64::new(0), AtomicU64::new(0));
+    // What each lane plays.
+    let playing: Vec<AtomicU64> = lanes.iter().map(|_| AtomicU64::new(0)).collect();
     let differences = parking_lot::Mutex::new(Vec::new());
     let (forwarded, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for lane in &lanes {
-            scope.spawn(|| {
+        for (lane, plays) in lanes.iter().zip(&playing) {
+            let (next, finished, playing, differences) = (&next, &finished, &playing, &differences);
+            let (forwarded, refused) = (&forwarded, &refused);
+            scope.spawn(move || {
                 while differences.lock().len() < 10 {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= count {
                         return;
                     }
+                    plays.store(seed, Ordering::Relaxed);
                     let mut rng = fastrand::Rng::with_seed(first + seed);
                     let bytes = generator::stream(&mut rng);
                     let (requests, end) = reference::read(&bytes);
@@ -128,6 +148,12 @@ fn generated_streams_are_read_as_the_standard_says() {
                     let piece = if rng.u8(..8) == 0 { rng.usize(1..64) } else { usize::MAX };
                     if let Some(difference) = difference(lane, &bytes, piece) {
                         differences.lock().push(format!("seed {}: {difference}", first + seed));
+                    }
+                    let finished = finished.fetch_add(1, Ordering::Relaxed) + 1;
+                    if finished.is_multiple_of(PROGRESS) {
+                        let oldest = playing.iter().map(|seed| seed.load(Ordering::Relaxed)).min();
+                        let (before, differ) = (first + oldest.unwrap_or(0), differences.lock().len());
+                        println!("{finished} streams, all before seed {before}: {differ} differ");
                     }
                 }
             });
@@ -158,18 +184,40 @@ fn another_proxy_is_compared_if_one_is_named() {
         [port, host] => Lane::of(port, std::net::TcpListener::bind(("127.0.0.1", host)).unwrap()),
     };
     for stream in STREAMS {
-        let (requests, end) = reference::read(&stream.bytes());
-        let played = lane.play_patiently(&stream.bytes());
-        let got = played.seen.requests.len();
-        if got != requests.len() || !played.seen.invalid.is_empty() {
-            let sign = if got > requests.len() { "more" } else { "fewer" };
-            println!(
-                "{sign} {got} of {} {end:?} {:?} {}: {:?}",
-                requests.len(),
-                played.statuses,
-                stream.subject,
-                played.seen.invalid
-            );
+        if let Some(difference) = otherwise(&lane, &stream.bytes()) {
+            println!("{difference} {}", stream.subject);
         }
     }
+    let count = number("MIXER_SMUGGLING_STREAMS", 0);
+    let first = number("MIXER_SMUGGLING_SEED", 0);
+    let mut differences = std::collections::BTreeMap::<String, u64>::new();
+    for seed in first..first + count {
+        let bytes = generator::stream(&mut fastrand::Rng::with_seed(seed));
+        if let Some(difference) = otherwise(&lane, &bytes) {
+            println!("{difference} seed {seed}: {}", bytes.escape_ascii());
+            let kind = difference.split([' ', ':']).next().unwrap_or_default().to_owned();
+            *differences.entry(kind).or_default() += 1;
+        }
+    }
+    println!("{count} generated streams: {differences:?}");
+}
+
+/// What another proxy makes of a stream, if it is not the strict reading: whether it forwards `more` or `fewer` requests, or as many and
+/// something `invalid`.
+fn otherwise(lane: &Lane, bytes: &[u8]) -> Option<String> {
+    let (requests, end) = reference::read(bytes);
+    let played = lane.play_patiently(bytes);
+    let kind = match played.seen.requests.len().cmp(&requests.len()) {
+        std::cmp::Ordering::Greater => "more",
+        std::cmp::Ordering::Less => "fewer",
+        std::cmp::Ordering::Equal if played.seen.invalid.is_empty() => return None,
+        std::cmp::Ordering::Equal => "invalid",
+    };
+    Some(format!(
+        "{kind}: {} of {} {end:?} {:?} {:?}",
+        played.seen.requests.len(),
+        requests.len(),
+        played.statuses,
+        played.seen.invalid
+    ))
 }

@@ -211,6 +211,8 @@ fn read(client: &mut TcpStream, responses: &mut Responses, heads: &[bool], count
             Ok(0) => return true,
             Ok(length) => responses.bytes.extend_from_slice(&piece[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return false,
+            // A read with a timeout ends so when the process was stopped and continues, without any handler of signals.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             // Reset.
             Err(_) => return true,
         }
