@@ -19,6 +19,7 @@ mod listener_filter;
 mod log_stream;
 mod manager;
 mod matching;
+mod mirror;
 mod mixer;
 mod outlier;
 mod rate_limit;
@@ -56,6 +57,7 @@ pub use listener_filter::ListenerFilter;
 pub use log_stream::LogStreamConfig;
 pub use manager::{EscapedSlashes, ManagerConfig, Normalization, StripPort};
 pub use matching::{HeaderMatch, HeaderTest, MatchConfig, PathMatch, TextTest};
+pub use mirror::{MirrorCluster, MirrorConfig};
 pub use mixer::{
     ApiKey, ApiPattern, ApiSpec, Clause, FailPolicy, MixerConfig, QuotaRule, ServiceConfig, TcpMixerConfig,
     Told, TransportConfig, UriPattern, UriTemplate,
@@ -305,6 +307,19 @@ fn check_clusters(listener: &Value<'_>, table: &RouteTableConfig, known: &HashSe
         for name in names.filter(|name| !known.contains(*name)) {
             let kind = if action.clusters.len() > 1 { "weighted cluster" } else { "cluster" };
             listener.invalid(format!("route: unknown {kind} '{name}'"));
+        }
+    }
+    let of_routes =
+        table.hosts.iter().flat_map(|host| &host.routes).filter_map(|route| match &route.action {
+            Action::Route(action) => Some(&action.mirrors),
+            Action::Redirect(_) | Action::Direct { .. } => None,
+        });
+    let of_hosts = table.hosts.iter().map(|host| &host.mirrors);
+    for mirror in of_routes.chain(of_hosts).chain([&table.mirrors]).flatten() {
+        if let MirrorCluster::Name(name) = &mirror.cluster
+            && !known.contains(name)
+        {
+            listener.invalid(format!("route: unknown shadow cluster '{name}'"));
         }
     }
 }

@@ -37,7 +37,8 @@ const MAX_DESTINATIONS: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct ClusterStats {
     pub(crate) block: Arc<Block<ClusterStat>>,
-    pub(crate) statuses: Arc<Statuses>,
+    /// Of requests of clients, and of those of the proxy itself.
+    statuses: [Arc<Statuses>; 2],
     pub(crate) retried_statuses: Arc<Statuses>,
     pub(crate) connect_time: Arc<Histogram>,
     pub(crate) connection_length: Arc<Histogram>,
@@ -61,10 +62,21 @@ impl ClusterStats {
         }
     }
 
-    /// Counts a response to a request.
+    /// Counts a response to a request of a client.
     pub(crate) fn count_response(&self, status: u16) {
+        let [external, _] = &self.statuses;
+        self.count(external, status);
+    }
+
+    /// Counts a response to a copy of a request.
+    pub(crate) fn count_internal_response(&self, status: u16) {
+        let [_, internal] = &self.statuses;
+        self.count(internal, status);
+    }
+
+    fn count(&self, statuses: &Statuses, status: u16) {
         self.block.increment(ClusterStat::UpstreamRqCompleted);
-        self.statuses.increment(status);
+        statuses.increment(status);
         match status / 100 {
             1 => self.block.increment(ClusterStat::UpstreamRq1xx),
             2 => self.block.increment(ClusterStat::UpstreamRq2xx),
@@ -188,8 +200,8 @@ impl Cluster {
         };
         let stats_of = ClusterStats {
             block: stats.block(&scope),
-            statuses: stats.statuses(&scope, &["upstream_rq_", "external.upstream_rq_"]),
-            retried_statuses: stats.statuses(&scope, &["retry.upstream_rq_"]),
+            statuses: stats.statuses_by_origin(&scope),
+            retried_statuses: stats.statuses(&scope, "retry.upstream_rq_"),
             connect_time: stats.histogram(&scope, "upstream_cx_connect_ms"),
             connection_length: stats.histogram(&scope, "upstream_cx_length_ms"),
             request_time: stats.histogram(&scope, "upstream_rq_time"),

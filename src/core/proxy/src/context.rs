@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::cluster::Cluster;
 use crate::drain::Waiting;
 use crate::grpc::Channels;
+use crate::http::Copies;
 use crate::log_stream::Senders;
 use crate::mixer::Clients;
 use crate::node::NodeIdentity;
@@ -36,6 +37,8 @@ pub(crate) struct WorkerContext {
     pub(crate) channels: Rc<Channels>,
     /// Of access logs that are sent to servers.
     pub(crate) logs: Senders,
+    /// Copies of requests.
+    pub(crate) copies: Copies,
 }
 
 impl WorkerContext {
@@ -43,7 +46,15 @@ impl WorkerContext {
         let pools = Rc::new(Pools::new(&shared.clusters));
         let channels = Rc::new(Channels::new(Rc::clone(&pools)));
         let logs = Senders::new(Rc::clone(&channels));
-        Self { mixer: Clients::new(Rc::clone(&pools)), channels, logs, pools, shared, drains: Rc::default() }
+        Self {
+            mixer: Clients::new(Rc::clone(&pools)),
+            channels,
+            logs,
+            pools,
+            shared,
+            drains: Rc::default(),
+            copies: Copies::default(),
+        }
     }
 
     /// A cluster by its index.

@@ -41,7 +41,7 @@ struct Field {
 }
 
 /// The start line and the header fields of a message. Reused from message to message: its buffers grow to the largest head.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
     text: Vec<u8>,
     fields: Vec<Field>,

@@ -1,8 +1,11 @@
 //! The HTTP connection manager: HTTP/1.1 and HTTP/2, routes, the router.
 //!
-//! A connection is one task: `serve` finds its protocol, `connection` reads requests one after the other, `filters` decide on them, `routes` chooses what to do,
-//! `forward` makes the attempts, `exchange` moves the bytes of one attempt in both directions. One future is allocated for a request of HTTP/1.1
-//! that is forwarded, and one for what it waits for.
+//! A connection is one task: `serve` finds its protocol, `connection` reads requests one after the other, `routing` has `filters` decide on them
+//! and `routes` choose what to do, `retry` makes the attempts that `forward` consists of, `exchange` moves the bytes of one attempt in both
+//! directions. What has no response of a host ends in `ending`, local replies are made in `respond`, and `transaction` counts and logs. One future
+//! is allocated for a request of HTTP/1.1 that is forwarded, and one for what it waits for.
+//!
+//! `shadow` sends copies of requests elsewhere: each is a task of its own with the same router, whose client is what was read of the request.
 //!
 //! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
 //! `http2` serves many at the same time. `upstream_request` is its counterpart for hosts.
@@ -15,6 +18,7 @@ mod date;
 mod descriptors;
 mod drained;
 mod edits;
+mod ending;
 mod exchange;
 mod failure;
 mod filters;
@@ -27,10 +31,15 @@ mod presence;
 mod redirect;
 mod refuse;
 mod reply;
+mod respond;
+mod retry;
 pub(crate) mod routes;
+mod routing;
 mod serve;
+mod shadow;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod upgrade;
 mod upstream_request;
 
@@ -45,6 +54,7 @@ use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 pub(crate) use edits::edit_request;
 pub(crate) use filters::Filter;
 pub(crate) use serve::serve;
+pub(crate) use shadow::{Copier, Copies};
 
 /// A connection manager as it serves.
 #[derive(Debug)]
@@ -53,6 +63,8 @@ pub(crate) struct HttpManager {
     pub(crate) http2: Http2Options,
     pub(crate) server_name: String,
     pub(crate) routes: routes::RouteTable,
+    /// What copies of requests are sent with; `None` if no route has any.
+    pub(crate) copier: Option<Arc<Copier>>,
     /// The filters before the router, in order.
     pub(crate) filters: Vec<Filter>,
     pub(crate) logs: Vec<(Arc<AccessLogFile>, Format)>,

@@ -7,6 +7,7 @@ mod names;
 mod render;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -342,16 +343,35 @@ impl Source for NamedHistogram {
     }
 }
 
-/// Statuses under several prefixes.
-struct NamedStatuses(&'static [&'static str], Arc<Statuses>);
+/// Statuses under a prefix.
+struct NamedStatuses(&'static str, Arc<Statuses>);
 
 impl Source for NamedStatuses {
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
         for (status, count) in self.1.get() {
-            for prefix in self.0 {
-                let name = format!("{prefix}{status}");
-                out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
+            let name = format!("{}{status}", self.0);
+            out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
+        }
+    }
+}
+
+/// Statuses of requests of clients, and of those of the proxy itself: of each, and of both.
+struct StatusesByOrigin([Arc<Statuses>; 2]);
+
+impl Source for StatusesByOrigin {
+    fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
+        let mut all = BTreeMap::<usize, u64>::new();
+        let mut push = |name: String, count| {
+            out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
+        };
+        for (origin, statuses) in ["external", "internal"].into_iter().zip(&self.0) {
+            for (status, count) in statuses.get() {
+                *all.entry(status).or_default() += count;
+                push(format!("{origin}.upstream_rq_{status}"), count);
             }
+        }
+        for (status, count) in all {
+            push(format!("upstream_rq_{status}"), count);
         }
     }
 }
@@ -436,10 +456,18 @@ impl Stats {
         self.shared(scope, is_it, || NamedCounters(values, ShardedCounters::new(values.len())))
     }
 
-    /// New counters of statuses, shown under each of the prefixes.
-    pub(crate) fn statuses(&self, scope: &Scope, prefixes: &'static [&'static str]) -> Arc<Statuses> {
+    /// New counters of statuses, shown under a prefix.
+    pub(crate) fn statuses(&self, scope: &Scope, prefix: &'static str) -> Arc<Statuses> {
         let statuses = Arc::new(Statuses::default());
-        self.push(scope, NamedStatuses(prefixes, Arc::clone(&statuses)));
+        self.push(scope, NamedStatuses(prefix, Arc::clone(&statuses)));
+        statuses
+    }
+
+    /// New counters of the statuses of requests of clients, and of those of the proxy itself: shown as `external.upstream_rq_200` and
+    /// `internal.upstream_rq_200`, and together as `upstream_rq_200`.
+    pub(crate) fn statuses_by_origin(&self, scope: &Scope) -> [Arc<Statuses>; 2] {
+        let statuses: [Arc<Statuses>; 2] = Default::default();
+        self.push(scope, StatusesByOrigin(statuses.clone()));
         statuses
     }
 

@@ -33,6 +33,8 @@ mod proxy;
 mod secure;
 #[path = "envoy/services.rs"]
 mod services;
+#[path = "envoy/shadow.rs"]
+mod shadow;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

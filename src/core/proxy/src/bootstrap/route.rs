@@ -12,7 +12,7 @@ use super::table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
     RouteConfig, RouteTableConfig, WeightedCluster,
 };
-use super::{filter, matching, rate_limit};
+use super::{filter, matching, mirror, rate_limit};
 use crate::head::is_bodiless;
 
 static TABLE: Message = Message {
@@ -22,7 +22,6 @@ static TABLE: Message = Message {
         "internal_only_headers",
         "most_specific_header_mutations_wins",
         "cluster_specifier_plugins",
-        "request_mirror_policies",
         "ignore_port_in_host_matching",
         "ignore_path_parameters_in_path_matching",
         "max_direct_response_body_size_bytes",
@@ -42,7 +41,6 @@ static HOST: Message = Message {
         "retry_policy_typed_config",
         "hedge_policy",
         "per_request_buffer_limit_bytes",
-        "request_mirror_policies",
         "metadata",
         "include_is_timeout_retry_header",
         "request_body_buffer_limit",
@@ -78,7 +76,6 @@ static ACTION: Message = Message {
         "append_x_forwarded_host",
         "early_data_policy",
         "retry_policy_typed_config",
-        "request_mirror_policies",
         "priority",
         "cors",
         "max_grpc_timeout",
@@ -140,6 +137,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<RouteTableConfig> {
         validate_clusters: table.get("validate_clusters").is_none_or(|value| value.boolean() != Some(false)),
         edits: read_edits(&table),
         filters: filter::per_filter(&table),
+        mirrors: mirror::read(&table),
         hosts,
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -176,9 +174,10 @@ fn read_host(value: &Value<'_>) -> Option<HostConfig> {
     let edits = read_edits(&host);
     let filters = filter::per_filter(&host);
     let limits = rate_limit::limits(&host);
+    let mirrors = mirror::read(&host);
     host.finish();
     let domains = domains.into_iter().map(str::to_ascii_lowercase).collect();
-    Some(HostConfig { name: name.to_owned(), domains, edits, filters, limits, routes })
+    Some(HostConfig { name: name.to_owned(), domains, edits, filters, limits, mirrors, routes })
 }
 
 fn read_route(value: &Value<'_>) -> Option<RouteConfig> {
@@ -248,6 +247,7 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
         retry: action.get("retry_policy").and_then(|value| read_retry(&value)),
         hash: hash::read(&action),
         upgrades: manager::read_upgrades(&action),
+        mirrors: mirror::read(&action),
     };
     action.finish();
     Some(read)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::filter::PerFilter;
 use super::hash::HashPolicy;
 use super::matching::MatchConfig;
+use super::mirror::MirrorConfig;
 use super::rate_limit::LimitConfig;
 
 /// A route table.
@@ -18,6 +19,8 @@ pub struct RouteTableConfig {
     pub edits: Edits,
     /// What filters do with every request.
     pub filters: PerFilter,
+    /// Copies of requests, unless the virtual host or the route says otherwise.
+    pub mirrors: Vec<MirrorConfig>,
     /// Virtual hosts.
     pub hosts: Vec<HostConfig>,
 }
@@ -35,6 +38,8 @@ pub struct HostConfig {
     pub filters: PerFilter,
     /// Rate limits of its requests.
     pub limits: Vec<LimitConfig>,
+    /// Copies of its requests, unless the route says otherwise; none are those of the table.
+    pub mirrors: Vec<MirrorConfig>,
     /// Routes, in order.
     pub routes: Vec<RouteConfig>,
 }
@@ -130,6 +135,8 @@ pub struct RouteAction {
     pub hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     pub upgrades: Vec<(String, bool)>,
+    /// Copies of requests; none are those of the virtual host.
+    pub mirrors: Vec<MirrorConfig>,
 }
 
 /// A cluster of a route.

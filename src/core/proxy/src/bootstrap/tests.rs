@@ -5,6 +5,7 @@ mod discovery;
 mod filters;
 mod health;
 mod http2;
+mod mirror;
 
 use super::*;
 

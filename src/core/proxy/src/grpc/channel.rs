@@ -520,3 +520,6 @@ impl Drop for Active<'_> {
         self.1.active_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::BufMut as _;
 
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::exchange::Event;
 use super::forward::Request;
 use super::http2::ClientStream;
 use super::reply;
+use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
 use crate::bootstrap::RetryConfig;
 use crate::buffer;

@@ -7,9 +7,10 @@ use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::client::{Client, ReadEnd};
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::filters::{LocalReply, Step};
 use super::framing::{Framing, Remaining};
+use super::transaction::Transaction;
 use crate::buffer;
 use crate::flags::Flag;
 use crate::stats::ManagerStat;
@@ -82,6 +83,8 @@ impl Reader {
                 let (ahead, is_whole) = stream.ahead();
                 (ahead.len(), is_whole)
             }
+            // Filters do not see copies.
+            Client::Copy(..) => return Err(Missing::Gone),
         };
         let is_longer = length > max;
         if is_longer && !*allow_partial {
@@ -92,7 +95,7 @@ impl Reader {
         }
         let mut received = u64::try_from(length).unwrap_or(0);
         let mut data = match client {
-            Client::Http1(_) => {
+            Client::Http1(_) | Client::Copy(..) => {
                 while let Ok(count @ 1..) = remaining.decode(raw, usize::MAX, |_| {}) {
                     received += u64::try_from(count).unwrap_or(0);
                 }
@@ -130,6 +133,7 @@ impl Reader {
                 ReadEnd::Gone => Missing::Gone,
                 ReadEnd::Invalid => Missing::Invalid,
             }),
+            Client::Copy(..) => Poll::Ready(Err(Missing::Gone)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The client's side of a request: where its body comes from, and where the response goes.
 //!
 //! This is the seam between the protocols: a [`Head`], a source of data and a sink. Routes, filters, the router and exchanges know no more of
-//! a client than this, and HTTP/1.1 connections and streams of HTTP/2 implement it.
+//! a client than this. HTTP/1.1 connections, streams of HTTP/2 and copies of requests implement it.
 
 use std::task::{Context, Poll};
 
@@ -12,6 +12,7 @@ use mixer_net::stream::Stream;
 
 use super::framing::{Framing, Remaining};
 use super::http2::ServerStream;
+use super::shadow::CopyReader;
 use super::{exchange, reply};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::flags::Flag;
@@ -23,6 +24,8 @@ pub(super) enum Client {
     Http1(Http1Client),
     /// A stream of an HTTP/2 connection. Boxed, so that idle connections of HTTP/1.1 have no room for it.
     Http2(Box<ServerStream>),
+    /// The request that a copy is of, and whether that has no body. The response goes nowhere.
+    Copy(CopyReader, bool),
 }
 
 /// A connection of HTTP/1.1.
@@ -62,6 +65,8 @@ impl Client {
         match self {
             Client::Http1(_) => Remaining::of(framing),
             Client::Http2(stream) => stream.body(),
+            Client::Copy(_, true) => Remaining::Done,
+            Client::Copy(_, false) => Remaining::UntilClose,
         }
     }
 
@@ -76,6 +81,7 @@ impl Client {
         let http1 = match self {
             Client::Http1(http1) => http1,
             Client::Http2(stream) => return stream.poll_body(cx, rest, wants, take),
+            Client::Copy(copy, _) => return copy.poll_body(cx, rest, wants, take),
         };
         let mut progress = Progress::default();
         if wants && !rest.is_done() {
@@ -118,6 +124,7 @@ impl Client {
                 Poll::Pending
             }
             Client::Http2(stream) => stream.poll_gone(cx),
+            Client::Copy(copy, _) => copy.poll_gone(cx),
         }
     }
 
@@ -125,7 +132,7 @@ impl Client {
     pub(super) fn is_paused(&self) -> bool {
         match self {
             Client::Http1(http1) => http1.input.len() >= HIGH_WATERMARK,
-            Client::Http2(_) => false,
+            Client::Http2(_) | Client::Copy(..) => false,
         }
     }
 
@@ -133,7 +140,7 @@ impl Client {
     pub(super) fn is_reset(&self) -> bool {
         match self {
             Client::Http1(http1) => http1.stream.is_reset(),
-            Client::Http2(_) => false,
+            Client::Http2(_) | Client::Copy(..) => false,
         }
     }
 
@@ -151,6 +158,7 @@ impl Client {
             // Checked and dropped.
             Client::Http1(_) => None,
             Client::Http2(stream) => stream.take_trailers(),
+            Client::Copy(copy, _) => copy.take_trailers(),
         }
     }
 
@@ -161,7 +169,7 @@ impl Client {
                 http1.output.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                 true
             }
-            Client::Http1(_) => false,
+            Client::Http1(_) | Client::Copy(..) => false,
             Client::Http2(stream) => stream.write_continue(),
         }
     }
@@ -175,6 +183,7 @@ impl Client {
                 http1.output.put_slice(b"\r\n");
             }
             Client::Http2(stream) => stream.write_head(response, is_end),
+            Client::Copy(..) => {}
         }
     }
 
@@ -186,6 +195,7 @@ impl Client {
             }
             Client::Http1(http1) => http1.output.put_slice(data),
             Client::Http2(stream) => stream.write_data(data),
+            Client::Copy(..) => {}
         }
     }
 
@@ -193,7 +203,7 @@ impl Client {
     pub(super) fn write_end(&mut self, framing: Framing, trailers: Option<HeaderMap>) {
         match self {
             Client::Http1(http1) if framing == Framing::Chunked => http1.output.put_slice(b"0\r\n\r\n"),
-            Client::Http1(_) => {}
+            Client::Http1(_) | Client::Copy(..) => {}
             Client::Http2(stream) => stream.write_end(trailers),
         }
     }
@@ -203,6 +213,7 @@ impl Client {
         match self {
             Client::Http1(http1) => http1.output.len() >= HIGH_WATERMARK,
             Client::Http2(stream) => stream.is_full(),
+            Client::Copy(..) => false,
         }
     }
 
@@ -211,6 +222,7 @@ impl Client {
         match self {
             Client::Http1(http1) => buffer::has_output(&http1.stream, &http1.output),
             Client::Http2(stream) => stream.has_output(),
+            Client::Copy(..) => false,
         }
     }
 
@@ -219,6 +231,7 @@ impl Client {
         match self {
             Client::Http1(http1) => buffer::poll_write(&mut http1.stream, &mut http1.output, cx),
             Client::Http2(stream) => stream.poll_flush(cx),
+            Client::Copy(..) => Poll::Ready(Ok(0)),
         }
     }
 
@@ -233,13 +246,18 @@ impl Client {
     pub(super) fn http1(&mut self) -> Option<&mut Http1Client> {
         match self {
             Client::Http1(http1) => Some(http1),
-            Client::Http2(_) => None,
+            Client::Http2(_) | Client::Copy(..) => None,
         }
     }
 
     /// The name of its protocol in logs and calls.
     pub(super) fn protocol(&self) -> &'static str {
         if self.is_http2() { "HTTP/2" } else { "HTTP/1.1" }
+    }
+
+    /// Whether it is the request that a copy is of.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self, Client::Copy(..))
     }
 
     /// Whether it is a stream of HTTP/2.

@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
+use super::transaction::Transaction;
 use crate::flags::Flag;
 
 impl<'m> Connection<'m> {

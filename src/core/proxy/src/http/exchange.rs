@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::client::{Client, ReadEnd};
 use super::framing::{Framing, Remaining};
+use super::shadow::CopyWriter;
 use super::upstream_request::UpstreamRequest;
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::head::{Head, HeadError, end_of_head};
@@ -78,6 +79,8 @@ pub(super) struct RequestBody {
     pub(super) replay: Option<BytesMut>,
     /// What followed it.
     pub(super) trailers: Option<HeaderMap>,
+    /// Copies of the request, which get what is read of it.
+    pub(super) copies: Vec<CopyWriter>,
     /// When it was complete.
     pub(super) complete: Option<Instant>,
 }
@@ -208,7 +211,7 @@ impl<'e> Exchange<'e> {
         let was_done = self.body.remaining.is_done();
         let wants = !was_done && (self.upstream.has_room() || self.is_deaf);
         let (upstream, framing) = (&mut *self.upstream, self.body.framing);
-        let (replay, is_deaf) = (&mut self.body.replay, self.is_deaf);
+        let (replay, copies, is_deaf) = (&mut self.body.replay, &self.body.copies, self.is_deaf);
         let progress = self.downstream.client.poll_body(cx, &mut self.body.remaining, wants, |data| {
             if !is_deaf {
                 upstream.write_data(framing, data);
@@ -217,6 +220,7 @@ impl<'e> Exchange<'e> {
                 Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
                 _ => *replay = None,
             }
+            copies.iter().for_each(|copy| copy.write(data));
         });
         self.body.received += u64::try_from(progress.data).unwrap_or(0);
         self.bytes.0 += u64::try_from(progress.bytes).unwrap_or(0);
@@ -225,6 +229,9 @@ impl<'e> Exchange<'e> {
             self.body.trailers = self.downstream.client.take_trailers();
             if !is_deaf && !self.body.has_none() {
                 self.upstream.write_end(framing, self.body.trailers.clone());
+            }
+            for copy in self.body.copies.drain(..) {
+                copy.complete(self.body.trailers.clone());
             }
             self.body.complete = Some(Instant::now());
         }

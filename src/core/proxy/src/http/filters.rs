@@ -5,11 +5,12 @@
 //! all of them, in the reverse order of the filters.
 
 use super::body::Ahead;
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::descriptors::{self, Source};
 use super::framing::{Framing, Remaining};
 use super::hash;
 use super::routes::{Found, Target};
+use super::transaction::Transaction;
 use crate::bootstrap::RouteFilter;
 use crate::ext_authz::{Authorizer, Body, Denial, Facts, Grant, Verdict};
 use crate::flags::Flag;

@@ -7,22 +7,23 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::time::Instant;
 
-use super::attempt::{Active, Connected, back_off};
-use super::connection::{Connection, Transaction};
+use super::attempt::{Active, Connected};
+use super::connection::Connection;
 use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
 use super::failure::Failure;
 use super::framing::Framing;
 use super::routes::Forward;
+use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
 use super::{edits, hash, http2, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy};
-use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
+use crate::cluster::{Kind, Outcome, Wanted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::Pool;
 
 /// How an attempt ended.
-enum Attempt {
+pub(super) enum Attempt {
     /// The response was forwarded, or the client is gone.
     Done,
     /// No response, and none was begun.
@@ -35,12 +36,12 @@ enum Attempt {
 pub(super) struct Request<'r> {
     pub(super) forward: &'r Forward,
     levels: [&'r Edits; 3],
-    pool: &'r Pool,
+    pub(super) pool: &'r Pool,
     pub(super) body: RequestBody,
     pub(super) attempts: u32,
     /// Whether there are no more retries.
-    is_exhausted: bool,
-    deadline: Option<Instant>,
+    pub(super) is_exhausted: bool,
+    pub(super) deadline: Option<Instant>,
 }
 
 impl Connection<'_> {
@@ -84,6 +85,7 @@ impl Connection<'_> {
             framing,
             received: 0,
             trailers: None,
+            copies: Vec::new(),
             replay: forward.retry.as_ref().map(|_| BytesMut::new()),
             // A request to change the protocol is never complete.
             complete: (remaining.is_done() && transaction.upgrade.is_none()).then(Instant::now),
@@ -123,94 +125,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Makes attempts until one is final. Returns why the last one failed.
-    async fn attempt_all(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        request: &mut Request<'_>,
-    ) -> Option<Failure> {
-        let mut retry: Option<Admitted> = None;
-        let pool = request.pool;
-        let stats = &pool.cluster.stats;
-        loop {
-            request.attempts += 1;
-            let outcome = self.attempt(transaction, request).await;
-            let is_retry = retry.take().is_some();
-            let (failure, status) = match outcome {
-                Attempt::Done => {
-                    if is_retry && transaction.status > 0 && transaction.status < 500 {
-                        stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
-                    }
-                    return None;
-                }
-                Attempt::Failed(failure) => (Some(failure), 0),
-                Attempt::Retriable(status) => (None, status),
-            };
-            if let Some(failure) = failure
-                && !self.may_retry(request, failure)
-            {
-                return Some(failure);
-            }
-            // The status was found to be retriable, with retries left, before the response was dropped.
-            retry = request.pool.cluster.admit(Kind::Retry);
-            if retry.is_none() {
-                stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
-                return Some(failure.unwrap_or(Failure::Overflow));
-            }
-            if status > 0 {
-                stats.retried_statuses.increment(status);
-            }
-            stats.block.increment(ClusterStat::UpstreamRqRetry);
-            stats.block.increment(ClusterStat::UpstreamRqRetryBackoffExponential);
-            let pause = back_off(request.forward.retry.as_ref(), request.attempts);
-            let latest = request
-                .deadline
-                .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
-            if self.while_there(tokio::time::sleep(latest)).await.is_none() {
-                self.end_of_request(transaction, Event::DownstreamGone);
-                return None;
-            }
-            if request.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Some(Failure::ResponseTimeout);
-            }
-        }
-    }
-
-    /// Whether a failed attempt is followed by another one.
-    fn may_retry(&self, request: &mut Request<'_>, failure: Failure) -> bool {
-        let Some(retry) = &request.forward.retry else { return false };
-        let on = retry.on;
-        let is_reset = matches!(
-            failure,
-            Failure::Gone | Failure::Reset | Failure::Refused | Failure::Invalid | Failure::TryTimeout
-        );
-        let is_connect =
-            matches!(failure, Failure::ConnectFailed | Failure::ConnectRefused | Failure::ConnectTimeout);
-        let wanted = match failure {
-            Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
-            _ => {
-                (is_connect
-                    && (on.connect_failure
-                        || on.server_error
-                        || on.reset
-                        || on.reset_before_request
-                        || on.gateway_error))
-                    || (is_reset && (on.server_error || on.reset || on.gateway_error))
-                    || (failure == Failure::Refused && on.refused_stream)
-            }
-        };
-        let can_replay = request.body.replay.is_some() || request.body.received == 0;
-        if !wanted || !can_replay {
-            return false;
-        }
-        if request.attempts > retry.retries {
-            request.is_exhausted = true;
-            request.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
-            return false;
-        }
-        true
-    }
-
     /// What the request says of the host that it goes to.
     fn wanted(&self, forward: &Forward, pool: &Pool) -> Wanted {
         match pool.cluster.config.policy {
@@ -236,7 +150,11 @@ impl Connection<'_> {
     }
 
     /// One attempt.
-    async fn attempt(&mut self, transaction: &mut Transaction<'_>, request: &mut Request<'_>) -> Attempt {
+    pub(super) async fn attempt(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        request: &mut Request<'_>,
+    ) -> Attempt {
         let pool = request.pool;
         let stats = &pool.cluster.stats;
         let wanted = self.wanted(request.forward, pool);
@@ -246,6 +164,10 @@ impl Connection<'_> {
         };
         transaction.upstream = Some(host.address);
         self.set_expected_time(transaction, request);
+        let mirrored = request.forward;
+        if !mirrored.mirrors.is_empty() && request.attempts == 1 && transaction.upgrade.is_none() {
+            self.start_copies(mirrored, &mut request.body);
+        }
         let is_http2 = pool.cluster.config.http2.is_some();
         let taken = match is_http2 {
             true => pool.take_place(&host).map(Connected::Http2),
@@ -385,7 +307,7 @@ impl Connection<'_> {
             transaction.flags.set(Flag::Urx);
         }
         // A response that is retried counts among those of retries only, as with Envoy.
-        stats.count_response(status);
+        self.count_response(pool, status);
         transaction.details = "via_upstream";
         if status == 101
             && let Some(upstream) = upstream.http1()
@@ -504,147 +426,20 @@ impl Connection<'_> {
         Attempt::Done
     }
 
+    /// Counts a response among those of clients, or of copies of their requests.
+    pub(super) fn count_response(&self, pool: &Pool, status: u16) {
+        match self.client.is_copy() {
+            true => pool.cluster.stats.count_internal_response(status),
+            false => pool.cluster.stats.count_response(status),
+        }
+    }
+
     fn count_bytes(&self, pool: &Pool, bytes: (u64, u64, u64, u64)) {
         let (stats, cluster) = (&self.manager.stats, &pool.cluster.stats.block);
         stats.add(ManagerStat::DownstreamCxRxBytesTotal, bytes.0);
         stats.add(ManagerStat::DownstreamCxTxBytesTotal, bytes.1);
         cluster.add(ClusterStat::UpstreamCxTxBytesTotal, bytes.2);
         cluster.add(ClusterStat::UpstreamCxRxBytesTotal, bytes.3);
-    }
-
-    /// An attempt without a response.
-    fn end_without_response(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        pool: &Pool,
-        host: &Host,
-        event: Event,
-    ) -> Attempt {
-        let stats = &pool.cluster.stats;
-        match event {
-            Event::UpstreamReset | Event::UpstreamRefused => {
-                stats.count_rx_reset(event == Event::UpstreamRefused);
-                host.failed.fetch_add(1, Ordering::Relaxed);
-                Attempt::Failed(match event {
-                    Event::UpstreamReset => Failure::Reset,
-                    _ => Failure::Refused,
-                })
-            }
-            Event::UpstreamGone => {
-                stats.block.increment(ClusterStat::UpstreamRqRxReset);
-                host.failed.fetch_add(1, Ordering::Relaxed);
-                pool.cluster.record(host, Outcome::Failed);
-                Attempt::Failed(Failure::Gone)
-            }
-            Event::UpstreamInvalid => {
-                stats.block.increment(ClusterStat::UpstreamCxProtocolError);
-                stats.block.increment(ClusterStat::UpstreamRqRxReset);
-                host.failed.fetch_add(1, Ordering::Relaxed);
-                pool.cluster.record(host, Outcome::Failed);
-                Attempt::Failed(Failure::Invalid)
-            }
-            Event::ResponseTimeout | Event::TryTimeout => {
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
-                host.timed_out.fetch_add(1, Ordering::Relaxed);
-                host.failed.fetch_add(1, Ordering::Relaxed);
-                pool.cluster.record(host, Outcome::TimedOut);
-                if event == Event::ResponseTimeout {
-                    stats.block.increment(ClusterStat::UpstreamRqTimeout);
-                    return Attempt::Failed(Failure::ResponseTimeout);
-                }
-                stats.block.increment(ClusterStat::UpstreamRqPerTryTimeout);
-                Attempt::Failed(Failure::TryTimeout)
-            }
-            other => {
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
-                stats.block.increment(ClusterStat::UpstreamRqCancelled);
-                self.end_of_request(transaction, other);
-                Attempt::Done
-            }
-        }
-    }
-
-    /// The request itself failed: it is not valid, too slow, or its client is gone.
-    fn end_of_request(&mut self, transaction: &mut Transaction<'_>, event: Event) {
-        transaction.closes = true;
-        let (status, body) = match event {
-            Event::InvalidBody => {
-                self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-                transaction.flags.set(Flag::Dpe);
-                transaction.details = "http1.codec_error";
-                (400, "Bad Request")
-            }
-            Event::RequestTimeout => {
-                self.manager.stats.increment(ManagerStat::DownstreamRqTimeout);
-                transaction.details = "request_overall_timeout";
-                (408, "request timeout")
-            }
-            Event::IdleTimeout => {
-                self.manager.stats.increment(ManagerStat::DownstreamRqIdleTimeout);
-                transaction.flags.set(Flag::SI);
-                transaction.details = "stream_idle_timeout";
-                (408, "stream timeout")
-            }
-            _ => return self.client_gone(transaction),
-        };
-        reply::local(&mut self.response, status, body);
-        transaction.sent = u64::try_from(body.len()).unwrap_or(0);
-        let framing = Framing::Length(transaction.sent);
-        self.write_head(transaction, framing);
-        self.client.write_data(framing, body.as_bytes());
-        self.client.write_end(framing, None);
-    }
-
-    /// Notes that the client is gone.
-    fn client_gone(&self, transaction: &mut Transaction<'_>) {
-        let (flag, details) = self.client.gone();
-        transaction.flags.set(flag);
-        transaction.details = details;
-        transaction.is_aborted = true;
-    }
-
-    /// Whether a response is to be retried, if there are retries left.
-    fn is_retriable(&self, request: &Request<'_>, status: u16) -> bool {
-        let Some(retry) = &request.forward.retry else { return false };
-        let on = retry.on;
-        let can_replay = request.body.replay.is_some() || request.body.received == 0;
-        let wanted = (on.server_error && (500..600).contains(&status))
-            || (on.gateway_error && matches!(status, 502..=504))
-            || (on.retriable_4xx && status == 409)
-            || (on.grpc_statuses != 0 && self.grpc_status().is_some_and(|status| on.has_grpc(status)))
-            || (on.statuses && retry.statuses.contains(&status))
-            || (on.ratelimited && self.response.get("x-envoy-ratelimited").is_some());
-        wanted && can_replay
-    }
-
-    /// The status of a response of gRPC that has no message.
-    fn grpc_status(&self) -> Option<u8> {
-        std::str::from_utf8(self.response.get("grpc-status")?).ok()?.parse().ok()
-    }
-
-    /// The local reply to a request of which all attempts failed.
-    async fn fail(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        pool: &Pool,
-        failure: Failure,
-        attempts: u32,
-        is_exhausted: bool,
-    ) {
-        let (status, flag, details) = failure.outcome();
-        if is_exhausted {
-            transaction.flags.set(Flag::Urx);
-        }
-        transaction.flags.set(flag);
-        transaction.details = details;
-        pool.cluster.stats.count_response(status);
-        let text = failure.text(attempts > 1);
-        if failure == Failure::Overflow {
-            reply::local(&mut self.response, status, text);
-            self.response.add("x-envoy-overloaded", b"true");
-            return self.send_reply(transaction, Framing::Empty, text).await;
-        }
-        self.reply(transaction, Framing::Empty, status, text).await;
     }
 }
 

@@ -1,8 +1,9 @@
 //! Paths and hosts in one form, so that routes, policies and hosts see the same. Behaviour is that of Envoy 1.40.
 
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::framing::Framing;
 use super::reply;
+use super::transaction::Transaction;
 use crate::bootstrap::{EscapedSlashes, Normalization, StripPort};
 use crate::head::Head;
 

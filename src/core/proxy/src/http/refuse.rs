@@ -5,9 +5,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::client::Http1Client;
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::framing::Framing;
 use super::reply;
+use super::transaction::Transaction;
 use crate::buffer;
 use crate::flags::Flag;
 use crate::head::{Head, HeadError};

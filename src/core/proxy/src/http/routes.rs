@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::shadow::Mirror;
 use crate::bootstrap::{
     Action, Edits, HashPolicy, HeaderMatch, HeaderTest, HttpFilterConfig, LimitConfig, MatchConfig,
-    PathMatch, PerFilter, Redirect, RetryConfig, RouteFilter, RouteTableConfig, TextTest,
+    MirrorConfig, PathMatch, PerFilter, Redirect, RetryConfig, RouteFilter, RouteTableConfig, TextTest,
 };
 use crate::cluster::weighted;
 use crate::head::Head;
@@ -67,6 +68,8 @@ pub(crate) struct Forward {
     pub(crate) hash: Vec<(HashPolicy, bool)>,
     /// Protocols that connections may change to, or not, whatever the connection manager says.
     upgrades: Vec<(String, bool)>,
+    /// Copies of its requests.
+    pub(crate) mirrors: Vec<Mirror>,
 }
 
 /// A cluster of a route.
@@ -111,6 +114,25 @@ impl Target {
     }
 }
 
+impl Forward {
+    /// What becomes of a copy of a request: one attempt with this time limit. Costs no allocation.
+    pub(super) fn of_copy(timeout: Option<Duration>) -> Self {
+        Self {
+            clusters: Vec::new(),
+            filters: Vec::new(),
+            not_found_status: 503,
+            prefix_rewrite: None,
+            host_rewrite: None,
+            timeout,
+            retry: None,
+            limits: (Vec::new(), false),
+            hash: Vec::new(),
+            upgrades: Vec::new(),
+            mirrors: Vec::new(),
+        }
+    }
+}
+
 /// What a list of protocols in lower case says of one.
 pub(crate) fn find_upgrade(upgrades: &[(String, bool)], protocol: &[u8]) -> Option<bool> {
     let found = upgrades.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(protocol));
@@ -149,7 +171,7 @@ impl RouteTable {
                 .map(|route| Route {
                     name: route.name.clone(),
                     matching: route.matching.clone(),
-                    target: target(&route.action, &cluster, |own| {
+                    target: target(&route.action, [&host.mirrors, &config.mirrors], &cluster, |own| {
                         resolve(filters, &[own, &route.filters, &host.filters, &config.filters])
                     }),
                     edits: route.edits.clone(),
@@ -158,6 +180,12 @@ impl RouteTable {
                 .collect(),
         });
         Self { exact, suffixes, prefixes, any, hosts: hosts.collect(), edits: config.edits.clone() }
+    }
+
+    /// Whether any of its requests is copied.
+    pub(crate) fn copies(&self) -> bool {
+        let mut routes = self.hosts.iter().flat_map(|host| &host.routes);
+        routes.any(|route| matches!(&route.target, Target::Forward(forward) if !forward.mirrors.is_empty()))
     }
 
     /// The virtual host and the first route that takes a request, with the cluster that it goes to. `random`: of the request, so that it has the
@@ -207,6 +235,7 @@ fn resolve(filters: &[HttpFilterConfig], levels: &[&PerFilter]) -> Box<[Option<R
 
 fn target(
     action: &Action,
+    mirrors: [&Vec<MirrorConfig>; 2],
     cluster: &impl Fn(&str) -> Option<usize>,
     filters: impl Fn(&PerFilter) -> Box<[Option<RouteFilter>]>,
 ) -> Target {
@@ -231,6 +260,15 @@ fn target(
             limits: (action.limits.clone(), action.include_host_limits),
             hash: action.hash.clone(),
             upgrades: action.upgrades.clone(),
+            // Those of the most specific level that has any.
+            mirrors: [&action.mirrors]
+                .into_iter()
+                .chain(mirrors)
+                .find(|level| !level.is_empty())
+                .into_iter()
+                .flatten()
+                .map(|mirror| Mirror::new(mirror, cluster))
+                .collect(),
         }),
     }
 }

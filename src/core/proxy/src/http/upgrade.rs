@@ -2,9 +2,10 @@
 
 use std::future::poll_fn;
 
-use super::connection::{Connection, Transaction};
+use super::connection::Connection;
 use super::edits;
 use super::framing::Framing;
+use super::transaction::Transaction;
 use crate::bootstrap::Edits;
 use crate::flags::Flag;
 use crate::stats::ManagerStat;

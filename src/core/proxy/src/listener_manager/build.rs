@@ -12,7 +12,7 @@ use crate::drain::Drain;
 use crate::error::StartError;
 use crate::ext_authz::Authorizer;
 use crate::http::routes::RouteTable;
-use crate::http::{Filter, HttpManager};
+use crate::http::{Copier, Filter, HttpManager};
 use crate::log_stream::LogStream;
 use crate::rate_limit::Limiter;
 use crate::socket_factory::reason;
@@ -94,11 +94,14 @@ impl ListenerManager {
         logs: &AccessLogFiles,
     ) -> Result<HttpManager, StartError> {
         let scope = Scope::Http(config.stat_prefix.clone());
+        let routes = RouteTable::new(&config.routes, &config.filters, |name| self.cluster(name));
+        let copier = routes.copies().then(|| Arc::new(Copier::new(config.stream_idle_timeout)));
         Ok(HttpManager {
             codec: config.codec,
             http2: config.http2,
             server_name: config.server_name.clone(),
-            routes: RouteTable::new(&config.routes, &config.filters, |name| self.cluster(name)),
+            routes,
+            copier,
             filters: config.filters.iter().map(|filter| self.filter(&filter.kind, config)).collect(),
             logs: open(&config.access_logs, logs)?,
             log_streams: self.log_streams(&config.access_logs),

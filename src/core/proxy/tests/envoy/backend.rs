@@ -2,14 +2,25 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Starts the host; returns its port.
 pub(crate) fn http() -> u16 {
     serve(|stream| {
         // The client ends the connection.
-        let _ = answer_all(stream);
+        let _ = answer_all(stream, |_| {});
     })
+}
+
+/// Starts the host; returns its port, and the requests that it receives as a whole.
+pub(crate) fn recording() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let received = Arc::<Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&received);
+    let port = serve(move |stream| {
+        let _ = answer_all(stream, |shown| kept.lock().unwrap().push(shown.to_owned()));
+    });
+    (port, received)
 }
 
 /// Starts a host that echoes; returns its port.
@@ -101,7 +112,7 @@ fn read_until(stream: &mut TcpStream, buffer: &mut Vec<u8>, text: &[u8]) -> std:
     }
 }
 
-fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
+fn answer_all(mut stream: TcpStream, mut tell: impl FnMut(&str)) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     loop {
         let head = read_until(&mut stream, &mut buffer, b"\r\n\r\n")?;
@@ -142,6 +153,17 @@ fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
             Vec::new()
         };
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        // As a body the head as it was received, in a fixed order: both proxies may have another one.
+        let mut lines: Vec<&str> = head.lines().skip(1).collect();
+        lines.sort_unstable();
+        let shown = format!(
+            "{}\n{}\n\n{}",
+            head.lines().next().unwrap_or_default(),
+            lines.join("\n"),
+            String::from_utf8_lossy(&body)
+        );
+        let shown = super::pair::masked(&shown);
+        tell(&shown);
         let fixed: Option<(&str, bool)> = match path.trim_start_matches("/ok") {
             "/close" => Some(("", true)),
             "/garbage" => Some(("garbage\r\n\r\n", true)),
@@ -173,16 +195,6 @@ fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
             std::thread::sleep(Duration::from_secs(3));
         }
         let status = if path.starts_with("/status/503") { "503 Busy" } else { "200 Fine" };
-        // As a body the head as it was received, in a fixed order: both proxies may have another one.
-        let mut lines: Vec<&str> = head.lines().skip(1).collect();
-        lines.sort_unstable();
-        let shown = format!(
-            "{}\n{}\n\n{}",
-            head.lines().next().unwrap_or_default(),
-            lines.join("\n"),
-            String::from_utf8_lossy(&body)
-        );
-        let shown = super::pair::masked(&shown);
         let text = if head.starts_with("HEAD") { "" } else { &shown };
         let length = shown.len();
         write!(

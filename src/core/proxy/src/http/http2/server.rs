@@ -313,7 +313,7 @@ async fn answer(mut connection: Connection<'_>, parts: http::request::Parts) -> 
     let mut transaction = connection.begin();
     let is_end = match &connection.client {
         Client::Http2(stream) => stream.body().is_done(),
-        Client::Http1(_) => true,
+        Client::Http1(_) | Client::Copy(..) => true,
     };
     match convert::request(&parts, is_end, manager.max_fields, &mut connection.request) {
         Ok(framing) => {

@@ -1,0 +1,99 @@
+//! Calls that wait for a place.
+
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use super::*;
+use crate::bootstrap;
+use crate::cluster::{Cluster, Health};
+use crate::stats::Stats;
+
+/// A cluster that has room for one call, with hosts at these ports.
+fn cluster(ports: &[u16]) -> Arc<Cluster> {
+    let host = |port| {
+        format!("{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}}}")
+    };
+    let hosts: Vec<String> = ports.iter().map(host).collect();
+    let text = format!(
+        "static_resources: {{clusters: [{{name: c, common_lb_config: {{healthy_panic_threshold: {{value: 0}}}}, circuit_breakers: {{thresholds: [{{max_requests: 1}}]}}, load_assignment: {{cluster_name: c, endpoints: [{{lb_endpoints: [{}]}}]}}}}]}}",
+        hosts.join(", ")
+    );
+    let (bootstrap, _) = bootstrap::read(&text, "b.yaml").unwrap();
+    Cluster::new(bootstrap.clusters[0].clone(), &Stats::default())
+}
+
+fn method(timeout: Option<Duration>) -> Method<'static> {
+    Method { path: "/a.B/C", authority: "c", timeout, header: None }
+}
+
+/// Calls the cluster; returns how it ends, and after which time.
+async fn call(pools: &Pools, timeout: Option<Duration>) -> (Status, Duration) {
+    let begun = Instant::now();
+    let outcome = Channel::new(Some(0)).call(pools, &method(timeout), Bytes::from_static(&[0; 5])).await;
+    (outcome.unwrap_err(), begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_a_place_at_most_its_time_limit() {
+    let cluster = cluster(&[1]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let taken = cluster.admit(Kind::Request).unwrap();
+    for (timeout, waits) in [
+        (Some(Duration::from_millis(40)), Duration::from_millis(40)),
+        (Some(Duration::from_secs(7)), PLACE_TIMEOUT),
+        (None, PLACE_TIMEOUT),
+    ] {
+        let (status, elapsed) = call(&pools, timeout).await;
+        assert_eq!(status.message(), OVERFLOW, "{timeout:?}");
+        assert!((waits..waits + PLACE_INTERVAL * 2).contains(&elapsed), "{timeout:?}: {elapsed:?}");
+    }
+    assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamRqActiveOverflow), 3);
+    assert_eq!(cluster.hosts()[0].requests.load(Ordering::Relaxed), 0, "no host was asked");
+    drop(taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_is_part_of_the_time_limit() {
+    // Connections are taken, and nothing is answered.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let cluster = cluster(&[silent.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let taken = cluster.admit(Kind::Request).unwrap();
+    let local = LocalSet::new();
+    let limit = Duration::from_millis(500);
+    let asked = local.run_until(async {
+        let freeing = async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            drop(taken);
+        };
+        tokio::join!(call(&pools, Some(limit)), freeing).0
+    });
+    let (status, elapsed) = asked.await;
+    assert_eq!(status.message(), TIMED_OUT);
+    assert!((limit..limit + PLACE_INTERVAL * 2).contains(&elapsed), "{elapsed:?}");
+    assert_eq!(cluster.hosts()[0].requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_host_of_a_call_is_chosen_after_its_wait() {
+    let cluster = cluster(&[1, 2]);
+    let hosts = cluster.hosts();
+    cluster.set_health(&hosts[1], Health::FailedActive, true);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let taken = cluster.admit(Kind::Request).unwrap();
+    let local = LocalSet::new();
+    let asked = local.run_until(async {
+        let changing = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            cluster.set_health(&hosts[0], Health::FailedActive, true);
+            cluster.set_health(&hosts[1], Health::FailedActive, false);
+            drop(taken);
+        };
+        tokio::join!(call(&pools, None), changing).0
+    });
+    let (status, elapsed) = asked.await;
+    assert!(status.message().starts_with(NOT_SENT), "nobody listens there: {status:?}");
+    assert!(elapsed >= Duration::from_millis(300), "{elapsed:?}");
+    let asked = hosts.iter().map(|host| host.requests.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    assert_eq!(asked, [0, 1], "the one that is healthy by then");
+}

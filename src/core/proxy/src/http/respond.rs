@@ -1,0 +1,135 @@
+//! Responses to clients: local replies, heads, and what waits to be sent.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::framing::{Framing, Remaining};
+use super::transaction::Transaction;
+use super::{date, reply};
+use crate::head::is_bodiless;
+use crate::stats::ManagerStat;
+
+impl Connection<'_> {
+    /// Answers with a text.
+    pub(super) async fn reply(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        framing: Framing,
+        status: u16,
+        body: &str,
+    ) {
+        let body = self.start_reply(transaction, status, body);
+        self.send_reply(transaction, framing, body).await;
+    }
+
+    /// Makes `response` an answer with a text, in the form that the client understands. Returns its body.
+    pub(super) fn start_reply<'b>(
+        &mut self,
+        transaction: &Transaction<'_>,
+        status: u16,
+        body: &'b str,
+    ) -> &'b str {
+        let is_grpc = self
+            .request
+            .get("content-type")
+            .is_some_and(|kind| kind == b"application/grpc" || kind.starts_with(b"application/grpc+"));
+        if is_grpc && transaction.status == 0 {
+            self.response.start_response(200);
+            self.response.add("content-type", b"application/grpc");
+            self.response.add("grpc-status", reply::grpc_status(status).as_bytes());
+            if !body.is_empty() {
+                self.response.add("grpc-message", reply::grpc_message(body).as_bytes());
+            }
+            return "";
+        }
+        reply::local(&mut self.response, status, body);
+        body
+    }
+
+    /// Sends the response in `response` with a body. A request with a body, which nobody reads, ends the connection.
+    pub(super) async fn send_reply(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        framing: Framing,
+        body: &str,
+    ) {
+        let is_bodiless = is_bodiless(self.response.status);
+        // Bytes after such a head would be taken for the next response.
+        let body = if is_bodiless { "" } else { body };
+        if is_bodiless {
+            self.response.remove(b"content-length");
+        }
+        let is_empty = body.is_empty();
+        if is_empty
+            && !self.client.is_http2()
+            && self.response.get("content-length").is_none()
+            && !is_bodiless
+        {
+            self.response.add("content-length", b"0");
+        }
+        // As Envoy: also if the body has arrived as a whole.
+        transaction.closes |= !Remaining::of(framing).is_done();
+        let has_body = !body.is_empty() && self.request.method() != b"HEAD";
+        let framing = Framing::Length(if has_body { u64::try_from(body.len()).unwrap_or(0) } else { 0 });
+        self.write_head(transaction, framing);
+        if has_body {
+            self.client.write_data(framing, body.as_bytes());
+            self.client.write_end(framing, None);
+            transaction.sent = u64::try_from(body.len()).unwrap_or(0);
+        }
+        if self.flush().await.is_err() {
+            transaction.is_aborted = true;
+        }
+    }
+
+    /// Writes the head of the response; the framing is that of its body.
+    pub(super) fn write_head(&mut self, transaction: &mut Transaction<'_>, framing: Framing) {
+        for call in transaction.calls.iter().rev() {
+            call.edit_response(&mut self.response);
+        }
+        transaction.status = self.response.status;
+        let is_http2 = self.client.is_http2();
+        if framing == Framing::Chunked && !is_http2 {
+            self.response.add("transfer-encoding", b"chunked");
+        }
+        self.response.set("server", self.manager.server_name.as_bytes());
+        if self.response.get("date").is_none() {
+            date::with(|date| self.response.add("date", date));
+        }
+        if self.manager.request_id_in_response
+            && let Some(id) = self.request.get("x-request-id")
+        {
+            self.response.set("x-request-id", id);
+        }
+        if transaction.closes && !is_http2 {
+            self.response.set("connection", b"close");
+        }
+        self.client.write_head(&self.response, matches!(framing, Framing::Empty | Framing::Length(0)));
+    }
+
+    /// Writes everything.
+    pub(super) async fn flush(&mut self) -> std::io::Result<()> {
+        let limit = self.manager.stream_idle_timeout.map(|limit| Instant::now() + limit);
+        let (client, timer) = (&mut self.client, &mut self.timer);
+        let mut count = 0;
+        timer.set(limit);
+        let flushed = poll_fn(|cx| {
+            while client.has_output() {
+                match client.poll_flush(cx) {
+                    Poll::Ready(Ok(written)) => count += u64::try_from(written).unwrap_or(0),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        return timer.poll(cx).map(|()| Err(std::io::ErrorKind::TimedOut.into()));
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        let result = flushed.await;
+        self.manager.stats.add(ManagerStat::DownstreamCxTxBytesTotal, count);
+        result
+    }
+}

@@ -1,0 +1,121 @@
+//! Attempts at a request, one after the other, until one is final.
+
+use tokio::time::Instant;
+
+use super::attempt::back_off;
+use super::connection::Connection;
+use super::exchange::Event;
+use super::failure::Failure;
+use super::forward::{Attempt, Request};
+use super::transaction::Transaction;
+use crate::cluster::{Admitted, Kind};
+use crate::stats::ClusterStat;
+
+impl Connection<'_> {
+    /// Makes attempts until one is final. Returns why the last one failed.
+    pub(super) async fn attempt_all(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        request: &mut Request<'_>,
+    ) -> Option<Failure> {
+        let mut retry: Option<Admitted> = None;
+        let pool = request.pool;
+        let stats = &pool.cluster.stats;
+        loop {
+            request.attempts += 1;
+            let outcome = self.attempt(transaction, request).await;
+            let is_retry = retry.take().is_some();
+            let (failure, status) = match outcome {
+                Attempt::Done => {
+                    if is_retry && transaction.status > 0 && transaction.status < 500 {
+                        stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
+                    }
+                    return None;
+                }
+                Attempt::Failed(failure) => (Some(failure), 0),
+                Attempt::Retriable(status) => (None, status),
+            };
+            if let Some(failure) = failure
+                && !self.may_retry(request, failure)
+            {
+                return Some(failure);
+            }
+            // The status was found to be retriable, with retries left, before the response was dropped.
+            retry = request.pool.cluster.admit(Kind::Retry);
+            if retry.is_none() {
+                stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
+                return Some(failure.unwrap_or(Failure::Overflow));
+            }
+            if status > 0 {
+                stats.retried_statuses.increment(status);
+            }
+            stats.block.increment(ClusterStat::UpstreamRqRetry);
+            stats.block.increment(ClusterStat::UpstreamRqRetryBackoffExponential);
+            let pause = back_off(request.forward.retry.as_ref(), request.attempts);
+            let latest = request
+                .deadline
+                .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
+            if self.while_there(tokio::time::sleep(latest)).await.is_none() {
+                self.end_of_request(transaction, Event::DownstreamGone);
+                return None;
+            }
+            if request.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Some(Failure::ResponseTimeout);
+            }
+        }
+    }
+
+    /// Whether a failed attempt is followed by another one.
+    fn may_retry(&self, request: &mut Request<'_>, failure: Failure) -> bool {
+        let Some(retry) = &request.forward.retry else { return false };
+        let on = retry.on;
+        let is_reset = matches!(
+            failure,
+            Failure::Gone | Failure::Reset | Failure::Refused | Failure::Invalid | Failure::TryTimeout
+        );
+        let is_connect =
+            matches!(failure, Failure::ConnectFailed | Failure::ConnectRefused | Failure::ConnectTimeout);
+        let wanted = match failure {
+            Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
+            _ => {
+                (is_connect
+                    && (on.connect_failure
+                        || on.server_error
+                        || on.reset
+                        || on.reset_before_request
+                        || on.gateway_error))
+                    || (is_reset && (on.server_error || on.reset || on.gateway_error))
+                    || (failure == Failure::Refused && on.refused_stream)
+            }
+        };
+        let can_replay = request.body.replay.is_some() || request.body.received == 0;
+        if !wanted || !can_replay {
+            return false;
+        }
+        if request.attempts > retry.retries {
+            request.is_exhausted = true;
+            request.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
+            return false;
+        }
+        true
+    }
+
+    /// Whether a response is to be retried, if there are retries left.
+    pub(super) fn is_retriable(&self, request: &Request<'_>, status: u16) -> bool {
+        let Some(retry) = &request.forward.retry else { return false };
+        let on = retry.on;
+        let can_replay = request.body.replay.is_some() || request.body.received == 0;
+        let wanted = (on.server_error && (500..600).contains(&status))
+            || (on.gateway_error && matches!(status, 502..=504))
+            || (on.retriable_4xx && status == 409)
+            || (on.grpc_statuses != 0 && self.grpc_status().is_some_and(|status| on.has_grpc(status)))
+            || (on.statuses && retry.statuses.contains(&status))
+            || (on.ratelimited && self.response.get("x-envoy-ratelimited").is_some());
+        wanted && can_replay
+    }
+
+    /// The status of a response of gRPC that has no message.
+    fn grpc_status(&self) -> Option<u8> {
+        std::str::from_utf8(self.response.get("grpc-status")?).ok()?.parse().ok()
+    }
+}
