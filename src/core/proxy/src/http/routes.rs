@@ -47,7 +47,7 @@ pub(crate) struct Route {
 /// What a route does.
 #[derive(Debug)]
 pub(crate) enum Target {
-    Forward(Forward),
+    Forward(Box<Forward>),
     Redirect(Redirect),
     Direct(u16, String),
 }
@@ -242,7 +242,7 @@ fn target(
     match action {
         Action::Redirect(redirect) => Target::Redirect((**redirect).clone()),
         Action::Direct { status, body } => Target::Direct(*status, body.clone()),
-        Action::Route(action) => Target::Forward(Forward {
+        Action::Route(action) => Target::Forward(Box::new(Forward {
             clusters: (0..)
                 .zip(&action.clusters)
                 .map(|(place, own)| (Choice { place, cluster: cluster(&own.name) }, own.weight))
@@ -269,7 +269,7 @@ fn target(
                 .flatten()
                 .map(|mirror| Mirror::new(mirror, cluster))
                 .collect(),
-        }),
+        })),
     }
 }
 
