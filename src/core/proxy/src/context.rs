@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::cluster::Cluster;
+use crate::copies::Copies;
 use crate::drain::Waiting;
 use crate::grpc::Channels;
-use crate::http::Copies;
 use crate::log_stream::Senders;
 use crate::mixer::Clients;
 use crate::node::NodeIdentity;

@@ -54,7 +54,7 @@ use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 pub(crate) use edits::edit_request;
 pub(crate) use filters::Filter;
 pub(crate) use serve::serve;
-pub(crate) use shadow::{Copier, Copies};
+pub(crate) use shadow::Copier;
 
 /// A connection manager as it serves.
 #[derive(Debug)]

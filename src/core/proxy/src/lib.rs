@@ -16,6 +16,7 @@ mod certificates;
 mod cluster;
 mod connection_info;
 mod context;
+mod copies;
 mod drain;
 mod error;
 mod ext_authz;

@@ -4,7 +4,7 @@
 //! request through the router; its client is [`CopyReader`], which reads what [`CopyWriter`] was given of the body. The request never waits for
 //! it: a copy whose host does not keep up ends, and so does one of a request that ends early. What copies hold is bounded, each and of a worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, BytesMut};
 use http::HeaderMap;
-
-use mixer_base::task::Group;
 
 use super::HttpManager;
 use super::client::{Client, Progress, ReadEnd};
@@ -28,13 +26,12 @@ use crate::bootstrap::{
 use crate::buffer::HIGH_WATERMARK;
 use crate::connection_info::ConnectionInfo;
 use crate::context::{Shared, WorkerContext};
+use crate::copies::Held;
 use crate::head::Head;
 use crate::stats::{ClusterStat, Scope, Stats};
 
 /// Bytes of a body that may wait for the host of a copy.
 const MAX_BEHIND: usize = 1 << 20;
-/// Bytes that the copies of a worker hold at most.
-const MAX_HELD: usize = 64 << 20;
 /// What a fraction of all requests is.
 const MILLION: u32 = 1_000_000;
 
@@ -125,59 +122,6 @@ impl Copier {
         let path = PathMatch::Prefix(String::new());
         let matching = MatchConfig { path, case_sensitive: true, headers: Vec::new() };
         Self { manager, matching, edits: Edits::default() }
-    }
-}
-
-/// The copies of a worker.
-#[derive(Debug)]
-pub(crate) struct Copies {
-    tasks: Group,
-    /// Bytes that they hold.
-    held: Rc<Cell<usize>>,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self { tasks: Group::new("proxy copy of a request"), held: Rc::default() }
-    }
-}
-
-impl Copies {
-    /// Room for so many bytes; `None` if there is none.
-    fn hold(&self, bytes: usize) -> Option<Held> {
-        let held = Held { all: Rc::clone(&self.held), own: Cell::new(0) };
-        held.grow(bytes).then_some(held)
-    }
-}
-
-/// What a copy holds of the bytes that a worker has for copies.
-#[derive(Debug)]
-struct Held {
-    all: Rc<Cell<usize>>,
-    own: Cell<usize>,
-}
-
-impl Held {
-    /// Takes more. Returns whether there is room.
-    fn grow(&self, bytes: usize) -> bool {
-        let all = self.all.get().saturating_add(bytes);
-        if all > MAX_HELD {
-            return false;
-        }
-        self.all.set(all);
-        self.own.set(self.own.get() + bytes);
-        true
-    }
-
-    fn shrink(&self, bytes: usize) {
-        self.all.set(self.all.get().saturating_sub(bytes));
-        self.own.set(self.own.get().saturating_sub(bytes));
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.shrink(self.own.get());
     }
 }
 
@@ -394,7 +338,7 @@ impl Connection<'_> {
                 body: own,
             };
             // Boxed: the group would hold it twice.
-            drop(self.worker.copies.tasks.spawn_local(Box::pin(copy.send())));
+            self.worker.copies.spawn(Box::pin(copy.send()));
             match body.remaining.is_done() {
                 true => writer.complete(None),
                 false => body.copies.push(writer),
@@ -428,9 +372,10 @@ fn marked(authority: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copies::{Copies, MAX_HELD};
 
     fn held(copies: &Copies) -> usize {
-        copies.held.get()
+        copies.held()
     }
 
     fn read(reader: &mut CopyReader, rest: &mut Remaining, wants: bool) -> (Vec<u8>, Progress) {
