@@ -6,7 +6,6 @@ mod render;
 mod response;
 mod result;
 mod text;
-mod unallocated;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,10 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use render::CheckRenderer;
 use result::CheckResult;
-use unallocated::unallocated;
 
 use super::attributes::{AttributeValue, Quotas, encode, parse_quotas};
-use super::call::{CallFlags, CallWorker, Client, CommandSpan, FinishedCall, Progress, drive};
+use super::call::{CallFlags, CallWorker, Client, CommandSpan, Progress, drive};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome};
 use super::io::Io;
@@ -98,20 +96,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         renderer.begin(io)?;
-        // What a server allocates shows in its answer.
-        let mut tells_unallocated =
-            client.is_remote() && !personality.is_legacy() && !flags.result.quiet && !quotas.is_empty();
-        let show = |io: &mut Io, finished: FinishedCall<CheckResult>| {
-            renderer.answer(io, &finished)?;
-            if let Ok(response) = &finished.answer.response
-                && std::mem::take(&mut tells_unallocated)
-            {
-                for line in unallocated(response, &quotas) {
-                    io.warn(&line)?;
-                }
-            }
-            Ok(())
-        };
+        let show = |io: &mut Io, finished| renderer.answer(io, &finished);
         let summary = drive(workers, flags.load.rate, progress, io, show).await?;
         client.close().await;
         if let Some(span) = span {

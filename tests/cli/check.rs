@@ -1,6 +1,5 @@
 //! `check` and `report`: documents, explanations, attribute files.
 
-use crate::support::Server;
 use crate::{Ran, json, run, run_with_input, scenario};
 
 #[test]
@@ -358,40 +357,5 @@ fn a_quiet_check_prints_nothing() {
         let failed = run(&["mixer", command, "-m", "127.0.0.1:1", "-s", "source.user=ann", "--quiet"]);
         assert_eq!(failed.out, "");
         assert!(failed.code != 0 && failed.err.contains("Unavailable"), "{}", failed.err);
-    }
-}
-
-/// What a server allocates is known by its answers only.
-#[test]
-fn quotas_that_a_server_does_not_allocate_are_told() {
-    const LIMITED: &str = "kind: handler\nmetadata: {name: limits, namespace: istio-system}\nspec: {compiledAdapter: memquota, \
-        params: {quotas: [{name: requests.instance.istio-system, maxAmount: 50, validDuration: 60s}]}}\n---\n\
-        kind: instance\nmetadata: {name: requests, namespace: istio-system}\nspec: {compiledTemplate: quota, \
-        params: {dimensions: {user: source.user | \"nobody\"}}}\n---\n\
-        kind: rule\nmetadata: {name: limit, namespace: istio-system}\nspec: {actions: [{handler: limits, instances: [requests]}]}\n";
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("policy.yaml"), LIMITED).unwrap();
-    let server = Server::on(directory.path()).native().start();
-    let check = |program: &str, quotas: &str, more: &[&str]| {
-        let target =
-            ["check", "-m", &server.address(), "-s", "source.user=ann", "-q", quotas].map(str::to_owned);
-        let ran =
-            run(&[&[program], &target.iter().map(String::as_str).collect::<Vec<_>>()[..], more].concat());
-        assert_eq!(ran.code, 0, "{}", ran.err);
-        ran.err
-    };
-    let told = "warning: the quota `request` was granted in full for 1m and no attribute was read for it, as where no rule \
-                allocates it for the request; `mixer snapshot dump --server HOST --section instances,rules` shows";
-    let unknown = check("mixer", "request=1,requests=1", &[]);
-    assert!(unknown.contains(told) && unknown.matches("warning").count() == 1, "{unknown}");
-    assert_eq!(check("mixer", "request=1", &["-r", "3"]).matches("warning").count(), 1, "once a run");
-    // One that is allocated, in full and for as long; and as Istio's client.
-    for (program, quotas, more) in [
-        ("mixer", "requests=1", &[][..]),
-        ("mixer", "request=1", &["--quiet"][..]),
-        ("mixc", "request=1", &[]),
-    ] {
-        let err = check(program, quotas, more);
-        assert!(!err.contains("warning"), "{err}");
     }
 }

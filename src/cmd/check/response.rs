@@ -1,7 +1,5 @@
 //! Accessors of a Check response.
 
-use std::collections::BTreeSet;
-
 use mixer_attribute::GLOBAL_WORDS;
 use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
 use mixer_wire::istio::mixer::v1::header_operation::Operation;
@@ -43,16 +41,9 @@ impl ReferencedAttribute {
 
 /// The referenced attributes in the order of the response.
 pub(super) fn references(precondition: Option<&PreconditionResult>) -> Vec<ReferencedAttribute> {
-    references_of(precondition.and_then(|p| p.referenced_attributes.as_ref()))
-}
-
-/// The titles of referenced attributes.
-pub(super) fn referenced_titles(referenced: Option<&ReferencedAttributes>) -> BTreeSet<String> {
-    references_of(referenced).iter().map(ReferencedAttribute::title).collect()
-}
-
-fn references_of(referenced: Option<&ReferencedAttributes>) -> Vec<ReferencedAttribute> {
-    let Some(referenced) = referenced else { return Vec::new() };
+    let Some(referenced) = precondition.and_then(|p| p.referenced_attributes.as_ref()) else {
+        return Vec::new();
+    };
     referenced
         .attribute_matches
         .iter()
