@@ -57,6 +57,7 @@ pub mod probe;
 pub mod quote;
 pub mod rate_limit;
 pub mod regular_file;
+pub mod resident;
 pub mod rotate;
 pub mod rpc_code;
 pub mod sample;

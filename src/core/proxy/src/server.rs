@@ -161,6 +161,8 @@ async fn run_listeners(running: &Arc<Running>, signals: &mut Signals) -> Result<
             .spawn(running.quit.clone(), move || follow_listeners(Arc::clone(&running)));
     }
     tracing::info!("starting main dispatch loop");
+    // What only the start needed.
+    mixer_base::resident::release_startup_code();
     running.set_state(State::Live);
     end(running, signals).await;
     drain(running).await;
