@@ -34,9 +34,14 @@ impl FileStamp {
         self.length
     }
 
+    /// Device and inode: which file it is, by whatever name.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// Whether both are of the same file, changed or not.
     pub fn same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        self.identity() == other.identity()
     }
 
     /// The time since the last change by the clock of the system; `None` if it is in the future.

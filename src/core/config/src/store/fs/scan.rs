@@ -319,6 +319,7 @@ impl Scanner {
         for (path, event) in &noted.paths {
             events.insert(self.watch.as_ref()?.path_in(&self.root, path)?, Some(*event));
         }
+        self.add_other_names(&mut events);
         Some(events)
     }
 
@@ -610,17 +611,22 @@ impl Scanner {
         let links: Vec<PathBuf> =
             self.files.iter().filter(|(_, file)| file.link).map(|(path, _)| path.clone()).collect();
         self.links = links.len();
+        let named = self.files_with_other_names();
         let aim = match &mut self.watch {
             None => Aim::default(),
             Some(watch) => {
                 // Events of a file that is mounted over another one are none of its directory.
                 let mounted = self.walked_mounts.iter().map(|mount| mount.path.clone());
-                let files: Vec<PathBuf> = mounted.filter(|path| path.is_file()).collect();
+                let mut files: Vec<PathBuf> = mounted.filter(|path| path.is_file()).collect();
+                if let Ok(real) = self.root.canonicalize() {
+                    let inside = named.iter().flatten().filter_map(|path| path.strip_prefix(&self.root).ok());
+                    files.extend(inside.map(|inside| real.join(inside)));
+                }
                 watch.aim(&self.root, &links, &self.walked_directories, files)
             }
         };
         self.coverage = match aim.coverage {
-            Coverage::Full if self.directories.have_mount_points => Coverage::Partial,
+            Coverage::Full if self.directories.have_mount_points || named.is_none() => Coverage::Partial,
             coverage => coverage,
         };
         aim

@@ -11,6 +11,7 @@ use super::*;
 mod changes;
 mod effort;
 mod hang;
+mod names;
 mod paths;
 mod replaced;
 

@@ -151,6 +151,11 @@ fn may_be_meant(path: &Path) -> bool {
     !name.starts_with(b".") && (!name.contains(&b'.') || endings.iter().any(|ending| name.ends_with(ending)))
 }
 
+/// Whether a walk tells of a regular file that is not read, because its name seems to be meant for one that is and it has a resource.
+pub(super) fn is_told_as_not_read(path: &Path) -> bool {
+    may_be_meant(path) && has_resource(path)
+}
+
 /// Whether a file begins with a resource, in YAML or JSON.
 fn has_resource(path: &Path) -> bool {
     use std::io::Read as _;

@@ -356,15 +356,15 @@ impl Watch {
     }
 
     /// Adjusts the watches to the current state of `root`. `links` are the links among its files, `directories` those that the last walk read,
-    /// below `root`; `mounted` are files over which others are mounted, which are watched themselves.
+    /// below `root`; `files` are watched themselves: others are mounted over them, or they have other names.
     pub(super) fn aim(
         &mut self,
         root: &Path,
         links: &[PathBuf],
         directories: &[PathBuf],
-        mounted: Vec<PathBuf>,
+        files: Vec<PathBuf>,
     ) -> Aim {
-        let mut required: BTreeSet<PathBuf> = mounted.into_iter().collect();
+        let mut required: BTreeSet<PathBuf> = files.into_iter().collect();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());
         if let Some(real) = &real {

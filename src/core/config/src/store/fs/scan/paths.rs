@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +14,9 @@ use super::super::{WhenLost, replaced};
 use super::{Kind, Scanner};
 use crate::store::{FileContents, StoreContents};
 use crate::{RawResource, ResourceKey};
+
+/// Most files that are watched themselves, because they have other names.
+const MAX_WATCHED_FILES: usize = 1024;
 
 /// What the files that events name are now.
 #[derive(Default)]
@@ -90,6 +94,9 @@ impl Scanner {
                 _ => return None,
             };
             let Some(metadata) = metadata.filter(|_| walk::is_configuration(path)) else {
+                if self.concerns_walk(path) {
+                    return None;
+                }
                 if before.cached.is_some() {
                     self.miss(path, before, now, &mut looked)?;
                 }
@@ -109,6 +116,23 @@ impl Scanner {
             }
         }
         Some(looked)
+    }
+
+    /// Whether only a walk takes notice of what happened to a file that is none of configuration, or is gone: it is another name of one that is, or
+    /// it is, or was, told as one that is not read.
+    fn concerns_walk(&self, path: &Path) -> bool {
+        if walk::is_configuration(path) {
+            return false;
+        }
+        let metadata = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
+        if metadata.as_ref().is_some_and(|metadata| metadata.nlink() > 1) {
+            return true;
+        }
+        let name = path.display().to_string();
+        let is_it = |file: &Arc<str>| **file == *name;
+        let mut told = self.contents.diagnostics.iter().filter(|problem| problem.code == walk::FILE_IGNORED);
+        told.any(|problem| problem.file.as_ref().is_some_and(is_it))
+            != (metadata.is_some() && walk::is_told_as_not_read(path))
     }
 
     /// A file that was read does not exist. `None`: the tree is to be walked.
@@ -205,6 +229,14 @@ impl Scanner {
         now: Instant,
     ) -> Option<Kind> {
         let Looked { read, waiting, gone, is_elsewhere } = looked;
+        // What is written by another name is told of the file itself, once it is watched.
+        let is_watched = |path: &Path, file: &CachedFile| {
+            self.shared.contains(path)
+                && self.files.get(path).is_some_and(|known| known.stamp.same_file(&file.stamp))
+        };
+        if read.iter().any(|(path, file)| file.is_shared && !is_watched(path, file)) {
+            return None;
+        }
         let more: u64 = read.iter().map(|(_, file)| file.stamp.length()).sum();
         if self.size.saturating_add(more) > self.max_bytes() {
             return None;
@@ -250,6 +282,31 @@ impl Scanner {
         note(&mut self.faulty, file.contents.has_problems());
         note(&mut self.shared, file.is_shared);
         self.files.insert(path, file);
+    }
+
+    /// Adds to events of files with other names those of the names by which they are read.
+    pub(super) fn add_other_names(&self, events: &mut BTreeMap<PathBuf, Option<LastEvent>>) {
+        let identity = |path: &PathBuf| self.files.get(path).map(|file| file.stamp.identity());
+        let written = events.iter().filter(|(path, _)| self.shared.contains(*path));
+        let written: HashMap<(u64, u64), Option<LastEvent>> =
+            written.filter_map(|(path, event)| Some((identity(path)?, *event))).collect();
+        if written.is_empty() {
+            return;
+        }
+        for path in &self.shared {
+            if let Some(event) = identity(path).and_then(|identity| written.get(&identity)) {
+                events.entry(path.clone()).or_insert(*event);
+            }
+        }
+    }
+
+    /// The files with other names that are to be watched themselves, one path for each: a directory tells only of what happens by the names in it.
+    /// `None` if there are too many.
+    pub(super) fn files_with_other_names(&self) -> Option<Vec<PathBuf>> {
+        let named =
+            self.shared.iter().filter_map(|path| Some((self.files.get(path)?.stamp.identity(), path)));
+        let named: BTreeMap<(u64, u64), &PathBuf> = named.collect();
+        (named.len() <= MAX_WATCHED_FILES).then(|| named.into_values().cloned().collect())
     }
 
     /// Notes which files have problems, and which have other names, after a walk.
