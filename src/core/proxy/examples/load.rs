@@ -1,10 +1,11 @@
 //! Measures the proxy beside Envoy, HAProxy, nginx and a bare relay: CPU time per request and latency at equal load, in one run.
 //!
-//!     cargo run --release -p mixer-proxy --example load -- [--seconds 2] [--rounds 5] [--connections 16] [--rate 4000] [--kind http|log|policy|tcp]
+//!     cargo run --release -p mixer-proxy --example load -- [--seconds 2] [--rounds 5] [--connections 16] [--rate 4000] [--kind http|log|http2|tls|policy|tcp|idle]
 //!
 //! `--rate 0` sends as fast as answers come. `ENVOY` names an Envoy; without it that of `target/python` is taken. Programs that are not
-//! installed are left out. `policy` is HTTP with the Mixer filter before the router of ours, its cache and its reports; `MIXER` names the
-//! `mixer` whose server it asks, with the sample configuration, and without it this kind is left out. Each proxy is a process of its own with one worker; so is the host behind all of them. `load serve FILE` runs
+//! installed are left out. `policy` is HTTP with the Mixer filter before the router of ours, its cache and its reports, and with external
+//! authorization and an access log over gRPC in Envoy; `MIXER` names the `mixer` whose server both ask, with the sample configuration, and
+//! without it this kind is left out. `idle` is the memory with connections that do nothing. Each proxy is a process of its own with one worker; so is the host behind all of them. `load serve FILE` runs
 //! a bootstrap alone, for profiles.
 
 #![expect(clippy::print_stdout, reason = "the table is its result")]
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use mixer_base::allocation::CountingAllocator;
 
-use client::Load;
+use client::{Load, Protocol};
 use peers::{Kind, Peer};
 
 /// That of the `mixer` binary.
@@ -66,12 +67,36 @@ fn measure(words: &[&str]) -> Outcome<()> {
     }
     let directory = std::env::temp_dir().join(format!("mixer-proxy-load-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
-    let outcome = [Kind::Http, Kind::Log, Kind::Policy, Kind::Tcp]
+    let wants = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let outcome = [Kind::Http, Kind::Log, Kind::Http2, Kind::Tls, Kind::Policy, Kind::Tcp]
         .into_iter()
-        .filter(|kind| only.as_deref().is_none_or(|only| only == kind.name()))
-        .try_for_each(|kind| table(kind, load, rounds, &directory));
+        .filter(|kind| wants(kind.name()))
+        .try_for_each(|kind| table(kind, load, rounds, &directory))
+        .and_then(|()| if wants("idle") { idle(&directory) } else { Ok(()) });
     std::fs::remove_dir_all(&directory)?;
     outcome
+}
+
+/// Prints the resident memory of each proxy with connections that do nothing after their first request.
+fn idle(directory: &std::path::Path) -> Outcome<()> {
+    const COUNTS: [usize; 3] = [0, 100, 10_000];
+    let host = peers::start_host()?;
+    println!("\n| resident MB, idle connections: | {} |", COUNTS.map(|count| count.to_string()).join(" | "));
+    println!("| --- | --- | --- | --- |");
+    for peer in Peer::start_all(Kind::Http, host.port, 0, directory)? {
+        let mut held = Vec::new();
+        let mut row = Vec::new();
+        for count in COUNTS {
+            while held.len() < count {
+                held.push(client::one_request(peer.port)?);
+            }
+            // What only the start needed is given back within two seconds.
+            std::thread::sleep(Duration::from_secs(3));
+            row.push(format!("{:.1}", peer.resident()? as f64 / 1e6));
+        }
+        println!("| {} | {} |", peer.name, row.join(" | "));
+    }
+    Ok(())
 }
 
 fn table(kind: Kind, load: Load, rounds: usize, directory: &std::path::Path) -> Outcome<()> {
@@ -80,13 +105,19 @@ fn table(kind: Kind, load: Load, rounds: usize, directory: &std::path::Path) -> 
     if kind == Kind::Policy && server.is_none() {
         return Ok(());
     }
+    let certificate = peers::write_certificate(directory)?;
     let peers = Peer::start_all(kind, host.port, server.as_ref().map_or(0, |server| server.port), directory)?;
+    let protocol = match kind {
+        Kind::Tls => Protocol::Tls(certificate),
+        Kind::Http2 => Protocol::Http2,
+        _ => Protocol::Http1,
+    };
     let mut figures = vec![Vec::new(); peers.len()];
     for round in 0..=rounds {
         // In turns, so that what else the machine does falls on all of them; the first turn warms up.
         for (peer, figures) in peers.iter().zip(&mut figures) {
             let before = peer.cpu()?;
-            let seen = client::run(peer.port, load)?;
+            let seen = client::run(peer.port, load, &protocol)?;
             let used = peer.cpu()?.saturating_sub(before);
             let count = seen.latencies.len().max(1) as f64;
             if round > 0 {

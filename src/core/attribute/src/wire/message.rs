@@ -5,7 +5,7 @@ use std::cell::Cell;
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::reader::{DecodeError, Reader, zigzag};
+use super::reader::{DecodeError, LENGTH, Reader, zigzag};
 use super::words::Words;
 use crate::{SignedDuration, Timestamp, Value};
 
@@ -78,6 +78,9 @@ impl<'a> RawMap<'a> {
         // The bytes are validated: no read below fails.
         std::iter::from_fn(move || {
             loop {
+                if let Some((key, value)) = reader.short_entry(MAP_PAIR) {
+                    return Some((zigzag(key), zigzag(value)));
+                }
                 if let Some((number, bytes)) = reader.short_field() {
                     if number == 1 {
                         return pair(bytes).ok();
@@ -102,6 +105,12 @@ pub(crate) struct AttributeEntry<'a> {
     pub(crate) field: TypedMap,
     pub(crate) payload: Cell<Payload<'a>>,
 }
+
+/// The tag of a pair of a string map: field 1, length-delimited.
+const MAP_PAIR: u8 = (1 << 3) | LENGTH;
+
+/// The tag of an entry of [`TypedMap::Strings`].
+const STRINGS_ENTRY: u8 = ((TypedMap::Strings as u8) << 3) | LENGTH;
 
 /// Most words, values and map entries of one message. Proxies send less than a thousand.
 pub const MAX_ELEMENTS: usize = 4 << 10;
@@ -281,6 +290,11 @@ impl<'a> Parts<'a> {
         };
         let mut reader = Reader::new(body);
         loop {
+            if let Some((key, word)) = reader.short_entry(STRINGS_ENTRY) {
+                let payload = Cell::new(Payload::Word(zigzag(word)));
+                self.entries.push(AttributeEntry { index: zigzag(key), field: TypedMap::Strings, payload });
+                continue;
+            }
             let (number, bytes) = match reader.short_field() {
                 Some(field) => field,
                 None => match reader.tag()? {
@@ -411,6 +425,9 @@ fn read_payload<'a>(
 fn raw_map(bytes: &[u8]) -> Result<RawMap<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
     loop {
+        if reader.short_entry(MAP_PAIR).is_some() {
+            continue;
+        }
         if let Some((number, bytes)) = reader.short_field() {
             if number == 1 {
                 pair(bytes)?;

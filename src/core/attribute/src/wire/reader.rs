@@ -114,6 +114,37 @@ impl<'b> Reader<'b> {
         Some((u32::from(tag >> 3), bytes))
     }
 
+    /// Key and value of the next field, as encoded, if it is a map entry with this tag, of exactly a key and a value of one or two bytes each,
+    /// in this order, as nearly all are; otherwise reads nothing. Cost: one load and a comparison for each of the four shapes. The last eight
+    /// bytes of a message are left to [`short_field`](Self::short_field).
+    #[inline]
+    pub(super) fn short_entry(&mut self, tag: u8) -> Option<(u32, u32)> {
+        let [first, ..] = *self.rest else { return None };
+        if first != tag {
+            return None;
+        }
+        let bytes = *self.rest.first_chunk::<8>()?;
+        let entry = u64::from_le_bytes(bytes) >> 8;
+        let [_, _, _, a, b, c, d, e] = bytes;
+        let one = u32::from;
+        let two = |low: u8, high: u8| u32::from(low & 0x7f) | u32::from(high) << 7;
+        // After the tag, from the lowest byte: the length, 8 (field 1), the key, 16 (field 2), the value; 0x80 is the bit by which a byte
+        // goes on in the next.
+        let (len, pair) = if entry & 0x0000_0080_ff80_ffff == 0x0000_0000_1000_0804 {
+            (6, (one(a), one(c)))
+        } else if entry & 0x0000_80ff_8080_ffff == 0x0000_0010_0080_0805 {
+            (7, (two(a, b), one(d)))
+        } else if entry & 0x0000_8080_ff80_ffff == 0x0000_0080_1000_0805 {
+            (7, (one(a), two(c, d)))
+        } else if entry & 0x0080_80ff_8080_ffff == 0x0000_8010_0080_0806 {
+            (8, (two(a, b), two(d, e)))
+        } else {
+            return None;
+        };
+        self.rest = self.rest.get(len..)?;
+        Some(pair)
+    }
+
     #[cold]
     fn long_tag(&mut self) -> Result<(u32, u8), DecodeError> {
         let tag = self.varint()?;

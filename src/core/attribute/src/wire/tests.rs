@@ -21,6 +21,50 @@ fn varints_of_every_length() {
     assert_eq!(varint(&[0x80, 0x00]), Ok(0), "overlong encoding");
 }
 
+/// What is left to be read.
+fn varints(reader: &mut Reader<'_>) -> Vec<u64> {
+    std::iter::from_fn(|| reader.varint().ok()).collect()
+}
+
+/// Key and value of a field 1 that is exactly them, as the general methods read it, and what is left.
+fn entry_by_fields(message: &[u8]) -> Option<((u32, u32), Vec<u64>)> {
+    let mut reader = Reader::new(message);
+    let (1, wire_type) = reader.tag().ok()?? else { return None };
+    let mut fields = Reader::new(reader.bytes_of(1, wire_type).ok()?);
+    let mut pair = [0; 2];
+    for (number, value) in (1..).zip(&mut pair) {
+        if fields.tag() != Ok(Some((number, 0))) {
+            return None;
+        }
+        *value = u32::try_from(fields.varint().ok()?).ok()?;
+    }
+    (fields.tag() == Ok(None)).then(|| ((pair[0], pair[1]), varints(&mut reader)))
+}
+
+#[test]
+fn short_entries_are_read_as_their_fields() {
+    const BYTES: [u8; 7] = [0, 1, 8, 0x10, 0x7f, 0x80, 0xff];
+    let mut short = 0;
+    for len in 3..=7_u8 {
+        for number in 0..BYTES.len().pow(6) {
+            let tail =
+                std::array::from_fn::<u8, 6, _>(|place| BYTES[number / BYTES.len().pow(place as u32) % 7]);
+            let message = [&[10, len, 8][..], &tail, &[0; 3]].concat();
+            // Two bytes at most for the key, and for the value.
+            let key_len = tail.iter().take_while(|byte| **byte >= 0x80).count() as u8 + 1;
+            let is_short = key_len <= 2 && (3 + key_len..=4 + key_len).contains(&len);
+            let expected = entry_by_fields(&message).filter(|_| is_short);
+            short += usize::from(expected.is_some());
+            let mut reader = Reader::new(&message);
+            let found = reader.short_entry(10).map(|pair| (pair, varints(&mut reader)));
+            assert_eq!(found, expected, "{message:?}");
+        }
+    }
+    assert!(short > 1000, "{short}");
+    assert_eq!(Reader::new(&[10, 4, 8, 1, 0x10, 2, 0]).short_entry(10), None, "near the end");
+    assert_eq!(Reader::new(&[18, 4, 8, 1, 0x10, 2, 0, 0]).short_entry(10), None, "another field");
+}
+
 #[test]
 fn zigzag_round_trips() {
     for number in [0, -1, 1, i32::MAX, i32::MIN] {

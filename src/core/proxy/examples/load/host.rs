@@ -16,6 +16,11 @@ pub(crate) fn is_answer(bytes: &[u8]) -> bool {
     bytes.starts_with(b"HTTP/1.1 200") && bytes.ends_with(BODY_END)
 }
 
+/// Whether a body is that of an answer.
+pub(crate) fn is_body(bytes: &[u8]) -> bool {
+    bytes.len() == 64 && bytes.ends_with(BODY_END)
+}
+
 /// Serves until it is killed.
 pub(crate) fn run(listen: SocketAddr) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use mixer_base::log::{Log, LogOptions};
 use mixer_proxy::server::{self, Options};
+use rustls::pki_types::CertificateDer;
 
 use super::Outcome;
+use super::client::HOST;
 
 /// What is proxied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +18,11 @@ pub(crate) enum Kind {
     Http,
     /// HTTP with an access log.
     Log,
-    /// HTTP with the Mixer filter, of ours.
+    /// HTTP/2 of clients, HTTP/1.1 of the host.
+    Http2,
+    /// HTTP over TLS of clients.
+    Tls,
+    /// HTTP with the Mixer filter, its cache and its reports; Envoy asks the same server by external authorization and sends it its access log.
     Policy,
     Tcp,
 }
@@ -27,6 +33,8 @@ impl Kind {
         match self {
             Kind::Http => "http",
             Kind::Log => "log",
+            Kind::Http2 => "http2",
+            Kind::Tls => "tls",
             Kind::Policy => "policy",
             Kind::Tcp => "tcp",
         }
@@ -67,6 +75,16 @@ pub(crate) fn serve(path: &str) -> Outcome<()> {
 
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// What the proxies have for [`Kind::Tls`]: `cert.pem`, `key.pem`, and `both.pem` for HAProxy, in the directory.
+pub(crate) fn write_certificate(directory: &Path) -> Outcome<CertificateDer<'static>> {
+    let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    std::fs::write(directory.join("cert.pem"), &certificate)?;
+    std::fs::write(directory.join("key.pem"), &key)?;
+    std::fs::write(directory.join("both.pem"), certificate + &key)?;
+    Ok(made.cert.der().clone())
 }
 
 /// Starts the host.
@@ -129,16 +147,14 @@ impl Peer {
             std::fs::write(&path, text)?;
             Ok(path)
         };
-        let bootstrap = bootstrap(kind);
         let port = free_port()?;
-        let path = write("mixer.yaml", &bootstrap, port)?;
+        let path = write("mixer.yaml", &bootstrap(kind, kind == Kind::Policy), port)?;
         let own = std::env::current_exe()?;
         peers.push(Self::start("mixer", port, Command::new(&own).arg("serve").arg(path))?);
         if let Some(envoy) = envoy() {
             let port = free_port()?;
             // It has no Mixer filter any more.
-            let plain = self::bootstrap(if kind == Kind::Policy { Kind::Http } else { kind });
-            let path = write("envoy.yaml", &plain, port)?;
+            let path = write("envoy.yaml", &bootstrap(kind, false), port)?;
             let base = (std::process::id() % 60_000).to_string();
             let mut command = Command::new(envoy);
             command.arg("-c").arg(path).args([
@@ -151,17 +167,30 @@ impl Peer {
             ]);
             peers.push(Self::start("envoy", port, &mut command)?);
         }
-        if let Some(haproxy) = installed("haproxy").filter(|_| kind != Kind::Log) {
+        if let Some(haproxy) = installed("haproxy").filter(|_| !matches!(kind, Kind::Log | Kind::Policy)) {
             let port = free_port()?;
             let mode = if kind == Kind::Tcp { "tcp" } else { "http" };
-            let text = HAPROXY.replace("$MODE", mode);
+            let bind = match kind {
+                Kind::Tls => " ssl crt $DIRECTORY/both.pem",
+                Kind::Http2 => " proto h2",
+                _ => "",
+            };
+            let text = HAPROXY.replace("$MODE", mode).replace("$BIND", bind);
             let path = write("haproxy.cfg", &text, port)?;
             peers.push(Self::start("haproxy", port, Command::new(haproxy).arg("-db").arg("-f").arg(path))?);
         }
-        if let Some(nginx) = installed("nginx").filter(|_| kind != Kind::Tcp) {
+        if let Some(nginx) = installed("nginx").filter(|_| !matches!(kind, Kind::Tcp | Kind::Policy)) {
             let port = free_port()?;
             let log = if kind == Kind::Log { "$LOG combined buffer=64k flush=1s" } else { "off" };
-            let path = write("nginx.conf", &NGINX.replace("$ACCESS", log), port)?;
+            let listen = match kind {
+                Kind::Tls => {
+                    " ssl; ssl_certificate $DIRECTORY/cert.pem; ssl_certificate_key $DIRECTORY/key.pem"
+                }
+                Kind::Http2 => " http2",
+                _ => "",
+            };
+            let text = NGINX.replace("$ACCESS", log).replace("$LISTEN", listen);
+            let path = write("nginx.conf", &text, port)?;
             peers.push(Self::start("nginx", port, Command::new(nginx).arg("-c").arg(path))?);
         }
         if kind == Kind::Tcp {
@@ -170,6 +199,13 @@ impl Peer {
             peers.push(Self::start("relay", port, Command::new(&own).args(["relay", &listen, &host]))?);
         }
         Ok(peers)
+    }
+
+    /// Resident memory in bytes. Errors: the process has ended.
+    pub(crate) fn resident(&self) -> Outcome<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
     }
 
     /// CPU time of all threads so far, in nanoseconds of the scheduler. Errors: the process has ended.
@@ -196,8 +232,8 @@ fn envoy() -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from("target/python/bin/envoy"))).filter(|path| path.is_file())
 }
 
-/// The bootstrap of ours and of Envoy.
-fn bootstrap(kind: Kind) -> String {
+/// The bootstrap of ours and of Envoy. With [`Kind::Policy`] the server is asked by the Mixer filter, or by the filters that Envoy has.
+fn bootstrap(kind: Kind, has_mixer: bool) -> String {
     let log = match kind {
         Kind::Log => {
             r#"
@@ -205,10 +241,18 @@ fn bootstrap(kind: Kind) -> String {
           - name: envoy.access_loggers.file
             typed_config: {"@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog, path: $LOG}"#
         }
+        Kind::Policy if !has_mixer => {
+            r#"
+          access_log:
+          - name: envoy.access_loggers.http_grpc
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig
+              common_config: {log_name: load, transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: server}}}"#
+        }
         _ => "",
     };
-    let mixer = match kind {
-        Kind::Policy => {
+    let policy = match kind {
+        Kind::Policy if has_mixer => {
             r#"
           - name: mixer
             typed_config:
@@ -217,15 +261,32 @@ fn bootstrap(kind: Kind) -> String {
               default_destination_service: shop
               service_configs: {shop: {}}"#
         }
+        Kind::Policy => {
+            r#"
+          - name: envoy.filters.http.ext_authz
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz
+              transport_api_version: V3
+              grpc_service: {envoy_grpc: {cluster_name: server}}"#
+        }
         _ => "",
     };
     let server = match kind {
-        Kind::Policy => {
-            r#"  - name: server
-    connect_timeout: 5s
-    http2_protocol_options: {}
-    load_assignment: {cluster_name: server, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: $SERVER}}}}]}]}
-"#
+        Kind::Policy if has_mixer => SERVER.replace("$PROTOCOL", "http2_protocol_options: {}"),
+        Kind::Policy => SERVER.replace(
+            "$PROTOCOL",
+            r#"typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {"@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: {http2_protocol_options: {}}}}"#,
+        ),
+        _ => String::new(),
+    };
+    let tls = match kind {
+        Kind::Tls => {
+            r#"
+      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context: {tls_certificates: [{certificate_chain: {filename: $DIRECTORY/cert.pem}, private_key: {filename: $DIRECTORY/key.pem}}]}"#
         }
         _ => "",
     };
@@ -242,7 +303,7 @@ fn bootstrap(kind: Kind) -> String {
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: in{log}
-          http_filters:{mixer}
+          http_filters:{policy}
           - name: envoy.filters.http.router
             typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
           route_config:
@@ -256,7 +317,7 @@ fn bootstrap(kind: Kind) -> String {
   - name: in
     address: {{socket_address: {{address: 127.0.0.1, port_value: $PORT}}}}
     filter_chains:
-    - filters:{filter}
+    - filters:{filter}{tls}
   clusters:
   - name: host
     connect_timeout: 5s
@@ -264,6 +325,12 @@ fn bootstrap(kind: Kind) -> String {
 {server}"#
     )
 }
+
+const SERVER: &str = "  - name: server
+    connect_timeout: 5s
+    $PROTOCOL
+    load_assignment: {cluster_name: server, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: $SERVER}}}}]}]}
+";
 
 const HAPROXY: &str = "global
   nbthread 1
@@ -273,7 +340,7 @@ defaults
   timeout client 60s
   timeout server 60s
 frontend in
-  bind 127.0.0.1:$PORT
+  bind 127.0.0.1:$PORT$BIND
   default_backend host
 backend host
   http-reuse always
@@ -293,7 +360,7 @@ http {
   keepalive_requests 100000000;
   upstream host { server 127.0.0.1:$HOST; keepalive 64; keepalive_requests 100000000; }
   server {
-    listen 127.0.0.1:$PORT;
+    listen 127.0.0.1:$PORT$LISTEN;
     location / { proxy_pass http://host; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $host; }
   }
 }
