@@ -35,6 +35,7 @@ pub use families::{FAMILIES, Family, FamilyInfo};
 
 pub use super::exposition::HistogramSample;
 use super::exposition::{FamilyKind, FamilyWriter, Format, Labels, Protobuf, Writer};
+use super::scheduling::let_others_run;
 
 /// Values by handler, rule, metric or limit that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
 /// counting. A server whose configuration names ever new ones forgets them beyond this number.
@@ -368,13 +369,25 @@ impl Metrics {
         process::collect(&mut collected);
         for collector in collectors {
             collector.collect(&mut collected);
+            let_others_run();
         }
         values.extend(collected.values);
         histograms.extend(collected.histograms);
         histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.sample());
         histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.sample());
         self.calls(&mut values, &mut histograms);
-        Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
+        let sampled = |family: &Family| {
+            let_others_run();
+            FamilySamples::of(*family, &values, &histograms)
+        };
+        Family::ALL.iter().filter_map(sampled).collect()
+    }
+
+    /// The samples of a family that counts dispatches or RPCs, without a look at all others. `None`: there are none, or it is another family.
+    pub fn samples_of_calls(&self, family: Family) -> Option<FamilySamples> {
+        let (mut values, mut histograms) = (BTreeMap::new(), Histograms::new());
+        self.calls(&mut values, &mut histograms);
+        FamilySamples::of(family, &values, &histograms)
     }
 
     /// The metrics of dispatches and RPCs.

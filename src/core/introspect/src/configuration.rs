@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::excerpt;
-use super::page::Page;
+use super::page::{Page, in_turns};
 use super::{Server, form, format, page, parameter};
 use mixer_base::secrets::mask_text;
 use mixer_config::store::{SourceStatus, StoreContents};
@@ -168,7 +168,7 @@ fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup 
     html! {
         @if !found.is_empty() {
             h2 #problems { "Problems" }
-            @for diagnostic in found.iter().take(SHOWN) { (problem(diagnostic, contents)) }
+            @for diagnostic in in_turns(&found).take(SHOWN) { (problem(diagnostic, contents)) }
             (format::shown(found.len().min(SHOWN), found.len()))
         }
     }
@@ -251,7 +251,7 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
         div #resources data-filtered {
             div.scroll { table.cards {
                 thead { tr { th { "Name" } th { "Kind" } th { "Namespace" } th { "Source" } th { "State" } } }
-                tbody { @for (name, resource) in found.iter().take(LISTED) {
+                tbody { @for (name, resource) in in_turns(&found).take(LISTED) {
                     tr {
                         th scope="row" { a href={ "/configz/resource?name=" (form::encoded(name)) } { (resource.key.name) } }
                         td data-label="Kind" { (resource.key.kind) }

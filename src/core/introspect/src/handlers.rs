@@ -6,11 +6,12 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::page::Page;
+use super::page::{Page, in_turns};
 use super::quantile::quantile;
 use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::{Family, HistogramSample, SampleValue};
 use mixer_base::pool::PoolStatus;
+use mixer_base::scheduling::let_others_run;
 use mixer_base::secrets::mask_text;
 use mixer_engine::adapter::QueueStatus;
 
@@ -81,10 +82,8 @@ struct Calls {
 /// Statistics by handler name.
 fn calls(server: &Server) -> HashMap<String, Calls> {
     let mut all: HashMap<String, Calls> = HashMap::new();
-    let name = Family::RuntimeDispatchDuration.info().name;
-    for mut sample in
-        server.metrics.samples().into_iter().filter(|f| f.info.name == name).flat_map(|f| f.samples)
-    {
+    let durations = server.metrics.samples_of_calls(Family::RuntimeDispatchDuration);
+    for mut sample in durations.into_iter().flat_map(|family| family.samples) {
         let SampleValue::Histogram(HistogramSample { counts, sum, .. }) = &sample.value else { continue };
         let failed = sample.labels.iter().any(|(name, value)| *name == "error" && value == "true");
         let Some((_, handler)) = sample.labels.iter_mut().find(|(name, _)| *name == "handler") else {
@@ -107,6 +106,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
     let bounds = Family::RuntimeDispatchDuration.info().bounds;
     let mut calls = calls(server);
     let live = published.routes.handlers().iter().take(LISTED).map(|handler| {
+        let_others_run();
         let status = handler.status();
         let calls = calls.remove(handler.name()).unwrap_or_default();
         let count: u64 = calls.counts.iter().sum();
@@ -162,7 +162,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
             section #handlers data-live {
                 div.scroll { table.numbers.cards {
                     thead { tr { th { "Handler" } th { "State" } th.number { "Calls" } th.number { "Errors" } th.number { "Mean" } th.number { "p99" } th.number { "Tasks" } th { "Inside" } } }
-                    tbody { @for handler in &found { (row(handler)) } }
+                    tbody { @for handler in in_turns(&found) { (row(handler)) } }
                 } }
                 @if found.is_empty() { (format::nothing("No handler matches. Unused handlers are not built.")) }
             }

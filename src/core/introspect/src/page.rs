@@ -6,6 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Introspection;
 use super::assets;
+use mixer_base::scheduling::let_others_run;
 
 /// A page of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +99,13 @@ impl Page {
     }
 }
 
+/// The rows of a page; a worker that wakes up runs before the next one, if the page has taken its time.
+pub(super) fn in_turns<T>(rows: &[T]) -> impl Iterator<Item = &T> {
+    rows.iter().inspect(|_| let_others_run())
+}
+
 fn document(status: StatusCode, markup: Markup) -> Response {
+    let_others_run();
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     (status, [(header::CONTENT_TYPE, kind)], markup.into_string()).into_response()
 }
@@ -145,6 +152,7 @@ fn framed(page: &Page, server: &Introspection) -> Markup {
 }
 
 fn top_bar(server: &Introspection) -> Markup {
+    let_others_run();
     let degraded = server.degradations.list();
     let (kind, state, why) = match server.readiness() {
         (false, why) => ("bad", "not ready", why),
@@ -185,6 +193,7 @@ fn logo() -> Markup {
 }
 
 fn navigation(here: &str, topics: &[TopicGroup]) -> Markup {
+    let_others_run();
     html! {
         nav.topics aria-label="Topics" {
             // On narrow pages the list is hidden until the box is ticked.
@@ -211,6 +220,7 @@ fn navigation(here: &str, topics: &[TopicGroup]) -> Markup {
 }
 
 fn help(topics: &[TopicGroup]) -> Markup {
+    let_others_run();
     html! {
         dialog #help aria-label="Keys" {
             h2 { "Keys" }
