@@ -135,6 +135,12 @@ impl ProxyArgs {
             (given, _) => given,
         };
     }
+
+    /// The number of workers.
+    fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.concurrency.map_or_else(cores, |count| usize::try_from(count).unwrap_or(1)).max(1)
+    }
 }
 
 /// Validates the bootstrap, and serves.
@@ -150,6 +156,11 @@ pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
             return Ok(Exit::Negative);
         }
     };
+    let problems = bootstrap.problems_with(args.workers(), &name);
+    if !problems.is_empty() {
+        print(&problems, io)?;
+        return Ok(Exit::Negative);
+    }
     if args.mode == Mode::Validate {
         writeln!(io.out, "configuration '{}' OK", escaped(&name))?;
         return Ok(Exit::Success);
@@ -170,9 +181,8 @@ fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
     let log = Log::install(&options)
         .map_err(|error| Failure::new(Exit::Negative, "cannot open the log").cause(error))?;
     task::log_panics();
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = Options {
-        concurrency: args.concurrency.map_or_else(cores, |count| usize::try_from(count).unwrap_or(1)),
+        concurrency: args.workers(),
         config_path: name,
         admin_address_path: args.admin_address_path.clone(),
         terminate_drain: Duration::from_secs(args.terminate_drain.into()),

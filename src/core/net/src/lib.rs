@@ -14,6 +14,7 @@
 pub mod accepted;
 pub mod address;
 pub mod connection;
+pub mod datagram;
 pub mod descriptors;
 pub mod event_loop;
 pub mod http;

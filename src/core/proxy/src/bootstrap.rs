@@ -31,6 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod udp;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -68,6 +69,8 @@ pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,
     RouteConfig, RouteTableConfig, WeightedCluster,
 };
+pub(crate) use udp::NEEDS_REUSE_PORT;
+pub use udp::{UdpHash, UdpListenerConfig, UdpProxyConfig};
 
 use reader::{Document, Message, Value};
 
@@ -145,6 +148,20 @@ pub struct Bootstrap {
     pub document: serde_json::Value,
 }
 
+impl Bootstrap {
+    /// What cannot be served by so many workers: every problem with its place in `file`.
+    pub fn problems_with(&self, workers: usize, file: &str) -> Diagnostics {
+        let refused = self.listeners.iter().filter(|listener| !listener.is_served_by(workers));
+        let places = refused.filter_map(|listener| listener.udp.as_ref()?.single_socket.as_ref());
+        let problem = |place: &reader::Place| {
+            let mut problem = place.error(NEEDS_REUSE_PORT);
+            problem.file = Some(file.into());
+            problem
+        };
+        places.map(problem).collect()
+    }
+}
+
 /// Reads a bootstrap. Warnings come with it.
 ///
 /// Errors: every problem of the text, in document order, each with the file, a position and a path.
@@ -212,7 +229,7 @@ fn read_root(value: &Value<'_>) -> Option<Bootstrap> {
     // Statistics are not pushed anywhere, and tags are those of Envoy's defaults.
     root.ignore(&["stats_flush_interval", "stats_config"]);
     if let Some(admin) = root.message("admin", &ADMIN) {
-        bootstrap.admin = admin.get("address").and_then(|address| address::read_literal(&address, ""));
+        bootstrap.admin = admin.get("address").and_then(|address| address::read_tcp(&address));
         // Envoy's profiler, which is not here.
         admin.ignore(&["profile_path"]);
         admin.finish();
@@ -261,8 +278,6 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             continue;
         };
         check_listener(&value, &listener, &known);
-        let is_taken =
-            |other: &ListenerConfig| other.address == listener.address && listener.address.port() != 0;
         if bootstrap.listeners.iter().any(|other| other.name == listener.name) {
             value.warn(format!(
                 "a listener named `{}` stands before this one, which is ignored",
@@ -270,7 +285,7 @@ fn read_resources(resources: &reader::Fields<'_>, bootstrap: &mut Bootstrap) {
             ));
             continue;
         }
-        if bootstrap.listeners.iter().any(is_taken) {
+        if bootstrap.listeners.iter().any(|other| listener.conflicts_with(other)) {
             value.invalid(format!(
                 "error adding listener: '{}' has duplicate address '{}' as existing listener, to check if the listener has duplicated addresses with other listeners or 'enable_reuse_port' is set to 'false' for the listener",
                 listener.name, listener.address
@@ -364,7 +379,7 @@ fn check_called_clusters(listener: &Value<'_>, filter: &NetworkFilter, known: &H
     for transport in transports {
         for (field, name) in transport.clusters().into_iter().filter(|(_, name)| !known.contains(*name)) {
             let text = format!("mixer: unknown {field} '{name}'; without the field it is mixer_server");
-            transport.place_of(field).report(listener.document, text);
+            listener.document.report(transport.place_of(field).error(text));
         }
     }
 }

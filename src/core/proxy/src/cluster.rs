@@ -349,7 +349,7 @@ impl Cluster {
 
     /// Replaces the hosts by these addresses; those that stay keep their statistics, and those whose health checks succeed stay. Returns
     /// whether anything changed.
-    fn replace_hosts(&self, addresses: &[(SocketAddr, &str, u32)]) -> bool {
+    pub(crate) fn replace_hosts(&self, addresses: &[(SocketAddr, &str, u32)]) -> bool {
         let mut members = self.hosts.lock();
         let is_named = |host: &Host| addresses.iter().any(|(address, _, _)| host.address == *address);
         let keeps_healthy = self.config.health_check.as_ref().is_some_and(|check| !check.removes_healthy);

@@ -40,6 +40,7 @@ mod tcp_proxy;
 mod timer;
 mod tls;
 mod transport;
+mod udp;
 mod upstream;
 mod uuid;
 mod worker;

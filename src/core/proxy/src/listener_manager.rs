@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use socket2::Type;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use mixer_base::task::Group;
 
 use crate::accept::{Chain, Entrance};
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::ListenerConfig;
+use crate::bootstrap::{ListenerConfig, NEEDS_REUSE_PORT};
 use crate::certificates;
 use crate::context::Shared;
 use crate::drain::{Drain, DrainOptions};
@@ -24,7 +25,7 @@ use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats};
 use crate::timer::TICK;
-use crate::worker::{ActiveListener, Worker};
+use crate::worker::{ActiveListener, Socket, Worker};
 
 use counters::{Count, Counters};
 use difference::{Difference, chain_documents, compare};
@@ -50,6 +51,16 @@ struct Listener {
     active: Arc<ActiveListener>,
     /// Follows the files of its certificates.
     _certificates: DropGuard,
+}
+
+impl Listener {
+    /// The socket that a worker serves. Errors: it cannot listen, or no descriptor is left.
+    fn socket(&self, worker: usize) -> std::io::Result<Socket> {
+        match self.active.udp {
+            None => self.factory.socket(worker, self.config.backlog).map(Socket::Stream),
+            Some(_) => self.factory.datagrams(worker).map(Socket::Datagram),
+        }
+    }
 }
 
 /// Filter chains with what they are made of.
@@ -106,8 +117,11 @@ impl ListenerManager {
 
     /// Adds a listener: binds its sockets, opens its access logs. Workers that start later serve it.
     ///
-    /// Errors: the address cannot be bound, or an access log cannot be opened.
+    /// Errors: the address cannot be bound, so many workers cannot serve it, or an access log cannot be opened.
     pub(crate) fn add(&self, config: ListenerConfig, logs: &AccessLogFiles) -> Result<(), StartError> {
+        if !config.is_served_by(self.concurrency) {
+            return Err(StartError::Listen(NEEDS_REUSE_PORT.to_owned()));
+        }
         let listener = self.build(config, Origin::Static, None, logs)?;
         self.listeners.lock().push(listener);
         self.counters.add(Count::Added, 1);
@@ -126,7 +140,8 @@ impl ListenerManager {
         let (factory, kept) = match before {
             Some((factory, kept)) => (factory, kept),
             None => {
-                let bound = SocketFactory::bind(config.address, config.reuse_port, self.concurrency);
+                let kind = if config.is_udp() { Type::DGRAM } else { Type::STREAM };
+                let bound = SocketFactory::bind(config.address, kind, config.reuse_port, self.concurrency);
                 (Arc::new(bound.map_err(StartError::Listen)?), Vec::new())
             }
         };
@@ -147,6 +162,7 @@ impl ListenerManager {
             .map(|worker| self.stats.block(&Scope::ListenerWorker(place.clone(), worker)));
         let active = ActiveListener {
             entrance: Entrance::new(&config, &self.stats, chains?, default),
+            udp: config.udp.as_ref().map(|udp| Arc::new(self.udp_proxy(udp, &place))),
             stats: self.stats.block(&scope),
             worker_stats: worker_stats.collect(),
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
@@ -171,14 +187,16 @@ impl ListenerManager {
         logs: &AccessLogFiles,
     ) -> Result<(), String> {
         let _alone = self.changing.lock().await;
+        if !config.is_served_by(self.concurrency) {
+            return Err(NEEDS_REUSE_PORT.to_owned());
+        }
         let origin = Origin::Dynamic(version.to_owned(), SystemTime::now());
         let name = config.name.clone();
         let (difference, before) = {
             let listeners = self.listeners.lock();
             let is_taken = |other: &Listener| {
                 other.config.name != name
-                    && other.config.address == config.address
-                    && config.address.port() != 0
+                    && config.conflicts_with(&other.config)
                     && !other.active.stopped.is_cancelled()
             };
             if listeners.iter().any(is_taken) {
@@ -225,7 +243,7 @@ impl ListenerManager {
     async fn serve(&self, listener: &Listener) -> Result<(), String> {
         let workers = self.workers.lock().clone();
         for (number, worker) in workers.iter().enumerate() {
-            let socket = listener.factory.socket(number, listener.config.backlog).map_err(|error| {
+            let socket = listener.socket(number).map_err(|error| {
                 self.counters.add(Count::NotCreated, 1);
                 listener.active.stopped.cancel();
                 format!("cannot listen on '{}': {}", listener.factory.address, reason(&error))
@@ -351,8 +369,7 @@ impl ListenerManager {
             let serving: Vec<_> = {
                 let listeners = self.listeners.lock();
                 let socket = |listener: &Listener| {
-                    let socket = listener.factory.socket(number, listener.config.backlog);
-                    (Arc::clone(&listener.active), socket, listener.factory.address)
+                    (Arc::clone(&listener.active), listener.socket(number), listener.factory.address)
                 };
                 listeners.iter().map(socket).collect()
             };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use socket2::Type;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -101,7 +102,7 @@ fn start_admin(running: &Arc<Running>, stop: &CancellationToken) -> Result<(), S
     let failed = |error: std::io::Error| {
         StartError::Listen(format!("cannot listen on '{address}': {}", reason(&error)))
     };
-    let factory = SocketFactory::bind(address, false, 1).map_err(StartError::Listen)?;
+    let factory = SocketFactory::bind(address, Type::STREAM, false, 1).map_err(StartError::Listen)?;
     let listener =
         factory.socket(0, ADMIN_BACKLOG).and_then(tokio::net::TcpListener::from_std).map_err(failed)?;
     let bound = factory.address;

@@ -16,9 +16,9 @@ use mixer_base::shard::ShardedCounters;
 use parking_lot::Mutex;
 
 pub(crate) use names::{
-    CertificateStat, ClusterStat, ExtAuthzStat, HealthStat, Http2Stat, HttpInspectorStat, HttpStat, LdsStat,
-    ListenerStat, LogStreamStat, ManagerStat, OutlierStat, ProxyProtocolStat, RootStat, SslStat, TcpStat,
-    TlsInspectorStat, WorkerStat,
+    CertificateStat, ClusterStat, ClusterUdpStat, ExtAuthzStat, HealthStat, Http2Stat, HttpInspectorStat,
+    HttpStat, LdsStat, ListenerStat, ListenerUdpStat, LogStreamStat, ManagerStat, OutlierStat,
+    ProxyProtocolStat, RootStat, SslStat, TcpStat, TlsInspectorStat, UdpStat, WorkerStat,
 };
 pub(crate) use render::{Format, Selection, render};
 
@@ -55,6 +55,7 @@ pub(crate) enum Scope {
     /// Access logs that are sent to servers.
     LogStream,
     Tcp(String),
+    Udp(String),
     /// A filter ext_authz of a connection manager: the prefix of the manager, and that of the filter.
     ExtAuthz(String, String),
     /// The Mixer filters of `http` or `tcp`.
@@ -85,6 +86,7 @@ impl Scope {
             Scope::ListenerManager => "listener_manager.".to_owned(),
             Scope::LogStream => "access_logs.grpc_access_log.".to_owned(),
             Scope::Tcp(name) => format!("tcp.{name}."),
+            Scope::Udp(name) => format!("udp.{name}."),
             Scope::ExtAuthz(manager, own) if own.is_empty() => format!("http.{manager}.ext_authz."),
             Scope::ExtAuthz(manager, own) => format!("http.{manager}.ext_authz.{own}."),
             Scope::Mixer(kind) => format!("{kind}_mixer_filter."),
@@ -124,6 +126,7 @@ impl Scope {
             Scope::ListenerManager => ("envoy_listener_manager", Vec::new()),
             Scope::LogStream => ("envoy_access_logs_grpc_access_log", Vec::new()),
             Scope::Tcp(name) => ("envoy_tcp", vec![("envoy_tcp_prefix", name.clone())]),
+            Scope::Udp(name) => ("envoy_udp", vec![("envoy_udp_prefix", name.clone())]),
             Scope::ExtAuthz(manager, own) => {
                 let own = Some(own).filter(|own| !own.is_empty());
                 let own = own.map(|own| ("envoy_ext_authz_prefix", own.clone()));
@@ -478,6 +481,7 @@ impl Stats {
                 entry.scope,
                 Scope::Http(_)
                     | Scope::Tcp(_)
+                    | Scope::Udp(_)
                     | Scope::Listener(_)
                     | Scope::ListenerHttp(..)
                     | Scope::ListenerWorker(..)

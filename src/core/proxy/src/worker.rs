@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::context::{Shared, WorkerContext};
 use crate::stats::{Block, Histogram, ListenerStat, WorkerStat};
 use crate::timer;
+use crate::udp::UdpProxy;
 use crate::upstream::Pool;
 
 /// Commands that wait for a worker.
@@ -34,6 +35,8 @@ const THREAD: &str = "wrk:worker_";
 #[derive(Debug)]
 pub(crate) struct ActiveListener {
     pub(crate) entrance: Entrance,
+    /// Of a listener of datagrams.
+    pub(crate) udp: Option<Arc<UdpProxy>>,
     pub(crate) stats: Arc<Block<ListenerStat>>,
     /// By worker.
     pub(crate) worker_stats: Vec<Arc<Block<WorkerStat>>>,
@@ -42,8 +45,24 @@ pub(crate) struct ActiveListener {
     pub(crate) stopped: CancellationToken,
 }
 
-/// A listener and the socket that a worker accepts from.
-pub(crate) type Serving = (Arc<ActiveListener>, std::net::TcpListener);
+/// The socket of a listener.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Stream(std::net::TcpListener),
+    Datagram(std::net::UdpSocket),
+}
+
+impl Socket {
+    fn try_clone(&self) -> std::io::Result<Self> {
+        Ok(match self {
+            Socket::Stream(socket) => Socket::Stream(socket.try_clone()?),
+            Socket::Datagram(socket) => Socket::Datagram(socket.try_clone()?),
+        })
+    }
+}
+
+/// A listener and the socket that a worker serves.
+pub(crate) type Serving = (Arc<ActiveListener>, Socket);
 
 /// What a worker serves, for its next start.
 type Kept = Arc<Mutex<Vec<Serving>>>;
@@ -97,7 +116,7 @@ impl Worker {
     }
 
     /// Makes the worker serve a listener. Returns whether it will.
-    pub(crate) async fn add(&self, listener: Arc<ActiveListener>, socket: std::net::TcpListener) -> bool {
+    pub(crate) async fn add(&self, listener: Arc<ActiveListener>, socket: Socket) -> bool {
         self.commands.send(Command::Serve((listener, socket))).await.is_ok()
     }
 
@@ -129,14 +148,14 @@ async fn run(
     serving: &Kept,
 ) {
     let listeners = Group::new("proxy listener cleanup");
-    let begin = |listener: Arc<ActiveListener>, socket: std::net::TcpListener| {
+    let begin = |listener: Arc<ActiveListener>, socket: Socket| {
         let (context, serving) = (Rc::clone(context), Arc::clone(serving));
         listeners.spawn_local(async move {
             let stopped = listener.stopped.clone();
             let again = || {
                 let (context, listener, socket) =
                     (Rc::clone(&context), Arc::clone(&listener), socket.try_clone());
-                async move { accept(number, context, &listener, socket).await }
+                async move { serve_socket(number, context, &listener, socket).await }
             };
             let task = Task::serving("proxy listener").of(format!("worker {number}"));
             task.supervised(stopped, again).await;
@@ -174,17 +193,35 @@ async fn run(
     }
 }
 
-/// Accepts connections until the listener stops. Returns early if it cannot: it is called again after a pause.
+/// Serves a socket until its listener stops. Returns early if it cannot: it is called again after a pause.
+async fn serve_socket(
+    number: usize,
+    context: Rc<WorkerContext>,
+    listener: &Arc<ActiveListener>,
+    socket: std::io::Result<Socket>,
+) {
+    let error = match socket {
+        Ok(Socket::Stream(socket)) => match TcpListener::from_std(socket) {
+            Ok(socket) => return accept(number, context, listener, socket).await,
+            Err(error) => error,
+        },
+        Ok(Socket::Datagram(socket)) => match (UdpSocket::from_std(socket), &listener.udp) {
+            (Ok(socket), Some(proxy)) => return proxy.serve(socket, &context, &listener.stopped).await,
+            (Ok(_), None) => return,
+            (Err(error), _) => error,
+        },
+        Err(error) => error,
+    };
+    tracing::error!(%error, "a socket cannot be served");
+}
+
+/// Accepts connections until the listener stops.
 async fn accept(
     number: usize,
     context: Rc<WorkerContext>,
     listener: &Arc<ActiveListener>,
-    socket: std::io::Result<std::net::TcpListener>,
+    socket: TcpListener,
 ) {
-    let socket = match socket.and_then(TcpListener::from_std) {
-        Ok(socket) => socket,
-        Err(error) => return tracing::error!(%error, "a socket cannot be served"),
-    };
     let connections = Group::new("proxy connection");
     let mut backoff = Backoff::default();
     loop {

@@ -35,6 +35,8 @@ mod secure;
 mod services;
 #[path = "envoy/shadow.rs"]
 mod shadow;
+#[path = "envoy/udp.rs"]
+mod udp;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

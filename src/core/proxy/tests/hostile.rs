@@ -18,3 +18,5 @@ mod resources;
 mod scene;
 #[path = "hostile/trust.rs"]
 mod trust;
+#[path = "hostile/udp.rs"]
+mod udp;

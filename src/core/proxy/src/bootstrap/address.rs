@@ -17,6 +17,8 @@ pub struct HostPort {
     pub host: String,
     /// The port.
     pub port: u16,
+    /// Whether it is one of UDP.
+    pub is_udp: bool,
 }
 
 impl HostPort {
@@ -42,10 +44,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<HostPort> {
 
 fn read_socket(socket: Fields<'_>) -> Option<HostPort> {
     let protocol = socket.get("protocol");
-    let is_udp = protocol.as_ref().and_then(|p| p.choice(&[("TCP", 0), ("UDP", 1)])) == Some(1);
-    if let (true, Some(protocol)) = (is_udp, &protocol) {
-        protocol.unsupported("protocol UDP");
-    }
+    let is_udp = protocol.and_then(|protocol| protocol.choice(&[("TCP", 0), ("UDP", 1)])) == Some(1);
     let host = match socket.get("address") {
         Some(host) => host.nonempty("SocketAddress", "Address"),
         None => {
@@ -73,15 +72,24 @@ fn read_socket(socket: Fields<'_>) -> Option<HostPort> {
         },
     };
     socket.finish();
-    Some(HostPort { host: host?.to_owned(), port: port? })
+    Some(HostPort { host: host?.to_owned(), port: port?, is_udp })
 }
 
-/// Reads an Address that must be an IP address. `hint` follows `malformed IP address: HOST`.
-pub(super) fn read_literal(value: &Value<'_>, hint: &str) -> Option<SocketAddr> {
-    let address = read(value)?;
+/// Reads an Address that must be an IP address, and whether it is one of UDP.
+pub(super) fn read_literal(value: &Value<'_>) -> (Option<SocketAddr>, bool) {
+    let Some(address) = read(value) else { return (None, false) };
     let literal = address.literal();
     if literal.is_none() {
-        value.invalid(format!("malformed IP address: {}{hint}", address.host));
+        value.invalid(format!("malformed IP address: {}", address.host));
     }
-    literal
+    (literal, address.is_udp)
+}
+
+/// Reads the Address of a server of TCP, which must be an IP address.
+pub(super) fn read_tcp(value: &Value<'_>) -> Option<SocketAddr> {
+    let (address, is_udp) = read_literal(value);
+    if is_udp {
+        value.unsupported("protocol UDP");
+    }
+    address
 }

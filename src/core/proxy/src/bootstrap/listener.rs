@@ -13,6 +13,7 @@ use super::manager::{self, ManagerConfig};
 use super::mixer::{self, TcpMixerConfig};
 use super::reader::{Fields, Message, Value, type_of, unknown_type};
 use super::tls;
+use super::udp::{self, UdpListenerConfig};
 
 static LISTENER: Message = Message {
     name: "Listener",
@@ -91,6 +92,8 @@ pub struct ListenerConfig {
     pub listener_filters_timeout: Option<Duration>,
     /// Whether a connection is served as far as it is known by then, instead of being closed.
     pub continues_on_timeout: bool,
+    /// Of a listener of datagrams; it has neither filter chains nor listener filters of connections.
+    pub udp: Option<UdpListenerConfig>,
     /// Filter chains, of which one serves a connection.
     pub chains: Vec<FilterChainConfig>,
     /// Serves connections that no other filter chain takes.
@@ -103,6 +106,21 @@ impl ListenerConfig {
     /// All filter chains, the default one last.
     pub fn all_chains(&self) -> impl Iterator<Item = &FilterChainConfig> {
         self.chains.iter().chain(&self.default_chain)
+    }
+
+    /// Whether it is one of datagrams.
+    pub fn is_udp(&self) -> bool {
+        self.udp.is_some()
+    }
+
+    /// Whether the other one has the same address; port 0 is another one each time.
+    pub fn conflicts_with(&self, other: &ListenerConfig) -> bool {
+        self.address == other.address && self.is_udp() == other.is_udp() && self.address.port() != 0
+    }
+
+    /// Whether so many workers can serve it: with one socket for all, the datagrams of a client would go to any of them.
+    pub fn is_served_by(&self, workers: usize) -> bool {
+        !self.is_udp() || self.reuse_port || workers <= 1
     }
 }
 
@@ -134,11 +152,11 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     let listener = value.message(&LISTENER)?;
     let name = listener.text("name").filter(|name| !name.is_empty()).map(str::to_owned);
     let name = name.unwrap_or_else(|| crate::uuid::text(crate::uuid::random()));
-    let address = match listener.get("address") {
-        Some(address) => address::read_literal(&address, ""),
+    let (address, is_udp) = match listener.get("address") {
+        Some(address) => address::read_literal(&address),
         None => {
             listener.required(format!("error adding listener named '{name}': address is necessary"));
-            None
+            (None, false)
         }
     };
     let stat_prefix = listener.text("stat_prefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned);
@@ -147,6 +165,42 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     let directions = [("UNSPECIFIED", 0), ("INBOUND", 1), ("OUTBOUND", 2)];
     let inbound = listener.get("traffic_direction").and_then(|value| value.choice(&directions)) == Some(1);
     let place = address.map_or_else(|| name.clone(), |address| address.to_string());
+    let listener_filters_timeout = timeout(&listener, "listener_filters_timeout", Duration::from_secs(15));
+    let continues_on_timeout = listener.boolean("continue_on_listener_filters_timeout");
+    let served = match is_udp {
+        true => udp::read(&listener, &place).map(|udp| Served { udp: Some(udp), ..Served::default() }),
+        false => read_chains(&listener, &place),
+    };
+    listener.finish();
+    let Served { udp, listener_filters, chains, default_chain } = served?;
+    Some(ListenerConfig {
+        name,
+        address: address?,
+        stat_prefix,
+        reuse_port,
+        backlog,
+        inbound,
+        listener_filters,
+        listener_filters_timeout,
+        continues_on_timeout,
+        udp,
+        chains,
+        default_chain,
+        document: super::json(value.node),
+    })
+}
+
+/// What serves connections, or datagrams.
+#[derive(Default)]
+struct Served {
+    udp: Option<UdpListenerConfig>,
+    listener_filters: Vec<ListenerFilter>,
+    chains: Vec<FilterChainConfig>,
+    default_chain: Option<FilterChainConfig>,
+}
+
+/// Reads what serves the connections of a listener whose address is `place`.
+fn read_chains(listener: &Fields<'_>, place: &str) -> Option<Served> {
     let written = listener.items("filter_chains");
     let default = listener.get("default_filter_chain");
     if written.is_empty() && default.is_none() {
@@ -155,7 +209,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     let chains: Vec<_> = written.iter().filter_map(read_chain).collect();
     let are_read = chains.len() == written.len();
     if are_read {
-        check_matches(&written, &chains, &place);
+        check_matches(&written, &chains, place);
     }
     let default_chain = default.as_ref().map(read_chain);
     if let Some(value) = &default
@@ -172,29 +226,14 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     {
         listener_filters.push(ListenerFilter::TlsInspector);
     }
-    let listener_filters_timeout = timeout(&listener, "listener_filters_timeout", Duration::from_secs(15));
-    let continues_on_timeout = listener.boolean("continue_on_listener_filters_timeout");
-    listener.finish();
     if !are_read {
         return None;
     }
-    Some(ListenerConfig {
-        name,
-        address: address?,
-        stat_prefix,
-        reuse_port,
-        backlog,
-        inbound,
-        listener_filters,
-        listener_filters_timeout,
-        continues_on_timeout,
-        chains,
-        default_chain: match default_chain {
-            Some(chain) => Some(chain?),
-            None => None,
-        },
-        document: super::json(value.node),
-    })
+    let default_chain = match default_chain {
+        Some(chain) => Some(chain?),
+        None => None,
+    };
+    Some(Served { udp: None, listener_filters, chains, default_chain })
 }
 
 /// No two filter chains may take the same connections.

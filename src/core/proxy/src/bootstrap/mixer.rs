@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_attribute::OwnedAttributes;
-use mixer_config::{Diagnostic, FieldPath, Node, NodeKind, Span};
+use mixer_config::{Node, NodeKind};
 
-use super::reader::{Document, Fields, Message, Value};
+use super::reader::{Fields, Message, Place, Value};
 pub use spec::{ApiKey, ApiPattern, ApiSpec, Clause, QuotaRule, UriPattern};
 pub use uri_template::UriTemplate;
 
@@ -59,19 +59,6 @@ pub struct TransportConfig {
     pub report_cluster: String,
     /// Where these clusters are named, or would be.
     places: [Place; 2],
-}
-
-/// A place in the document.
-#[derive(Debug, Clone)]
-pub(super) struct Place(FieldPath, Span);
-
-impl Place {
-    /// Reports an error there.
-    pub(super) fn report(&self, document: &Document<'_>, message: String) {
-        let mut problem = Diagnostic::error("proxy-invalid", self.0.clone(), message);
-        problem.span = Some(self.1);
-        document.report(problem);
-    }
 }
 
 impl TransportConfig {
@@ -306,9 +293,9 @@ fn transport(config: &Fields<'_>) -> TransportConfig {
     let place = |name: &str| match transport {
         Some(transport) => {
             let node = transport.get(name).map_or(transport.value.node, |value| value.node);
-            Place(transport.value.path.field(name), node.span)
+            Place::new(transport.value.path.field(name), node.span)
         }
-        None => Place(config.value.path.field("transport").field(name), config.value.node.span),
+        None => Place::new(config.value.path.field("transport").field(name), config.value.node.span),
     };
     let entries = transport.and_then(|t| t.get("report_batch_max_entries")?.u32()).filter(|max| *max > 0);
     let time = transport.and_then(|t| t.duration("report_batch_max_time")).filter(|max| !max.is_zero());

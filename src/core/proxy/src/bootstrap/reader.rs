@@ -67,6 +67,26 @@ impl<'d> Document<'d> {
     }
 }
 
+/// A place in a document, for a problem that is found later.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    path: FieldPath,
+    span: Span,
+}
+
+impl Place {
+    pub(super) fn new(path: FieldPath, span: Span) -> Self {
+        Self { path, span }
+    }
+
+    /// An error there.
+    pub(super) fn error(&self, message: impl Into<String>) -> Diagnostic {
+        let mut problem = Diagnostic::error("proxy-invalid", self.path.clone(), message);
+        problem.span = Some(self.span);
+        problem
+    }
+}
+
 /// A value and where it is.
 #[derive(Clone)]
 pub(super) struct Value<'d> {
@@ -78,6 +98,11 @@ pub(super) struct Value<'d> {
 impl<'d> Value<'d> {
     pub(super) fn root(document: &'d Document<'d>, node: &'d Node) -> Self {
         Self { document, node, path: FieldPath::root() }
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> Place {
+        Place::new(self.path.clone(), self.node.span)
     }
 
     fn problem(&self, code: &'static str, message: impl Into<String>) -> Diagnostic {

@@ -6,6 +6,7 @@ mod filters;
 mod health;
 mod http2;
 mod mirror;
+mod udp;
 
 use super::*;
 

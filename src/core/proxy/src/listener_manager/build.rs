@@ -7,6 +7,7 @@ use crate::accept::{self, Chain, ChainTls};
 use crate::access_log::AccessLogFiles;
 use crate::bootstrap::{
     AccessLogConfig, FilterChainConfig, FilterKind, ManagerConfig, NetworkFilter, TcpProxyConfig,
+    UdpListenerConfig,
 };
 use crate::drain::Drain;
 use crate::error::StartError;
@@ -19,6 +20,7 @@ use crate::socket_factory::reason;
 use crate::stats::Scope;
 use crate::tcp_proxy::TcpProxy;
 use crate::tls::TlsStats;
+use crate::udp::{SessionHash, UdpProxy};
 
 impl ListenerManager {
     fn cluster(&self, name: &str) -> Option<usize> {
@@ -60,6 +62,21 @@ impl ListenerManager {
                 .as_ref()
                 .map(|mixer| Box::new(self.mixer.tcp(mixer, &self.stats, |name| self.cluster(name)))),
         })
+    }
+
+    /// The UDP proxy of the listener whose statistics have this place in their names.
+    pub(super) fn udp_proxy(&self, config: &UdpListenerConfig, place: &str) -> UdpProxy {
+        let UdpListenerConfig { max_datagram, proxy, .. } = config;
+        let cluster_stats = |_| self.stats.block(&Scope::Cluster(proxy.cluster.clone()));
+        UdpProxy {
+            cluster: self.cluster(&proxy.cluster).map(|cluster| (cluster, cluster_stats(cluster))),
+            idle_timeout: proxy.idle_timeout,
+            hash: proxy.hash_policy.as_ref().map(SessionHash::new),
+            max_datagram: *max_datagram,
+            max_reply: proxy.max_reply,
+            stats: self.stats.block(&Scope::Udp(proxy.stat_prefix.clone())),
+            listener_stats: self.stats.block(&Scope::Listener(place.to_owned())),
+        }
     }
 
     fn log_streams(&self, configs: &[AccessLogConfig]) -> Vec<Arc<LogStream>> {

@@ -28,10 +28,10 @@ pub(super) fn compare(before: &ListenerConfig, after: &ListenerConfig) -> Differ
     if before.document == after.document {
         return Difference::None;
     }
-    if before.address != after.address {
+    if before.address != after.address || before.is_udp() != after.is_udp() {
         return Difference::Address;
     }
-    if without_chains(&before.document) == without_chains(&after.document) {
+    if !after.is_udp() && without_chains(&before.document) == without_chains(&after.document) {
         return Difference::Chains;
     }
     Difference::Fields

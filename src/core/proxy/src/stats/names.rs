@@ -310,6 +310,40 @@ stats! {
 }
 
 stats! {
+    /// Of a UDP proxy.
+    UdpStat {
+        DownstreamSessTotal = Counter "downstream_sess_total",
+        DownstreamSessNoRoute = Counter "downstream_sess_no_route",
+        DownstreamSessRxBytes = Counter "downstream_sess_rx_bytes",
+        DownstreamSessRxDatagrams = Counter "downstream_sess_rx_datagrams",
+        DownstreamSessRxErrors = Counter "downstream_sess_rx_errors",
+        DownstreamSessTxBytes = Counter "downstream_sess_tx_bytes",
+        DownstreamSessTxDatagrams = Counter "downstream_sess_tx_datagrams",
+        DownstreamSessTxErrors = Counter "downstream_sess_tx_errors",
+        IdleTimeout = Counter "idle_timeout",
+        DownstreamSessActive = Gauge "downstream_sess_active",
+    }
+}
+
+stats! {
+    /// Of the datagrams between UDP proxies and the hosts of a cluster.
+    ClusterUdpStat {
+        RxDatagrams = Counter "udp.sess_rx_datagrams",
+        RxDatagramsDropped = Counter "udp.sess_rx_datagrams_dropped",
+        RxErrors = Counter "udp.sess_rx_errors",
+        TxDatagrams = Counter "udp.sess_tx_datagrams",
+        TxErrors = Counter "udp.sess_tx_errors",
+    }
+}
+
+stats! {
+    /// Of a listener of datagrams.
+    ListenerUdpStat {
+        DownstreamRxDatagramDropped = Counter "udp.downstream_rx_datagram_dropped",
+    }
+}
+
+stats! {
     /// Of a TCP proxy.
     TcpStat {
         DownstreamCxTotal = Counter "downstream_cx_total",

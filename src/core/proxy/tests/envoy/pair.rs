@@ -92,7 +92,7 @@ fn refusing() -> (socket2::Socket, u16) {
 }
 
 /// The program, which these tests need.
-fn envoy() -> PathBuf {
+pub(crate) fn envoy() -> PathBuf {
     let named = std::env::var_os("ENVOY").map(PathBuf::from);
     // target/tmp -> target/python.
     let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python").join("bin/envoy");
@@ -124,8 +124,18 @@ impl Pair {
     /// As [`start_with`](Self::start_with), each with one worker, so that hosts have their turn in the same order, and with a drain time, at
     /// once, of so many seconds.
     pub(crate) fn start_alone(directory: Directory, bootstrap: &str, drain: u64) -> Self {
+        Self::start_alone_with(directory, bootstrap, &[], drain)
+    }
+
+    /// As [`start_alone`](Self::start_alone), with a bootstrap in which `others` are replaced.
+    pub(crate) fn start_alone_with(
+        directory: Directory,
+        bootstrap: &str,
+        others: &[(&str, String)],
+        drain: u64,
+    ) -> Self {
         let drain = DrainOptions { time: Duration::from_secs(drain), is_gradual: false };
-        Self::start_workers(directory, bootstrap, &[], 1, drain)
+        Self::start_workers(directory, bootstrap, others, 1, drain)
     }
 
     fn start_workers(
