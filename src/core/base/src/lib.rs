@@ -12,6 +12,7 @@
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`file_stamp`] | metadata by which changes of files are detected |
 //! | [`file_writer`] | whether a file is open for writing |
+//! | [`http_status`] | names of HTTP statuses |
 //! | [`json`] | string escaping of JSON log lines |
 //! | [`load`] | how far loads are that take long |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
@@ -45,6 +46,7 @@ pub mod degradation;
 pub mod exposition;
 pub mod file_stamp;
 pub mod file_writer;
+pub mod http_status;
 pub mod json;
 pub mod load;
 pub mod log;

@@ -1,5 +1,7 @@
 //! Schemas of the messages that an `Any` of the configuration may contain.
 
+use mixer_base::http_status;
+
 /// The schema of a message.
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -161,7 +163,7 @@ pub(super) static SCHEMAS: &[Schema] = &[
     fields(
         "istio.policy.v1beta1.DirectHttpResponse",
         &[
-            one(1, "code", FieldType::Enum("istio.policy.v1beta1.HttpStatusCode", HTTP_STATUS_CODES)),
+            one(1, "code", FieldType::Enum("istio.policy.v1beta1.HttpStatusCode", http_status::NAMES)),
             text(2, "body"),
             FieldSchema {
                 number: 3,
@@ -177,64 +179,3 @@ pub(super) static SCHEMAS: &[Schema] = &[
 pub(super) fn find(name: &str) -> Option<&'static Schema> {
     SCHEMAS.iter().find(|s| s.name == name)
 }
-
-/// `istio.policy.v1beta1.HttpStatusCode`.
-const HTTP_STATUS_CODES: &[(&str, i64)] = &[
-    ("Empty", 0),
-    ("Continue", 100),
-    ("OK", 200),
-    ("Created", 201),
-    ("Accepted", 202),
-    ("NonAuthoritativeInformation", 203),
-    ("NoContent", 204),
-    ("ResetContent", 205),
-    ("PartialContent", 206),
-    ("MultiStatus", 207),
-    ("AlreadyReported", 208),
-    ("IMUsed", 226),
-    ("MultipleChoices", 300),
-    ("MovedPermanently", 301),
-    ("Found", 302),
-    ("SeeOther", 303),
-    ("NotModified", 304),
-    ("UseProxy", 305),
-    ("TemporaryRedirect", 307),
-    ("PermanentRedirect", 308),
-    ("BadRequest", 400),
-    ("Unauthorized", 401),
-    ("PaymentRequired", 402),
-    ("Forbidden", 403),
-    ("NotFound", 404),
-    ("MethodNotAllowed", 405),
-    ("NotAcceptable", 406),
-    ("ProxyAuthenticationRequired", 407),
-    ("RequestTimeout", 408),
-    ("Conflict", 409),
-    ("Gone", 410),
-    ("LengthRequired", 411),
-    ("PreconditionFailed", 412),
-    ("PayloadTooLarge", 413),
-    ("URITooLong", 414),
-    ("UnsupportedMediaType", 415),
-    ("RangeNotSatisfiable", 416),
-    ("ExpectationFailed", 417),
-    ("MisdirectedRequest", 421),
-    ("UnprocessableEntity", 422),
-    ("Locked", 423),
-    ("FailedDependency", 424),
-    ("UpgradeRequired", 426),
-    ("PreconditionRequired", 428),
-    ("TooManyRequests", 429),
-    ("RequestHeaderFieldsTooLarge", 431),
-    ("InternalServerError", 500),
-    ("NotImplemented", 501),
-    ("BadGateway", 502),
-    ("ServiceUnavailable", 503),
-    ("GatewayTimeout", 504),
-    ("HTTPVersionNotSupported", 505),
-    ("VariantAlsoNegotiates", 506),
-    ("InsufficientStorage", 507),
-    ("LoopDetected", 508),
-    ("NotExtended", 510),
-    ("NetworkAuthenticationRequired", 511),
-];
