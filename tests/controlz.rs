@@ -23,5 +23,7 @@ mod pages;
 #[cfg(feature = "profiling")]
 #[path = "controlz/profiles.rs"]
 mod profiles;
+#[path = "controlz/quotas.rs"]
+mod quotas;
 #[path = "controlz/stage.rs"]
 mod stage;

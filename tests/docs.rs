@@ -18,6 +18,8 @@ mod migration;
 mod packages;
 #[path = "support/support.rs"]
 mod support;
+#[path = "docs/timings.rs"]
+mod timings;
 
 use std::path::{Path, PathBuf};
 

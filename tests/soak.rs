@@ -1,7 +1,8 @@
 //! Soak tests. Mixed load, an edit of the configuration every second, handlers that hang and panic, a full disk below access log and
 //! decision log, and clients that stall, reset and send garbage, all at once: no valid call fails, the server stays ready, bounds
 //! hold at all times, nothing accumulates. And many reloads, which leak nothing. And outages of backends, and killed servers, whose entries are
-//! kept on disk. And servers that share quotas.
+//! kept on disk. And servers that share quotas, one of
+//! which is killed.
 //!
 //! `cargo test` runs the short form. `MIXER_SOAK_SECONDS`, `MIXER_RELOADS` and `MIXER_SPILL_SECONDS` set the length: `.ci/run soak` runs 60 s,
 //! 150 reloads, and outages of 10 s with 20 000 entries a second;
@@ -21,6 +22,8 @@ mod chaos;
 mod chaos_policy;
 #[path = "soak/configuration.rs"]
 mod configuration;
+#[path = "soak/killed.rs"]
+mod killed;
 #[path = "soak/quotas.rs"]
 mod quotas;
 #[path = "soak/reloads.rs"]

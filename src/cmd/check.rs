@@ -65,7 +65,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let mut renderer = CheckRenderer::new(flags, personality, quotas.clone(), calls, io);
     let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
-        let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        let mut client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         }
         let worker = Checker {
             client: client.clone(),
-            request,
+            request: request.clone(),
             ids: Rc::new(DeduplicationIds::new()),
             left: flags.load.repeat.max(0),
             required: args.require_quota.then(|| quotas.clone()),
@@ -98,6 +98,13 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         renderer.begin(io)?;
         let show = |io: &mut Io, finished| renderer.answer(io, &finished);
         let summary = drive(workers, flags.load.rate, progress, io, show).await?;
+        // Only of a server that answers, and once: it may serve others.
+        let has_answered = matches!(summary.worst(), Exit::Success | Exit::Negative);
+        if !personality.is_legacy() && !flags.result.quiet && !quotas.is_empty() && has_answered {
+            for unallocated in client.unallocated_quotas(request).await {
+                io.warn(&unallocated)?;
+            }
+        }
         client.close().await;
         if let Some(span) = span {
             span.end().await;

@@ -1,5 +1,6 @@
 //! `check` and `report`: documents, explanations, attribute files.
 
+use crate::support::Server;
 use crate::{Ran, json, run, run_with_input, scenario};
 
 #[test]
@@ -358,4 +359,52 @@ fn a_quiet_check_prints_nothing() {
         assert_eq!(failed.out, "");
         assert!(failed.code != 0 && failed.err.contains("Unavailable"), "{}", failed.err);
     }
+}
+
+/// The server tells it: a grant does not.
+#[test]
+fn quotas_that_a_server_does_not_allocate_are_told() {
+    // A grant of a quota without dimensions looks as one that no rule allocates.
+    const LIMITED: &str = "kind: handler\nmetadata: {name: limits, namespace: istio-system}\nspec: {compiledAdapter: memquota, \
+        params: {quotas: [{name: requests.instance.istio-system, maxAmount: 50, validDuration: 60s}, \
+        {name: uploads.instance.istio-system, maxAmount: 50, validDuration: 60s}]}}\n---\n\
+        kind: instance\nmetadata: {name: requests, namespace: istio-system}\nspec: {compiledTemplate: quota}\n---\n\
+        kind: instance\nmetadata: {name: uploads, namespace: istio-system}\nspec: {compiledTemplate: quota}\n---\n\
+        kind: rule\nmetadata: {name: limit, namespace: istio-system}\nspec: {actions: [{handler: limits, instances: [requests]}]}\n---\n\
+        kind: rule\nmetadata: {name: limit-bob, namespace: istio-system}\nspec: {match: source.user == \"bob\", \
+        actions: [{handler: limits, instances: [uploads]}]}\n";
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("policy.yaml"), LIMITED).unwrap();
+    let server = Server::on(directory.path()).native().start();
+    let check = |program: &str, user: &str, quotas: &str, more: &[&str]| {
+        let address = server.address();
+        let user = format!("source.user={user}");
+        let ran = run(&[&[program, "check", "-m", &address, "-s", &user, "-q", quotas], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran
+    };
+    let unknown = "warning: no rule of the server allocates the quota `request`: what no rule allocates is granted; did you mean \
+                   `requests`?\n";
+    let told = check("mixer", "ann", "request=1,Requests=1", &["-r", "3"]).err;
+    assert!(told.starts_with(unknown) && told.matches("warning").count() == 1, "once a run: {told}");
+    let other = "warning: no rule of the server allocates the quota `uploads` for this request: what no rule allocates is granted\n";
+    assert_eq!(check("mixer", "ann", "uploads=1", &[]).err, other);
+    for (program, user, quotas, more) in [
+        ("mixer", "bob", "uploads=1,requests=1", &[][..]),
+        ("mixer", "ann", "request=1", &["--quiet"][..]),
+        ("mixc", "ann", "request=1", &[]),
+    ] {
+        assert_eq!(check(program, user, quotas, more).err, "");
+    }
+    // Nothing was allocated for it: three of the calls with `requests` above, and one.
+    let left = check("mixer", "ann", "requests=50", &["-o", "json", "--explain"]);
+    let document = json(&left);
+    assert_eq!(document["quotas"][0]["granted"], 46, "{document}");
+    let explained = serde_json::json!([{"name": "requests", "allocated": true, "rules": ["limit.rule.istio-system"], "known": true}]);
+    assert_eq!(document["explanation"]["quotas"], explained);
+    let text = check("mixer", "ann", "uploads=1", &["--explain"]).out;
+    assert!(
+        text.contains("Quotas\n  uploads: no rule allocates it for this request: it is granted\n"),
+        "{text}"
+    );
 }

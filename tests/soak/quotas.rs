@@ -21,7 +21,7 @@ fn length() -> Option<i64> {
     std::env::var("MIXER_QUOTA_CALLS").ok().and_then(|text| text.parse().ok())
 }
 
-fn redis(port: u16) -> Process {
+pub(crate) fn redis(port: u16) -> Process {
     let mut command = std::process::Command::new("redis-server");
     let port_text = port.to_string();
     command.args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
@@ -32,17 +32,22 @@ fn redis(port: u16) -> Process {
 }
 
 /// Three servers with one quota, in processes of their own.
-struct Servers {
-    all: Vec<Server>,
+pub(crate) struct Servers {
+    pub(crate) all: Vec<Server>,
     calls: AtomicI64,
     granted: AtomicI64,
+    /// That of Redis.
+    pub(crate) port: u16,
     _redis: Process,
     _directory: tempfile::TempDir,
 }
 
+/// The parameter of a window longer than a test.
+const WINDOW: &str = "validDuration: 3600s";
+
 impl Servers {
-    /// `limit` in a window longer than a test; `lease`: parameters.
-    fn start(limit: i64, lease: &str) -> Self {
+    /// `limit` in a window with these parameters.
+    pub(crate) fn start(limit: i64, window: &str) -> Self {
         let port = free_port();
         let redis = redis(port);
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -53,7 +58,7 @@ impl Servers {
              spec: {{compiledTemplate: quota, params: {{dimensions: {{user: source.user | \"nobody\"}}}}}}\n\
              ---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: limits, namespace: istio-system}}\n\
              spec: {{compiledAdapter: redisquota, params: {{redisServerUrl: '127.0.0.1:{port}', timeout: 10s, quotas: \
-             [{{name: calls.instance.istio-system, maxAmount: {limit}, validDuration: 3600s{lease}}}]}}}}\n\
+             [{{name: calls.instance.istio-system, maxAmount: {limit}, {window}}}]}}}}\n\
              ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: limits, namespace: istio-system}}\n\
              spec: {{actions: [{{handler: limits, instances: [calls]}}]}}\n"
         );
@@ -61,7 +66,7 @@ impl Servers {
         let place: &Path = directory.path();
         let all = (0..3).map(|_| Server::on(place).native().start()).collect();
         let (calls, granted) = (AtomicI64::new(0), AtomicI64::new(0));
-        Self { all, calls, granted, _redis: redis, _directory: directory }
+        Self { all, calls, granted, port, _redis: redis, _directory: directory }
     }
 
     fn granted(&self) -> i64 {
@@ -104,7 +109,7 @@ fn three_servers_grant_exactly_the_limit() {
     let _alone = crate::alone();
     let calls = length().unwrap_or(CALLS);
     let limit = calls * 6 / 10;
-    let servers = Servers::start(limit, "");
+    let servers = Servers::start(limit, WINDOW);
     let started = Instant::now();
     servers.call(&servers.all, 1, calls, &|| false);
     assert_eq!((servers.calls.load(Ordering::Relaxed), servers.granted()), (calls, limit));
@@ -116,7 +121,7 @@ fn three_servers_with_leases_grant_the_limit_to_demand_that_moves() {
     let _alone = crate::alone();
     let calls = length().unwrap_or(CALLS);
     let limit = calls;
-    let servers = Servers::start(limit, ", leaseDuration: 1s");
+    let servers = Servers::start(limit, &format!("{WINDOW}, leaseDuration: 1s"));
     // Two servers have all demand, and leases of as much as they need in half a second.
     servers.call(&servers.all[..2], 1, limit * 8 / 10, &|| false);
     let before = servers.granted();

@@ -24,7 +24,7 @@ use mixer_config::message::suggestion;
 use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, MemoryStore, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::{Explanation, PAGE_HEADER};
+use mixer_engine::explain::{Explanation, PAGE_HEADER, QuotaExplanation, QuotaExplanations};
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
@@ -85,8 +85,8 @@ impl Client {
     }
 
     /// What the configuration in this process does not know of a request, one line each: undeclared attributes, and quotas that no
-    /// rule allocates. Nothing is known of the configuration of a server: for one, the attributes that the sample configuration does not
-    /// declare, which are those of Istio's proxies.
+    /// rule allocates. Of a server only [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call: for one, the attributes that
+    /// the sample configuration does not declare, which are those of Istio's proxies.
     pub(crate) fn unknown_names<'n>(
         &self,
         attributes: impl Iterator<Item = &'n str>,
@@ -114,6 +114,14 @@ impl Client {
             format!("no rule allocates the quota `{name}`: it is granted{}", hint(name, allocated.clone()))
         }));
         unknown
+    }
+
+    /// The quotas of a request that no rule of the server allocates, one line each. Asks the server, which allocates nothing for it; empty if
+    /// it does not tell: an older one, Istio's, one on another machine.
+    pub(crate) async fn unallocated_quotas(&mut self, request: CheckRequest) -> Vec<String> {
+        let Client::Remote(connection) = self else { return Vec::new() };
+        let Ok(response) = connection.explain_quotas(request).await else { return Vec::new() };
+        serde_json::from_str(&response.json).map_or_else(|_| Vec::new(), |found| unallocated(&found))
     }
 
     /// What Envoy gets instead of the answer of the configuration in this process, for a request that names no namespace.
@@ -179,6 +187,19 @@ impl Client {
             message: format!("invalid explanation: {error}"),
         })
     }
+}
+
+/// What a server tells of the quotas of a request that no rule of it allocates, one line each.
+fn unallocated(found: &QuotaExplanations) -> Vec<String> {
+    let line = |quota: &QuotaExplanation| {
+        let for_this = if quota.known { " for this request" } else { "" };
+        let hint = quota.hint.as_ref().map_or_else(String::new, |near| format!("; {near}"));
+        format!(
+            "no rule of the server allocates the quota `{}`{for_this}: what no rule allocates is granted{hint}",
+            quota.name
+        )
+    };
+    found.quotas.iter().filter(|quota| !quota.allocated).map(line).collect()
 }
 
 /// The attributes that are neither standard nor declared by the sample configuration, one line each.

@@ -182,6 +182,14 @@ impl MixerConnection {
         self.unary_request(request, "/mixer.introspect.v1.Introspect/Explain").await
     }
 
+    /// Calls `mixer.introspect.v1.Introspect/Quotas`, as [`explain`](Self::explain). Servers that do not have it answer UNIMPLEMENTED.
+    pub(super) async fn explain_quotas(
+        &mut self,
+        request: CheckRequest,
+    ) -> Result<ExplainResponse, RpcError> {
+        self.unary(request, "/mixer.introspect.v1.Introspect/Quotas").await
+    }
+
     fn begin<T>(&self, method: &'static str, request: &mut tonic::Request<T>) -> Option<CallSpan> {
         self.calls.as_ref().map(|calls| calls.begin(method, request))
     }

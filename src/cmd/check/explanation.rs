@@ -44,6 +44,18 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
             let _ = writeln!(text, "      {field} = {value}");
         }
     }
+    if !found.quotas.is_empty() {
+        let _ = writeln!(text, "{}", io.paint(Style::Bold, "Quotas"));
+    }
+    for quota in &found.quotas {
+        let by = match (quota.allocated, quota.known) {
+            (true, _) => format!("allocated by {}", quota.rules.join(", ")),
+            (false, true) => "no rule allocates it for this request: it is granted".to_owned(),
+            (false, false) => "no rule allocates it: it is granted".to_owned(),
+        };
+        let hint = quota.hint.as_ref().map_or_else(String::new, |near| format!("; {near}"));
+        let _ = writeln!(text, "  {}: {by}{hint}", quota.name);
+    }
     if !found.mapped.is_empty() {
         let _ = writeln!(text, "{}", io.paint(Style::Bold, "Mapped, in calls of Envoy"));
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mixer_attribute::text::{ip_from_bytes, push_text};
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value};
 use mixer_config::message::Entries;
-use mixer_engine::adapter::{BoundInstance, Instance};
+use mixer_engine::adapter::{BoundInstance, Instance, QuotaKey};
 
 /// The dimensions of an override, all of which must match.
 #[derive(Debug)]
@@ -20,6 +20,15 @@ impl Dimensions {
             text: Pattern::new(text.as_deref().unwrap_or_default()),
         };
         Self(configured.iter().map(resolve).collect())
+    }
+
+    /// Their names, of those of the instance, and their texts.
+    pub(crate) fn describe(&self, names: &[String]) -> QuotaKey {
+        let describe = |dimension: &DimensionMatch| {
+            let name = dimension.position.and_then(|at| names.get(at)).cloned();
+            (name.unwrap_or_default(), dimension.text.text.to_string())
+        };
+        self.0.iter().map(describe).collect()
     }
 
     /// Whether the values of an instance match.

@@ -20,6 +20,9 @@ pub(crate) struct Limit {
     pub(crate) valid_duration: SignedDuration,
 }
 
+/// Keys, and overrides, of a quota that its status lists.
+pub(crate) const LISTED: usize = 20;
+
 /// Independent parts of the state; each has its own lock.
 pub(crate) const SHARDS: usize = 16;
 

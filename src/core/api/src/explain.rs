@@ -9,15 +9,18 @@ use super::call::CallInfo;
 use super::check;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::principal::set_principal;
-use super::worker::WorkerContext;
+use super::worker::{CallScope, WorkerContext};
 use mixer_attribute::AttributeBag;
+use mixer_attribute::request::CheckRequest;
 use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
-use mixer_engine::explain::{Decision, PAGE_HEADER, explain, referenced};
+use mixer_engine::explain::{
+    Decision, PAGE_HEADER, QuotaExplanation, QuotaExplanations, explain, explain_quotas, referenced,
+};
 
 /// `mixer.introspect.v1.ExplainResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExplainResponse {
-    /// JSON of an [`Explanation`](mixer_engine::explain::Explanation).
+    /// JSON of an [`Explanation`](mixer_engine::explain::Explanation), or of [`QuotaExplanations`].
     #[prost(string, tag = "1")]
     pub json: String,
 }
@@ -42,14 +45,7 @@ pub(super) async fn respond(
     let scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
     let (routes, context) = (&scope.published.routes, &scope.context);
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
-    let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
-    set_principal(worker.principal(call), &scope.published, &mut bag);
-    if worker.engine.as_istio_mixer {
-        bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
-    }
-    dispatch::preprocess(routes, &mut bag, context)
-        .await
-        .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
+    let bag = preprocessed(worker, &scope, &request, call).await?;
     let protocol = Protocol::of_mixer(worker.engine.as_istio_mixer);
     let outcome = dispatch::check(routes, &bag, context, protocol).await;
     let (passed, allowed) =
@@ -65,8 +61,55 @@ pub(super) async fn respond(
     if routes.has_dry_run() {
         dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, allowed, context).await;
     }
-    let explanation = explain(&scope.published, &bag, decision, &trace.borrow(), decided_by, page(call));
-    let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
+    let mut explanation = explain(&scope.published, &bag, decision, &trace.borrow(), decided_by, page(call));
+    explanation.quotas = quotas_of(&scope, &request, &bag);
+    framed(serde_json::to_string(&explanation))
+}
+
+/// Answers a CheckRequest with an [`ExplainResponse`] that tells who allocates its quotas: only attribute generators are called, and nothing
+/// is allocated.
+pub(super) async fn respond_quotas(
+    worker: &WorkerContext,
+    body: &[u8],
+    call: &CallInfo<'_>,
+) -> Result<Bytes, GrpcError> {
+    let scope = worker.begin(Some(Instant::now() + LIMIT), None)?;
+    let request = check::decode(body, worker.engine.limits, &scope.arena)?;
+    let bag = preprocessed(worker, &scope, &request, call).await?;
+    let snapshot = scope.published.routes.snapshot().id.0;
+    let quotas = quotas_of(&scope, &request, &bag);
+    framed(serde_json::to_string(&QuotaExplanations { snapshot, quotas }))
+}
+
+/// The attributes of a request, with those that are generated.
+async fn preprocessed<'a>(
+    worker: &WorkerContext,
+    scope: &'a CallScope<'_>,
+    request: &CheckRequest<'a>,
+    call: &CallInfo<'_>,
+) -> Result<AttributeBag<'a>, GrpcError> {
+    let routes = &scope.published.routes;
+    let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
+    set_principal(worker.principal(call), &scope.published, &mut bag);
+    if worker.engine.as_istio_mixer {
+        bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
+    }
+    dispatch::preprocess(routes, &mut bag, &scope.context)
+        .await
+        .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
+    Ok(bag)
+}
+
+fn quotas_of<'a>(
+    scope: &'a CallScope<'_>,
+    request: &CheckRequest<'a>,
+    bag: &AttributeBag<'a>,
+) -> Vec<QuotaExplanation> {
+    explain_quotas(&scope.published, bag, request.quotas.iter().map(|quota| quota.name))
+}
+
+fn framed(json: serde_json::Result<String>) -> Result<Bytes, GrpcError> {
+    let json = json.map_err(GrpcError::internal)?;
     let mut out = Vec::with_capacity(json.len() + 16);
     out.extend_from_slice(&EMPTY_MESSAGE);
     // Encoding into a Vec cannot fail.

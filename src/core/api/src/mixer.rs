@@ -111,6 +111,11 @@ impl MixerService {
         explain::respond(&self.worker, &body, &call).await
     }
 
+    /// As [`explain`](Self::explain), and tells only which rules allocate the quotas of the request.
+    pub async fn explain_quotas(&self, body: Bytes, call: CallInfo<'_>) -> Result<Bytes, GrpcError> {
+        explain::respond_quotas(&self.worker, &body, &call).await
+    }
+
     fn observe(&self, operation: Operation, call: &CallInfo<'_>) -> Option<Observation<'_>> {
         observers::observe(self.worker.engine.observers.as_deref(), operation, call)
     }

@@ -26,7 +26,10 @@ pub use handler::{
     Reply, Status, StatusDetail, join_errors,
 };
 pub use inventory::Inventory;
-pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
+pub use status::{
+    HandlerStatus, QueueStatus, QuotaKey, QuotaMode, QuotaOutage, QuotaOverride, QuotaSource, QuotaStatus,
+    QuotaUse, SharedQuota,
+};
 
 use mixer_config::{Diagnostics, message::Message};
 

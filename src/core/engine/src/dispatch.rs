@@ -17,6 +17,7 @@ mod headers;
 mod instances;
 mod last_known;
 mod quota;
+mod quota_rules;
 mod report;
 mod trace;
 
@@ -28,6 +29,7 @@ pub use dry_run::{dry_run_check, dry_run_quota, dry_run_report};
 pub use generate::preprocess;
 pub use last_known::LastKnownAnswers;
 pub use quota::{QuotaOutcome, QuotaRequest, quota};
+pub use quota_rules::QuotaRules;
 pub use report::ReportCollector;
 pub use trace::{DispatchTrace, Trace, TracedDispatch, TracedPhase, TracedRule, TracedStep};
 pub use trace::{started as trace_started, step as trace_step};

@@ -4,6 +4,8 @@
 //! Works on a copy of the request and a published table. Slow and allocating: for debugging only. An explanation contains request
 //! values, so only loopback clients may receive it; values that are secret are masked wherever they occur.
 
+mod quotas;
+
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,8 @@ use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_base::secrets::{MASKED, SecretNames};
 use mixer_expr::{Explanation as Part, Outcome};
+
+pub use quotas::{MAX_QUOTAS, QuotaExplanation, QuotaExplanations, explain_quotas};
 
 /// The explanation of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +51,9 @@ pub struct Explanation {
     /// The mappings of extensions that set referenced attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped: Vec<MappingOutline>,
+    /// Who allocates the quotas of the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaExplanation>,
 }
 
 fn one() -> usize {
@@ -309,7 +316,7 @@ pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
 pub const PAGE_HEADER: &str = "x-mixer-explain-page";
 
 /// Explains a check over a preprocessed bag, from its answer, the trace of its dispatch and the result of [`referenced`]. `page` is a page of
-/// rules, from 0; behind the last one there are none.
+/// rules, from 0; behind the last one there are none. Without quotas: [`explain_quotas`].
 pub fn explain<'t: 'a, 'a>(
     published: &'t Published,
     bag: &AttributeBag<'a>,
@@ -358,6 +365,7 @@ pub fn explain<'t: 'a, 'a>(
         dispatches,
         referenced,
         mapped,
+        quotas: Vec::new(),
     }
 }
 

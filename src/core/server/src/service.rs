@@ -58,11 +58,13 @@ impl ApiService {
     }
 
     async fn explain(&self, body: Bytes, call: CallInfo<'_>, peer: &Peer) -> Result<Bytes, GrpcError> {
-        if peer.is_local() {
-            return self.mixer.explain(body, call).await;
-        }
-        let text = "explanations are available to local clients only";
-        Err(GrpcError::new(Code::PermissionDenied, text))
+        only_local(peer)?;
+        self.mixer.explain(body, call).await
+    }
+
+    async fn explain_quotas(&self, body: Bytes, call: CallInfo<'_>, peer: &Peer) -> Result<Bytes, GrpcError> {
+        only_local(peer)?;
+        self.mixer.explain_quotas(body, call).await
     }
 
     /// Passes a call to tonic.
@@ -73,6 +75,11 @@ impl ApiService {
             Err(never) => match never {},
         }
     }
+}
+
+fn only_local(peer: &Peer) -> Result<(), GrpcError> {
+    let text = "explanations are available to local clients only";
+    if peer.is_local() { Ok(()) } else { Err(GrpcError::new(Code::PermissionDenied, text)) }
 }
 
 impl WorkerService for ApiService {
@@ -109,6 +116,10 @@ impl WorkerService for ApiService {
             }
             "/mixer.introspect.v1.Introspect/Explain" => {
                 let explain = |body, call| self.explain(body, call, &peer);
+                Box::pin(self.explain.call(&head, body, &peer, explain)).await
+            }
+            "/mixer.introspect.v1.Introspect/Quotas" => {
+                let explain = |body, call| self.explain_quotas(body, call, &peer);
                 Box::pin(self.explain.call(&head, body, &peer, explain)).await
             }
             path => match (EnvoyMethod::of(path), &self.envoy) {

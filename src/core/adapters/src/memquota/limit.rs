@@ -2,8 +2,8 @@
 
 use super::{Override, Quota};
 use crate::dimensions::Dimensions;
-use crate::quotas::Limit;
-use mixer_engine::adapter::{BoundInstance, Instance};
+use crate::quotas::{Limit, key};
+use mixer_engine::adapter::{BoundInstance, Instance, QuotaOverride};
 
 /// The limits of one instance.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Limits {
         Self {
             overrides: quota.overrides.iter().map(prepare).collect(),
             default: Limit { max_amount: quota.max_amount, valid_duration: quota.valid_duration },
-            names: instance.leaves.iter().map(|l| l.key.as_deref().unwrap_or(&l.field).to_owned()).collect(),
+            names: key::names_of(instance),
         }
     }
 
@@ -36,6 +36,14 @@ impl Limits {
     /// The dimensions, in the order of the values of an instance.
     pub(super) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The overrides, in the order in which they apply.
+    pub(super) fn overrides(&self) -> impl ExactSizeIterator<Item = QuotaOverride> {
+        self.overrides.iter().map(|(dimensions, limit)| QuotaOverride {
+            dimensions: dimensions.describe(&self.names),
+            limit: limit.max_amount,
+        })
     }
 
     /// The first override whose conditions all match, or else the limit of the quota.

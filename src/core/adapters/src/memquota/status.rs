@@ -4,11 +4,9 @@ use std::cmp::Reverse;
 
 use super::Memquota;
 use super::limit::Limits;
-use crate::quotas::{Limit, key, nanos};
-use mixer_engine::adapter::{HandlerStatus, Instance, QuotaStatus, QuotaUse};
+use crate::quotas::{LISTED, Limit, key, nanos};
+use mixer_engine::adapter::{HandlerStatus, Instance, QuotaSource, QuotaStatus, QuotaUse};
 
-/// Keys listed per quota.
-const LISTED: usize = 20;
 /// The keys with most of a quota in use, of which the limits are looked up: overrides may have others.
 const EXAMINED: usize = 10_000;
 
@@ -43,19 +41,19 @@ impl Memquota {
             list.truncate(EXAMINED);
             let mut top: Vec<QuotaUse> = list
                 .iter()
-                .map(|(key, used)| QuotaUse {
-                    key: key::describe(key, limits.names()).unwrap_or_default(),
-                    used: *used,
-                    limit: limit_of(limits, name, key).max_amount,
+                .map(|(key, used)| {
+                    let of_key = limit_of(limits, name, key);
+                    QuotaUse {
+                        key: key::describe(key, limits.names()).unwrap_or_default(),
+                        used: *used,
+                        limit: of_key.max_amount,
+                        is_override: of_key != limit,
+                        source: QuotaSource::Handler,
+                    }
                 })
                 .collect();
             // Those closest to their limit first: an override that is exhausted may have used little.
-            top.sort_by(|a, b| {
-                let share = |used: &QuotaUse| i128::from(used.used);
-                let (left, right) =
-                    (share(a) * i128::from(b.limit.max(1)), share(b) * i128::from(a.limit.max(1)));
-                right.cmp(&left).then_with(|| b.used.cmp(&a.used)).then_with(|| a.key.cmp(&b.key))
-            });
+            top.sort_by(QuotaUse::by_share);
             top.truncate(LISTED);
             QuotaStatus {
                 name: name.to_string(),
@@ -63,6 +61,9 @@ impl Memquota {
                 window: limit.valid_duration,
                 keys,
                 top,
+                overrides: limits.overrides().take(LISTED).collect(),
+                override_count: limits.overrides().len(),
+                shared: None,
             }
         });
         HandlerStatus {

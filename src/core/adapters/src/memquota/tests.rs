@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::testing::{TestClock, bound, problems, ready, test_env};
 use mixer_attribute::{StringMap, Timestamp, Value, ValueType};
+use mixer_engine::adapter::QuotaOverride;
 
 const NAME: &str = "q.instance.istio-system";
 
@@ -435,7 +436,11 @@ async fn the_status_has_the_limit_of_each_key_and_the_names_of_its_dimensions() 
     assert_eq!(f.ask(ann, 5), (5, 0));
     let status = f.handler.status();
     let quota = status.quotas.first().unwrap();
-    let top: Vec<_> = quota.top.iter().map(|used| (&*used.key, used.used, used.limit)).collect();
-    assert_eq!(top, [("a=ann", 5, 5), ("a=a", 30, 500)], "the exhausted one first");
+    let top = quota.top.iter().map(|used| (used.key.clone(), used.used, used.limit, used.is_override));
+    let key = |value: &str| vec![("a".to_owned(), value.to_owned())];
+    let wanted = [(key("ann"), 5, 5, true), (key("a"), 30, 500, false)];
+    assert_eq!(top.collect::<Vec<_>>(), wanted, "the exhausted one first");
     assert_eq!((quota.limit, quota.keys), (500, 2));
+    let overrides = [QuotaOverride { dimensions: key("ann"), limit: 5 }];
+    assert_eq!((&*quota.overrides, quota.override_count), (&overrides[..], 1));
 }

@@ -3,7 +3,8 @@
 use mixer_attribute::Value;
 use mixer_attribute::text::ip_from_bytes;
 use mixer_base::bounded::{MAX_KEY_BYTES, key_digest};
-use mixer_engine::adapter::Instance;
+use mixer_base::secrets::mask_value;
+use mixer_engine::adapter::{BoundInstance, Instance, QuotaKey};
 
 /// The tag of a digest, which stands for all values of a long key.
 const DIGEST: u8 = 0xfe;
@@ -53,18 +54,24 @@ fn encode_values(instance: &Instance<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a key of [`encode`] for display: `name=value` for each dimension, in their order.
-pub(crate) fn describe(key: &[u8], names: &[String]) -> Option<String> {
+/// The names of the dimensions of an instance, in the order of its values.
+pub(crate) fn names_of(instance: &BoundInstance) -> Vec<String> {
+    instance.leaves.iter().map(|leaf| leaf.key.as_deref().unwrap_or(&leaf.field).to_owned()).collect()
+}
+
+/// Decodes a key of [`encode`] for display: name and value of each dimension, in their order. Entries of maps with the names of secrets are
+/// masked.
+pub(crate) fn describe(key: &[u8], names: &[String]) -> Option<QuotaKey> {
     let mut rest = key.get(size_of::<u32>()..)?;
-    let mut values = Vec::new();
+    let mut values = QuotaKey::new();
     while let Some((tag, tail)) = rest.split_first() {
         rest = tail;
         let text = value(*tag, &mut rest)?;
         // A digest stands for all of them.
         let name = names.get(values.len()).filter(|_| *tag != DIGEST);
-        values.push(name.map_or_else(|| text.clone(), |name| format!("{name}={text}")));
+        values.push((name.cloned().unwrap_or_default(), text));
     }
-    Some(values.join(", "))
+    Some(values)
 }
 
 /// The index of the bound instance of a key.
@@ -126,7 +133,8 @@ fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
             let entries = u32::from_le_bytes(take(rest)?);
             let entry = |rest: &mut &[u8]| {
                 let key = String::from_utf8_lossy(prefixed(rest)?).into_owned();
-                Some(format!("{key}:{}", String::from_utf8_lossy(prefixed(rest)?)))
+                let value = String::from_utf8_lossy(prefixed(rest)?);
+                Some(format!("{key}:{}", mask_value(&key, &value)))
             };
             let list: Option<Vec<String>> = (0..entries).map(|_| entry(rest)).collect();
             list?.join(";")

@@ -11,6 +11,8 @@ mod node;
 mod repeated;
 mod replies;
 mod scripts;
+mod seen;
+mod status;
 mod target;
 mod without_redis;
 
@@ -28,6 +30,7 @@ use mixer_base::metrics::Collect;
 use mixer_base::task::Task;
 use mixer_engine::adapter::{BoundInstance, BuildError, Env, Handler};
 use repeated::Repeated;
+use seen::SeenWindows;
 use target::Target;
 use without_redis::WithoutRedis;
 
@@ -91,6 +94,7 @@ fn shared(params: &Params, bound: &[Bound], link: Arc<Link>, env: &Env) -> Arc<S
         redis,
         repeated: Repeated::new(exchanges.now(), longest, &of_ids),
         exchanges,
+        seen: SeenWindows::new(),
         without_redis: WithoutRedis::new(params, &of_cells, metrics, name),
         handler_name: Arc::clone(name),
         answers: Answers::new(metrics, name),

@@ -6,6 +6,7 @@ mod credentials;
 mod leases;
 mod outages;
 pub(super) mod server;
+mod status;
 mod topologies;
 mod windows;
 

@@ -81,7 +81,7 @@ pub(super) fn instances_named<'t>(
 }
 
 /// Equality under simple case folding.
-fn equal_fold(a: &str, b: &str) -> bool {
+pub(super) fn equal_fold(a: &str, b: &str) -> bool {
     match a.is_ascii() && b.is_ascii() {
         true => a.eq_ignore_ascii_case(b),
         false => a.to_lowercase() == b.to_lowercase(),

@@ -14,14 +14,16 @@ use super::keys::{KeyStyle, WindowNames, override_digest};
 use super::lease::MAX_LIMIT;
 use super::leases::{Called, Leases, Woken};
 use super::repeated::Repeated;
-use super::scripts::{Allocation, LeasedWindow, Window};
+use super::scripts::{Allocated, Allocation, LeasedWindow, Window, allocated_of};
+use super::seen::SeenWindows;
 use super::without_redis::{Unanswered, WithoutRedis};
 use crate::dimensions::Dimensions;
 use crate::quotas::key;
 use mixer_attribute::SignedDuration;
 use mixer_base::metrics::{Collect, Collected, Counter, Family, Metrics};
 use mixer_engine::adapter::{
-    BoundInstance, HandleQuota, Handler, HandlerError, HandlerStatus, Instance, QuotaCall, QuotaResult, Reply,
+    BoundInstance, HandleQuota, Handler, HandlerError, HandlerStatus, Instance, QuotaCall, QuotaOverride,
+    QuotaResult, Reply,
 };
 
 /// Largest limit and amount: the scripts count in doubles.
@@ -29,7 +31,10 @@ const MAX_AMOUNT: i64 = 1 << 53;
 
 /// The limit of a bound instance.
 pub(super) struct Bound {
+    name: Arc<str>,
     names: WindowNames,
+    /// Of its dimensions, in the order of the values of an instance.
+    pub(super) dimensions: Vec<String>,
     window: Window,
     /// In nanoseconds.
     length: i64,
@@ -63,7 +68,9 @@ impl Bound {
         };
         let style = KeyStyle { cluster: params.cluster, istio: params.istio_keys };
         Self {
+            name: Arc::clone(&instance.name),
             names: WindowNames::new(instance, style),
+            dimensions: key::names_of(instance),
             window,
             length,
             max_amount: quota.max_amount,
@@ -80,6 +87,31 @@ impl Bound {
     /// How long a share lasts, in nanoseconds; 0: there are none.
     pub(super) fn lease(&self) -> u64 {
         self.lease
+    }
+
+    /// Full name of the instance.
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The limit of keys without an override.
+    pub(super) fn default_limit(&self) -> i64 {
+        self.limit(None)
+    }
+
+    /// The limit of a key of [`key::encode`], and whether it is that of an override; `None` if only a digest of its values is known.
+    pub(super) fn limit_of(&self, key: &[u8]) -> Option<(i64, bool)> {
+        let (bound, values) = (key::bound_of(key)?, key::values(key)?);
+        let selected = self.selected(&Instance { bound, name: &self.name, values: &values });
+        Some((self.limit(selected), selected.is_some()))
+    }
+
+    /// The overrides, in the order in which they apply.
+    pub(super) fn overrides(&self) -> impl ExactSizeIterator<Item = QuotaOverride> {
+        self.overrides.iter().map(|over| QuotaOverride {
+            dimensions: over.dimensions.describe(&self.dimensions),
+            limit: self.limit(Some(over)),
+        })
     }
 
     fn selected(&self, instance: &Instance<'_>) -> Option<&Selected> {
@@ -122,6 +154,7 @@ pub(super) struct Shared {
     pub(super) redis: Arc<Redis>,
     pub(super) exchanges: Exchanges,
     pub(super) repeated: Repeated,
+    pub(super) seen: SeenWindows,
     pub(super) without_redis: WithoutRedis,
     pub(super) handler_name: Arc<str>,
     pub(super) answers: Answers,
@@ -168,25 +201,31 @@ impl Shared {
         &self.exchanges.leases
     }
 
-    /// Asks Redis. `key`: of the call, if that is needed without Redis.
+    /// Asks Redis. `id`: that of the deduplication of the call, if it is needed without Redis.
     async fn allocate(
         self: Arc<Self>,
         allocation: Allocation,
-        key: Option<Box<[u8]>>,
+        key: Box<[u8]>,
         id: Option<String>,
     ) -> Result<QuotaResult, HandlerError> {
         // Nothing remembers what was released.
         let may_repeat = allocation.amount >= 0;
-        match self.redis.ask::<(i64, i64)>(&allocation.invocation(), may_repeat).await {
-            Ok((granted, nanos)) => {
+        let answer = self.redis.ask::<Vec<i64>>(&allocation.invocation(), may_repeat).await;
+        let unknown = || Failure::Error("the answer is that to no allocation".into());
+        let answer = answer.and_then(|numbers| allocated_of(&numbers).ok_or_else(unknown));
+        let hash = self.leases().hash(&key);
+        match answer {
+            Ok(Allocated { granted, valid, left }) => {
                 self.answers.redis.increment();
-                Ok(QuotaResult { granted, valid_duration: SignedDuration::from_nanos(nanos.max(0)) })
+                if let Some((left, lasts)) = left {
+                    self.seen.note(hash, &key, allocation.max_amount, left, self.exchanges.now(), lasts);
+                }
+                Ok(QuotaResult { granted, valid_duration: SignedDuration::from_nanos(valid) })
             }
             Err(failure) => {
-                let key = key.unwrap_or_default();
                 let call = Unanswered {
                     key: &key,
-                    hash: self.leases().hash(&key),
+                    hash,
                     limit: allocation.max_amount,
                     length: allocation.length,
                     amount: allocation.amount,
@@ -273,7 +312,7 @@ impl Shared {
             match self.call(&call, || Arc::clone(&window)) {
                 LeaseResult::Answered(result) => return Ok(result),
                 LeaseResult::Waits(receiver, _) => woken = receiver,
-                LeaseResult::NoRoom => return self.allocate(allocation, Some(key), Some(id)).await,
+                LeaseResult::NoRoom => return self.allocate(allocation, key, Some(id)).await,
             }
         };
         let call = Unanswered {
@@ -305,9 +344,9 @@ impl Collect for Shared {
 
 /// The handler.
 pub(super) struct RedisHandler {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// By index of the bound instance.
-    bound: Vec<Bound>,
+    pub(super) bound: Vec<Bound>,
 }
 
 impl RedisHandler {
@@ -347,7 +386,7 @@ impl Handler for RedisHandler {
             notes.push(("given back", summary.returned.to_string()));
             notes.push(("lost", summary.lost.to_string()));
         }
-        HandlerStatus { trouble: link.trouble(), notes, ..HandlerStatus::default() }
+        HandlerStatus { trouble: link.trouble(), notes, quotas: self.quotas(), ..HandlerStatus::default() }
     }
 
     fn degradation(&self) -> Option<String> {
@@ -377,30 +416,27 @@ impl HandleQuota for RedisHandler {
         };
         let shared = &self.shared;
         let is_leased = bound.lease > 0 && call.amount > 0;
-        if !is_leased && !shared.without_redis.needs_key() {
-            let allocation = bound.allocation(instance, call);
-            return Reply::Later(Box::pin(Arc::clone(shared).allocate(allocation, None, None)));
-        }
         KEY.with(|scratch| {
             let mut key = scratch.borrow_mut();
             key::encode(instance, &mut key);
             let (amount, best_effort) = (call.amount.min(MAX_AMOUNT), call.best_effort);
             let id = call.deduplication_id;
-            let later = || (bound.allocation(instance, call), Box::from(&**key), id.to_owned());
+            let later = || (bound.allocation(instance, call), Box::from(&**key));
             if is_leased {
                 let lease_call = LeaseCall { key: &key, amount, best_effort, id, is_new: true };
                 match shared.call(&lease_call, || bound.leased(instance)) {
                     LeaseResult::Answered(result) => return Reply::Ready(Ok(result)),
                     LeaseResult::Waits(woken, window) => {
-                        let (allocation, key, id) = later();
-                        let waits = Arc::clone(shared).wait(woken, window, allocation, key, id);
+                        let (allocation, key) = later();
+                        let waits = Arc::clone(shared).wait(woken, window, allocation, key, id.to_owned());
                         return Reply::Later(Box::pin(waits));
                     }
                     LeaseResult::NoRoom => {}
                 }
             }
-            let (allocation, key, id) = later();
-            Reply::Later(Box::pin(Arc::clone(shared).allocate(allocation, Some(key), Some(id))))
+            let (allocation, key) = later();
+            let id = shared.without_redis.needs_key().then(|| id.to_owned());
+            Reply::Later(Box::pin(Arc::clone(shared).allocate(allocation, key, id)))
         })
     }
 }

@@ -92,6 +92,23 @@ pub(super) enum Step {
     Lost(i64),
 }
 
+/// What a lease is, for operators. Times are those of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LeaseStatus {
+    /// The limit of the window.
+    pub(super) limit: i64,
+    /// What is granted of the window, and what servers hold of it, as far as it is known.
+    pub(super) used: i64,
+    /// When Redis said so.
+    pub(super) known_at: u64,
+    /// The share, less what was given back of it.
+    pub(super) share: i64,
+    /// What was granted of it.
+    pub(super) granted: i64,
+    /// From when on the rest cannot be granted.
+    pub(super) ends: u64,
+}
+
 /// A request under way.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
@@ -111,6 +128,10 @@ pub(super) struct Lease {
     number: u64,
     sent: Option<Sent>,
     held: i64,
+    /// What was held after the last answer, less what was given back.
+    share: i64,
+    /// What others could get at the last answer, and when that was.
+    known: Option<(i64, u64)>,
     /// From when on what is held cannot be granted.
     ends: u64,
     window: i64,
@@ -164,6 +185,8 @@ impl Lease {
             number: 0,
             sent: None,
             held: 0,
+            share: 0,
+            known: None,
             ends: 0,
             window: 0,
             valid_until: 0,
@@ -192,6 +215,19 @@ impl Lease {
     /// What Redis counts as held: also what cannot be granted any more.
     pub(super) fn total_held(&self) -> i64 {
         self.held
+    }
+
+    /// What is known of its window; `None`: nothing, or the window is over.
+    pub(super) fn status(&self, now: u64) -> Option<LeaseStatus> {
+        let (available, known_at) = self.known.filter(|_| now < self.valid_until)?;
+        Some(LeaseStatus {
+            limit: self.limit,
+            used: self.limit.saturating_sub(available).saturating_sub(self.held(now)).max(0),
+            known_at,
+            share: self.share,
+            granted: self.share.saturating_sub(self.held).max(0),
+            ends: self.ends,
+        })
     }
 
     /// Whether a request is under way.
@@ -316,6 +352,7 @@ impl Lease {
             self.forgotten_at = now.saturating_add(self.length.saturating_mul(REMEMBERED - 1));
         }
         // INVARIANT: what is given back is not granted any more, also if the answer is lost.
+        self.share = self.share.saturating_sub(self.held - keep);
         self.held = keep;
         self.sent = Some(Sent { request, at: now });
         (self.waiting, self.least) = (0, i64::MAX);
@@ -352,6 +389,9 @@ impl Lease {
             self.spent = sent.request.spent;
         }
         self.held = self.held.saturating_add(answer.granted.max(0));
+        // What was granted since the request was sent is used of the new share.
+        self.share = self.held.saturating_add(self.spent - sent.request.spent);
+        self.known = Some((answer.available.max(0), now));
         self.acknowledged = sent.request.spent;
         self.window = answer.window;
         let lasts = self.length.min(answer.valid);

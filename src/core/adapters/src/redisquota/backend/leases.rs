@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use super::answers::Failure;
-use super::lease::{Answer, Lease, Outcome, Request, Step};
+use super::lease::{Answer, Lease, LeaseStatus, Outcome, Request, Step};
 use super::scripts::LeasedWindow;
 use crate::quotas::{SHARDS, Shard, shard_of};
 use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
@@ -393,6 +393,26 @@ impl Leases {
             }
         }
         exchanges
+    }
+
+    /// Looks at the key of each lease of which something is known, and at what that is. Holds one lock at a time, and none in `look`.
+    pub(super) fn each(&self, now: u64, mut look: impl FnMut(Box<[u8]>, LeaseStatus)) {
+        for shard in &self.shards {
+            let known: Vec<_> = {
+                let table = shard.0.lock();
+                let known = |entry: &Entry| Some((entry.key.clone(), entry.lease.status(now)?));
+                table.entries.iter().filter_map(known).collect()
+            };
+            known.into_iter().for_each(|(key, status)| look(key, status));
+        }
+    }
+
+    /// Whether something is known of the window of a key because there is a lease of it.
+    pub(super) fn knows(&self, key: &[u8], now: u64) -> bool {
+        let hash = self.hash(key);
+        let table = self.shard(hash).lock();
+        let entry = table.entries.find(hash, |entry| *entry.key == *key);
+        entry.is_some_and(|entry| entry.lease.status(now).is_some())
     }
 
     /// What there is. Holds one lock at a time.

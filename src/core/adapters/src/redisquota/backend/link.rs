@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::target::{Connection, Target};
+use mixer_engine::adapter::QuotaOutage;
 
 /// How long an attempt to connect may take.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -49,6 +51,8 @@ pub(super) struct Link {
     state: watch::Sender<State>,
     /// Why the last attempt failed.
     trouble: ArcSwapOption<String>,
+    /// Since when there is no connection.
+    away_since: Mutex<Option<Instant>>,
     /// The next attempt, or test of the connection, is due.
     due: Notify,
     generations: AtomicU64,
@@ -63,6 +67,7 @@ impl Link {
             handler_name,
             state,
             trouble: ArcSwapOption::empty(),
+            away_since: Mutex::new(Some(Instant::now())),
             due: Notify::new(),
             generations: AtomicU64::new(0),
         }
@@ -108,6 +113,20 @@ impl Link {
         self.trouble.load_full().map(|why| format!("Redis does not answer: {why}"))
     }
 
+    /// Why there is no connection, and for how long there has been none; `None`: there is one.
+    pub(super) fn outage(&self) -> Option<QuotaOutage> {
+        let since = (*self.away_since.lock())?;
+        let why = match self.trouble.load_full() {
+            Some(why) => String::clone(&why),
+            None => format!("{}: there is no connection", self.shown()),
+        };
+        Some(QuotaOutage { why, lasts: since.elapsed() })
+    }
+
+    fn begin_outage(&self) {
+        self.away_since.lock().get_or_insert_with(Instant::now);
+    }
+
     /// A call found that a connection is lost.
     pub(super) fn lost(&self, lost: Generation) {
         let is_lost = |state: &mut State| {
@@ -118,6 +137,7 @@ impl Link {
             is_lost
         };
         if self.state.send_if_modified(is_lost) {
+            self.begin_outage();
             self.due.notify_one();
         }
     }
@@ -143,6 +163,7 @@ impl Link {
                     self.say_connected();
                     self.state.send_replace(State::Up(connection.clone(), generation));
                     self.watch(connection, generation).await;
+                    self.begin_outage();
                     self.state.send_replace(State::Connecting);
                 }
                 Err(why) => {
@@ -186,6 +207,7 @@ impl Link {
 
     fn say_connected(&self) {
         self.trouble.store(None);
+        *self.away_since.lock() = None;
         let handler = &*self.handler_name;
         tracing::info!(target: "adapters", adapter = handler, server = self.shown(), "connected to Redis");
     }

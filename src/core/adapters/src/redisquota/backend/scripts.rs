@@ -99,7 +99,7 @@ pub(super) struct Keys {
 }
 
 impl Allocation {
-    /// The call of its script, which returns the granted amount and for how many nanoseconds it is valid.
+    /// The call of its script, whose answer is that of [`allocated_of`].
     pub(super) fn invocation(&self) -> ScriptInvocation<'static> {
         let script = match self.window {
             Window::Fixed => &SCRIPTS.fixed,
@@ -117,6 +117,27 @@ impl Allocation {
             .arg(self.amount);
         call
     }
+}
+
+/// The answer to an allocation. Times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Allocated {
+    pub(super) granted: i64,
+    pub(super) valid: i64,
+    /// What is left of the window, and for how long it lasts; `None` in a repeated answer.
+    pub(super) left: Option<(i64, u64)>,
+}
+
+/// The answer to an allocation; `None` if it is none.
+pub(super) fn allocated_of(numbers: &[i64]) -> Option<Allocated> {
+    let (granted, valid, left) = match *numbers {
+        [granted, valid] => (granted, valid, None),
+        [granted, valid, left, lasts] => {
+            (granted, valid, Some((left.max(0), u64::try_from(lasts).unwrap_or(0))))
+        }
+        _ => return None,
+    };
+    Some(Allocated { granted, valid: valid.max(0), left })
 }
 
 /// A window of which shares are leased.

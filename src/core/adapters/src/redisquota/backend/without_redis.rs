@@ -71,6 +71,28 @@ impl WithoutRedis {
         }
     }
 
+    /// The part of each limit that is granted, in percent, if a part is.
+    pub(super) fn local_share(&self) -> Option<i64> {
+        self.cells.is_some().then_some(self.percent)
+    }
+
+    /// The part of a limit.
+    pub(super) fn part_of(&self, limit: i64) -> i64 {
+        let part = i128::from(limit) * i128::from(self.percent) / 100;
+        i64::try_from(part).unwrap_or(limit)
+    }
+
+    /// Looks at each key of which something is granted, and at the amount. Holds one lock at a time, and none in `look`.
+    pub(super) fn each(&self, now: u64, mut look: impl FnMut(Box<[u8]>, i64)) {
+        for shard in self.cells.iter().flatten() {
+            let used: Vec<(Box<[u8]>, i64)> = {
+                let cells = shard.0.lock();
+                cells.in_use(now).map(|(key, used)| (key.into(), used)).collect()
+            };
+            used.into_iter().for_each(|(key, used)| look(key, used));
+        }
+    }
+
     /// Answers a call. Errors: in the mode in which it fails.
     pub(super) fn answer(
         &self,
@@ -98,8 +120,7 @@ impl WithoutRedis {
             let granted = cells.release(call.hash, call.key, call.amount.saturating_neg(), now);
             return QuotaResult { granted: granted.saturating_neg(), valid_duration: SignedDuration::ZERO };
         }
-        let max_amount = i128::from(call.limit) * i128::from(self.percent) / 100;
-        let limit = Limit { max_amount: i64::try_from(max_amount).unwrap_or(call.limit), valid_duration };
+        let limit = Limit { max_amount: self.part_of(call.limit), valid_duration };
         let (granted, _) = cells.allocate(call.hash, call.key, limit, call.amount, call.best_effort, now);
         if granted == 0 { QuotaResult::default() } else { QuotaResult { granted, valid_duration } }
     }

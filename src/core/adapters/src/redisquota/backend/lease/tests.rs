@@ -1,6 +1,6 @@
 //! The state machine by itself, and the model against Redis.
 
-use super::super::scripts::{FIXED, LEASE_FIXED, LEASE_ROLLING, ROLLING};
+use super::super::scripts::{Allocated, FIXED, LEASE_FIXED, LEASE_ROLLING, ROLLING, allocated_of};
 use super::model::{Kind, Model};
 use super::*;
 use crate::redisquota::tests::server::RedisServer;
@@ -38,6 +38,29 @@ fn a_share_begins_when_it_was_requested_and_ends_a_margin_early() {
     assert_eq!(lease.call(LEASE * 63 / 64, 1, true, true), Outcome::Waits);
     let request = send(&mut lease, LEASE * 63 / 64);
     assert_eq!((request.spent, request.acknowledged, request.keep), (1, 0, 0), "nothing is kept of it");
+}
+
+#[test]
+fn what_is_known_follows_answers_and_grants() {
+    let mut lease = Lease::new(LEASE, 1000, 0);
+    assert_eq!(lease.status(0), None);
+    lease = with_share();
+    let known = lease.status(2 * MILLI).unwrap();
+    let ends = LEASE * 63 / 64;
+    let status = LeaseStatus { limit: 1000, used: 1, known_at: MILLI, share: 100, granted: 1, ends };
+    assert_eq!(known, status);
+    lease.call(2 * MILLI, 9, false, true);
+    assert_eq!(lease.status(2 * MILLI), Some(LeaseStatus { used: 10, granted: 10, ..status }));
+    // A share that cannot be granted any more counts as used.
+    assert_eq!(lease.status(LEASE).unwrap().used, 100);
+    let sent = LEASE / 2 + 2 * MILLI;
+    assert_eq!(send(&mut lease, sent).keep, 0);
+    assert_eq!(lease.status(sent), Some(LeaseStatus { used: 100, share: 10, granted: 10, ..status }));
+    lease.answer(sent + MILLI, 2, &answer(0, 0, 700));
+    let known = lease.status(sent + MILLI).unwrap();
+    assert_eq!((known.used, known.share, known.granted, known.known_at), (300, 0, 0, sent + MILLI));
+    // The window is over.
+    assert_eq!(lease.status(sent + 60 * LEASE), None);
 }
 
 #[test]
@@ -197,9 +220,14 @@ async fn the_model_is_what_redis_does() {
                     .arg(i64::from(best_effort))
                     .arg(amount)
                     .arg(micros);
-                let real: (i64, i64) = call.invoke_async(&mut connection).await.unwrap();
+                let numbers: Vec<i64> = call.invoke_async(&mut connection).await.unwrap();
+                let Allocated { granted, valid, left } = allocated_of(&numbers).unwrap();
                 let modelled = model.allocate(&kind, now, amount, best_effort, &id);
-                assert_eq!(real, modelled, "seed {seed}, round {round}: {amount} {best_effort}");
+                assert_eq!((granted, valid), modelled, "seed {seed}, round {round}: {amount} {best_effort}");
+                if let Some((left, lasts)) = left {
+                    let window = if rolling { kind.length } else { model.ends.unwrap_or(0) - now };
+                    assert_eq!((left, lasts), ((limit - model.used).max(0), window.cast_unsigned()));
+                }
                 continue;
             }
             let last = requests.last().copied();

@@ -1,4 +1,5 @@
--- Allocates in a rolling window. Returns the granted amount, and for how many nanoseconds it is valid.
+-- Allocates in a rolling window. Returns the granted amount, and for how many nanoseconds it is valid; then, unless the answer to the id is
+-- repeated, what is left, and the length of the window.
 -- KEYS: state of the window; answer to the deduplication id; amounts of steps that are over.
 -- ARGV: limit; length of the window and of a step, in nanoseconds; 1 for best effort; amount, negative to release.
 local limit, length, step = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -28,5 +29,6 @@ if granted > 0 then
   redis.call('HSET', KEYS[2], 'expire', integer(now + length))
   redis.call('PEXPIRE', KEYS[2], lifetime(length))
 end
-if granted == 0 and (amount > 0 or available <= 0) then return {0, 0} end
-return {granted, length}
+local left = math.max(0, limit - used)
+if granted == 0 and (amount > 0 or available <= 0) then return {0, 0, left, length} end
+return {granted, length, left, length}
