@@ -10,6 +10,8 @@ mod support;
 mod check;
 #[path = "cli/diagnostics.rs"]
 mod diagnostics;
+#[path = "cli/format.rs"]
+mod format;
 #[path = "cli/generated.rs"]
 mod generated;
 #[path = "cli/hostile.rs"]

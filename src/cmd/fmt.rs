@@ -1,7 +1,9 @@
 //! `fmt`: brings configuration files into their layout.
 
 mod layout;
+mod replace;
 
+use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -12,16 +14,16 @@ use super::io::Io;
 use super::output::{counted, escaped};
 use layout::{Refusal, formatted};
 use mixer_base::regular_file;
+use mixer_config::store::configuration_files;
+use replace::Original;
 
 /// Maximum size of a file, in bytes.
 const MAX_FILE: u64 = 16 << 20;
-/// Directories below a directory are read so deep.
-const MAX_DEPTH: usize = 32;
 
 /// Flags of `fmt`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct FmtArgs {
-    /// Files, directories with `.yaml` and `.yml` files, or `-` for standard input, which is written to standard output.
+    /// Files, directories (the files that a server reads there), or `-` for standard input, which is written to standard output.
     #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Write nothing: list the files that would change, and exit with status 1 if there is one.
@@ -32,16 +34,10 @@ pub(crate) struct FmtArgs {
     diff: bool,
 }
 
-/// A file that is not in its layout.
-struct Change {
-    path: PathBuf,
-    before: String,
-    after: String,
-}
-
-/// Formats. A file that cannot be formatted stays as it is, and is an error; the others are formatted all the same.
+/// Formats file by file. A file that cannot be read, formatted or replaced stays as it is, and is an error; the others are formatted all the
+/// same.
 ///
-/// Exit status: 0, or 1 if `--check` finds a change, or 2 if a file cannot be read or formatted.
+/// Exit status: 0, or 1 if `--check` finds a change, or 2 if a file cannot be formatted, or 3 if one cannot be read or written.
 pub(crate) fn run(args: &FmtArgs, io: &mut Io) -> Outcome {
     let standard = Path::new("-");
     if args.paths.iter().any(|path| path == standard) {
@@ -50,44 +46,87 @@ pub(crate) fn run(args: &FmtArgs, io: &mut Io) -> Outcome {
             _ => Err(Failure::usage("`-` stands alone").into()),
         };
     }
-    let mut files = Vec::new();
+    let mut batch = Batch { args, io, known: HashSet::new(), changes: 0, failed: None };
     for path in &args.paths {
-        collect(path, 0, &mut files)?;
-    }
-    let (mut changes, mut refused) = (Vec::new(), None);
-    for path in files {
-        let before = read(&path)?;
-        match formatted(&before) {
-            Ok(after) if after == before => {}
-            Ok(after) => changes.push(Change { path, before, after }),
-            Err(refusal) => {
-                let failure = failure(&path.display().to_string(), &refusal);
-                if let Some(earlier) = refused.replace(failure) {
-                    tell(&earlier, io)?;
-                }
-            }
+        if !path.is_dir() {
+            batch.format(path)?;
+            continue;
+        }
+        // What servers do not read is none of the configuration.
+        let (files, unknown) = configuration_files(path);
+        for (path, error) in unknown {
+            batch.fail(&unreadable(&path, &error))?;
+        }
+        for file in files {
+            batch.format(&file)?;
         }
     }
-    for change in &changes {
-        let name = change.path.display().to_string();
-        match (args.diff, args.check) {
-            (true, _) => io.out.write_all(difference(&name, &change.before, &change.after).as_bytes())?,
-            (false, true) => writeln!(io.out, "{}", escaped(&name))?,
-            (false, false) => {
-                write(&change.path, &change.after)?;
-                writeln!(io.out, "{}", escaped(&name))?;
-            }
-        }
+    let Batch { changes, failed, .. } = batch;
+    if let Some(exit) = failed {
+        return Ok(exit);
     }
-    if let Some(failure) = refused {
-        return Err(failure.into());
-    }
-    if args.check && !changes.is_empty() {
-        let what = counted(changes.len(), "file");
+    if args.check && changes > 0 {
+        let what = counted(changes, "file");
         writeln!(io.err, "{what} to format; `mixer fmt` without --check writes them")?;
         return Ok(Exit::Negative);
     }
     Ok(Exit::Success)
+}
+
+/// The files of one command.
+struct Batch<'b> {
+    args: &'b FmtArgs,
+    io: &'b mut Io,
+    /// Files that were read, by their paths without links: one that several links lead to is formatted once.
+    known: HashSet<PathBuf>,
+    /// Number of files that are not in their layout.
+    changes: usize,
+    /// The status after the failures so far.
+    failed: Option<Exit>,
+}
+
+impl Batch<'_> {
+    /// Formats a file, or the one that a link leads to.
+    fn format(&mut self, path: &Path) -> Result<(), Stop> {
+        let original = match path.canonicalize() {
+            Ok(real) if !self.known.insert(real.clone()) => return Ok(()),
+            Ok(real) => Original::read(real, MAX_FILE),
+            Err(error) => Err(error),
+        };
+        let original = match original {
+            Ok(original) => original,
+            Err(error) => return self.fail(&unreadable(path, &error)),
+        };
+        let name = path.display().to_string();
+        let after = match formatted(&original.text) {
+            Ok(after) if after == original.text => return Ok(()),
+            Ok(after) => after,
+            Err(refusal) => return self.fail(&failure(&name, &refusal)),
+        };
+        self.changes += 1;
+        if self.args.diff {
+            self.io.out.write_all(difference(&name, &original.text, &after).as_bytes())?;
+            return Ok(());
+        }
+        if !self.args.check
+            && let Err(refused) = original.replace(&after)
+        {
+            let failure = Failure::local(format!("cannot write `{name}`"));
+            return self.fail(&failure.cause(refused.why).hint(refused.hint));
+        }
+        writeln!(self.io.out, "{}", escaped(&name))?;
+        Ok(())
+    }
+
+    /// Tells of a failure, while others follow.
+    fn fail(&mut self, failure: &Failure) -> Result<(), Stop> {
+        let text = super::usage::failure_text(failure, self.io.error_format);
+        self.io.err.write_all(text.as_bytes())?;
+        if self.failed != Some(Exit::Local) {
+            self.failed = Some(failure.exit);
+        }
+        Ok(())
+    }
 }
 
 fn from_standard_input(args: &FmtArgs, io: &mut Io) -> Outcome {
@@ -109,55 +148,12 @@ fn from_standard_input(args: &FmtArgs, io: &mut Io) -> Outcome {
     Ok(if args.check && before != after { Exit::Negative } else { Exit::Success })
 }
 
-/// The files of a path, in the order of their names. Directories and files with a name that begins with a dot are left out, as by servers.
-fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    let unreadable = |error| Failure::local(format!("cannot read `{}`", path.display())).cause(error);
-    if depth > MAX_DEPTH || !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::local(format!("cannot read `{}`", path.display())).cause(error);
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => failure.hint("`mixer validate` shows how to convert it"),
+        _ => failure,
     }
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
-        names.push(entry.map_err(unreadable)?.file_name());
-    }
-    names.sort();
-    for name in names {
-        let inner = path.join(&name);
-        let is_yaml = inner.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        let is_hidden = name.to_string_lossy().starts_with('.');
-        if !is_hidden && depth < MAX_DEPTH && (is_yaml || inner.is_dir()) {
-            collect(&inner, depth + 1, files)?;
-        }
-    }
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<String, Stop> {
-    let read = regular_file::read_text(path, MAX_FILE);
-    Ok(read.map_err(|error| Failure::local(format!("cannot read `{}`", path.display())).cause(error))?)
-}
-
-/// Replaces a file in one step, with the permissions that it had: servers read either the one or the other.
-fn write(path: &Path, text: &str) -> Result<(), Stop> {
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let replace = || {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside = directory.join(format!(".{name}.{}", std::process::id()));
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        let written = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.set_permissions(std::fs::metadata(&path)?.permissions()))
-            .and_then(|()| std::fs::rename(&beside, &path));
-        if written.is_err() {
-            // It is of no use.
-            let _ = std::fs::remove_file(&beside);
-        }
-        written
-    };
-    replace().map_err(|error: std::io::Error| {
-        Failure::local(format!("cannot write `{}`", path.display())).cause(error).into()
-    })
 }
 
 fn difference(name: &str, before: &str, after: &str) -> String {
@@ -170,9 +166,5 @@ fn failure(name: &str, refusal: &Refusal) -> Failure {
         .hint(refusal.hint)
 }
 
-/// Tells of a file that cannot be formatted, while others follow.
-fn tell(failure: &Failure, io: &mut Io) -> Result<(), Stop> {
-    let text = super::usage::failure_text(failure, io.error_format);
-    io.err.write_all(text.as_bytes())?;
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

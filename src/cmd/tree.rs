@@ -100,6 +100,11 @@ pub(crate) enum Command {
     /// Order of the keys of resources, two blanks of indentation, no blanks at the ends of lines. Comments stay with the key or item below
     /// them. Files that would mean something else afterwards, or lose a comment, are refused and left as they are.
     ///
+    /// Files are replaced one by one, with their owner, permissions and extended attributes. Refused, while the others are formatted, are
+    /// those that are read-only, have several names (hard links), belong to somebody else, or were changed meanwhile.
+    ///
+    /// Exit status: 0; 1 if --check finds a file to format; 2 if a file cannot be formatted; 3 if one cannot be read or written.
+    ///
     /// Example: mixer fmt --check policy
     Fmt(fmt::FmtArgs),
     /// Start the server.

@@ -58,10 +58,9 @@ pub(super) fn formatted(text: &str) -> Result<String, Refusal> {
             out.push("---".to_owned());
         }
         // A text at the end of a document has a line feed if the document has one.
-        let is_last = number + 1 == documents.len();
-        let ends = if !is_last { ["", ""] } else { [if text.ends_with('\n') { "\n" } else { "" }, "\n"] };
+        let is_cut = number + 1 == documents.len() && !text.ends_with('\n');
         let refused = |refusal: Refusal| Refusal { line: refusal.line + first, ..refusal };
-        out.extend(laid_out(document, ends).map_err(refused)?);
+        out.extend(stable(document, if is_cut { "" } else { "\n" }).map_err(refused)?);
     }
     let mut text = out.join("\n");
     if !text.is_empty() {
@@ -70,17 +69,46 @@ pub(super) fn formatted(text: &str) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// A document in its layout, without blank lines around it. `ends`: how its text ends, before and afterwards.
-fn laid_out(all: &[&str], ends: [&str; 2]) -> Result<Vec<String>, Refusal> {
+/// Layouts are laid out again until nothing changes, at most so often.
+const MAX_PASSES: usize = 4;
+
+/// A document in its layout, which is that of the layout as well. `end`: what follows its last line.
+fn stable(lines: &[&str], end: &str) -> Result<Vec<String>, Refusal> {
+    let mut out = laid_out(lines, end)?;
+    let is_blank = |line: &&&str| line.trim().is_empty();
+    if lines.iter().skip_while(is_blank).take(out.len()).eq(out.iter()) {
+        return Ok(out);
+    }
+    for _ in 0..MAX_PASSES {
+        let lines: Vec<&str> = out.iter().map(String::as_str).collect();
+        let again = laid_out(&lines, "\n").map_err(|refusal| Refusal { line: 1, ..refusal })?;
+        if again == out {
+            return Ok(out);
+        }
+        out = again;
+    }
+    Err(Refusal {
+        line: 1,
+        why: "its layout changes whenever it is formatted".to_owned(),
+        hint: "remove blank lines and odd indentation from its texts",
+    })
+}
+
+/// A document in its layout, without blank lines around it. `end`: what follows its last line.
+fn laid_out(all: &[&str], end: &str) -> Result<Vec<String>, Refusal> {
     let lines = all;
     let begin = lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(lines.len());
-    let end = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(begin, |last| last + 1);
-    let lines = lines.get(begin..end).unwrap_or_default();
+    let after = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(begin, |last| last + 1);
+    let lines = lines.get(begin..after).unwrap_or_default();
     let at = |line: usize| begin + line;
-    let parsed = yaml::parse(&lines.join("\n")).map_err(|error| {
+    let text = lines.join("\n");
+    let not_parsed = |error: yaml::YamlError| {
         let why = error.to_string();
         Refusal { line: at(1), why, hint: "`mixer validate` shows the place" }
-    })?;
+    };
+    let parsed = yaml::parse(&text).map_err(not_parsed)?;
+    // Servers parse a document without the blanks around it: its first line is not indented, and its last text has no line feed at its end.
+    let served = yaml::parse(text.trim()).map_err(not_parsed)?;
     if !parsed.notes.is_empty() {
         let why = "a key is there twice, or is none of text".to_owned();
         return Err(Refusal { line: at(1), why, hint: "`mixer validate` shows the place" });
@@ -101,21 +129,26 @@ fn laid_out(all: &[&str], ends: [&str; 2]) -> Result<Vec<String>, Refusal> {
         }
         _ => out.extend(lines.iter().map(|line| (*line).to_owned())),
     }
-    let is_blank = |line: &String| line.is_empty();
+    let is_blank = |line: &String| line.trim().is_empty();
     out.drain(..out.iter().position(|line| !is_blank(line)).unwrap_or(0));
     out.truncate(out.iter().rposition(|line| !is_blank(line)).map_or(0, |last| last + 1));
-    let [before, after] = ends;
-    let before = yaml::parse(&format!("{}{before}", all.join("\n")));
-    let after = yaml::parse(&format!("{}{after}", out.join("\n")));
+    let refuse = |why: &str, hint| Err(Refusal { line: at(1), why: why.to_owned(), hint });
+    let written = out.join("\n");
+    let says =
+        |text: &str, node: &Node| yaml::parse(text).is_ok_and(|other| sorted(&other.root) == sorted(node));
     let is_same =
-        before.is_ok_and(|before| after.is_ok_and(|after| sorted(&before.root) == sorted(&after.root)));
+        yaml::parse(&(all.join("\n") + end)).is_ok_and(|before| says(&format!("{written}\n"), &before.root));
     if !is_same || bare(lines.iter().copied()) != bare(out.iter().map(String::as_str)) {
-        let why = "its layout cannot be changed without changing what it says".to_owned();
-        return Err(Refusal {
-            line: at(1),
-            why,
-            hint: "anchors, `?`, odd indentation, and texts at the end of a document are left to you",
-        });
+        return refuse(
+            "its layout cannot be changed without changing what it says",
+            "anchors, `?`, odd indentation, and texts at the end of a document are left to you",
+        );
+    }
+    if !says(written.trim(), &served.root) {
+        return refuse(
+            "in its layout, a text that is at its end now, or would be, reads with another line feed",
+            "write `|-` or `>-` for a text without a line feed at its end, or move the key yourself",
+        );
     }
     Ok(out)
 }

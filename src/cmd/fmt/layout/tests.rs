@@ -39,6 +39,11 @@ const LAYOUTS: &[(&str, &str, &str)] = &[
         "domain: d\ndescriptors:\n    - key: a\n      descriptors:\n          - key: b\n",
         "domain: d\ndescriptors:\n- key: a\n  descriptors:\n  - key: b\n",
     ),
+    (
+        "a text that stays at the end of its document",
+        "spec:\n    t: |\n      x\n\n---\nspec:\n    t: |\n      x\n\n\n",
+        "spec:\n  t: |\n    x\n---\nspec:\n  t: |\n    x\n",
+    ),
     ("nothing", "", ""),
     ("a list of scalars", "a:\n    - 1\n    - 'x'   \n    - {b: 2}\n", "a:\n- 1\n- 'x'\n- {b: 2}\n"),
 ];
@@ -49,6 +54,19 @@ fn texts_are_laid_out() {
         let found = formatted(before).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
         assert_eq!(&found, after, "{name}");
         assert_eq!(formatted(&found).as_ref(), Ok(&found), "{name}, again");
+    }
+}
+
+/// Blank lines with blanks after a text that ends a document.
+#[test]
+fn a_layout_is_its_own_layout() {
+    for text in [
+        "spec:\n  match: |-\n     # text\n   \nkind: rule\n",
+        "spec:\n params:\n   - >-\n        - item\n        text\n   \nkind: rule\n\n---\na: 1\n",
+    ] {
+        let after = formatted(text).expect(text);
+        assert_ne!(after, text);
+        assert_eq!(formatted(&after).as_ref(), Ok(&after), "{text:?}");
     }
 }
 
@@ -65,6 +83,12 @@ fn what_cannot_be_laid_out_is_refused_with_its_line() {
             1,
             "changing what it says",
         ),
+        // Servers cut off the line feed of a text that ends a document.
+        ("a: 1\n---\nkind: rule\nspec:\n  actions: []\n  match: |\n    x\n\n---\na: 1\n", 3, "line feed"),
+        ("kind: rule\nspec:\n  actions: []\n  match: |\n    x\n", 1, "line feed"),
+        ("spec: |\n  x\nkind: rule\n", 1, "line feed"),
+        ("spec: |+\n  x\n\n\n---\na: 1\n", 1, "changing what it says"),
+        ("  a: 1\n  b: 2\n", 1, "yaml"),
     ] {
         let refusal = formatted(text).expect_err(text);
         assert!(refusal.line == line && refusal.why.contains(why), "{text:?}: {refusal:?}");
@@ -116,6 +140,9 @@ fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
         Just("{a: 1, b: [2]}".to_owned()),
         Just("[1,\n    2]".to_owned()),
         Just("|\n    text\n\n      more  \n    # text".to_owned()),
+        Just("|-\n    text\n   \n".to_owned()),
+        Just("|+\n    text\n\n     \n\n".to_owned()),
+        Just(">\n     # text\n    more\n \n   \n".to_owned()),
         Just("\"a\n    b\"".to_owned()),
     ];
     let scalar = scalar.prop_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).boxed();
@@ -134,7 +161,8 @@ fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
         "zeta",
         "alpha",
     ]);
-    let comment = prop::sample::select(vec!["", "# one", "   # two", "\n# after a blank"]);
+    let comment =
+        prop::sample::select(vec!["", "# one", "   # two", "\n# after a blank", "  ", "   \n\n # three\n "]);
     let entry = (key, comment, block(depth - 1), 1_usize..5);
     let mapping = prop::collection::vec(entry.clone(), 1..5).prop_map(|entries| {
         let mut lines = Vec::new();
@@ -179,7 +207,7 @@ fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
 }
 
 fn comment_lines() -> impl Strategy<Value = Vec<String>> {
-    prop::sample::select(vec![vec![], vec!["# item"], vec!["", " # item"]])
+    prop::sample::select(vec![vec![], vec!["# item"], vec!["", " # item"], vec!["    ", ""]])
         .prop_map(|lines| lines.into_iter().map(str::to_owned).collect())
 }
 
@@ -188,20 +216,55 @@ proptest! {
 
     /// Whatever is written: the layout says the same, with the same comments, and is its own layout; or it is refused.
     #[test]
-    fn a_layout_says_the_same(documents in prop::collection::vec(block(3), 1..3)) {
-        let texts: Vec<String> =
-            documents.iter().map(|lines| lines.join("\n").replace('\u{1}', "")).collect();
-        let text = texts.join("\n---\n");
+    fn a_layout_says_the_same(
+        documents in prop::collection::vec((block(3), document_end()), 1..4),
+        end in document_end(),
+        carriage_return in prop::option::weighted(0.05, any::<prop::sample::Index>()),
+    ) {
+        let texts: Vec<String> = documents
+            .iter()
+            .map(|(lines, end)| lines.join("\n").replace('\u{1}', "") + end)
+            .collect();
+        let text = texts.join("\n---\n") + end;
+        if let Some(at) = carriage_return {
+            let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+            let at = at.index(lines.len());
+            lines[at].push('\r');
+            let refusal = formatted(&lines.join("\n")).expect_err("it has a carriage return");
+            prop_assert_eq!(refusal.line, at + 1);
+            return Ok(());
+        }
         let Ok(after) = formatted(&text) else { return Ok(()) };
-        let read = |text: &str| -> Vec<String> {
-            let chunks = format!("\n{text}\n");
-            chunks.split("\n---\n").map(|chunk| {
-                let parsed = yaml::parse(chunk).expect("it is valid");
-                format!("{:?}", sorted(&parsed.root))
-            }).collect()
-        };
-        prop_assert_eq!(read(&after), read(&text), "{}\nbecame\n{}", text, after);
+        prop_assert_eq!(served(&after), served(&text), "{:?}\nbecame\n{:?}", text, after);
+        prop_assert_eq!(standard(&after), standard(&text), "{:?}\nbecame\n{:?}", text, after);
         prop_assert_eq!(text.matches('#').count(), after.matches('#').count());
-        prop_assert_eq!(formatted(&after), Ok(after.clone()), "{}", text);
+        prop_assert_eq!(formatted(&after), Ok(after.clone()), "{:?}", text);
     }
+}
+
+/// What may follow the last line of a document.
+fn document_end() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["", "", "\n", "\n\n", "\n   ", "\n \t\n", "\n     \n\n"])
+}
+
+fn chunks(text: &str) -> Vec<String> {
+    format!("\n{text}").split("\n---\n").map(str::to_owned).collect()
+}
+
+fn said(text: &str) -> String {
+    let parsed = yaml::parse(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+    format!("{:?}", sorted(&parsed.root))
+}
+
+/// What servers read: each document without the blanks around it.
+fn served(text: &str) -> Vec<String> {
+    chunks(text).iter().map(|chunk| said(chunk.trim())).collect()
+}
+
+/// What other programs read: each document with the line feed at its end.
+fn standard(text: &str) -> Vec<String> {
+    let chunks = chunks(text);
+    let last = chunks.len() - 1;
+    let ends = (0..chunks.len()).map(|at| if at == last { "" } else { "\n" });
+    chunks.iter().zip(ends).map(|(chunk, end)| said(&format!("{chunk}{end}"))).collect()
 }

@@ -34,7 +34,7 @@ pub use feed::{Feed, FeedDraft, FeedStore, MAX_OBJECT_BYTES, object_size};
 use fs::FsStore;
 pub use fs::WhenLost;
 pub use memory::MemoryStore;
-pub use sources::{SourceError, read_sources};
+pub use sources::{SourceError, configuration_files, read_sources};
 pub use url::{EMBEDDED_SAMPLE, OVER_NETWORK, StoreError, open, open_with};
 
 /// A source of configuration.

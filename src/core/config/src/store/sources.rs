@@ -1,7 +1,7 @@
 //! Reading paths, URLs and standard input once, for tools.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mixer_base::regular_file;
@@ -50,6 +50,17 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
         }
     }
     Ok(contents)
+}
+
+/// The files that a server reads in a directory, in its order, and the paths below it whose files are unknown.
+///
+/// A link to a file is one of them; links to directories are not followed, except for `directory` itself.
+pub fn configuration_files(directory: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, std::io::Error)>) {
+    let mut found = walk::Walk::default();
+    walk::walk(directory, &mut found);
+    let volumes = found.volumes.into_iter().map(|volume| (volume.link, volume.error));
+    let unknown = found.errors.into_iter().chain(volumes).collect();
+    (found.files.into_iter().map(|file| file.path).collect(), unknown)
 }
 
 fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceError> {
