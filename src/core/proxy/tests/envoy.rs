@@ -25,6 +25,8 @@ mod lds;
 mod limits;
 #[path = "envoy/log_streams.rs"]
 mod log_streams;
+#[path = "envoy/matches.rs"]
+mod matches;
 #[path = "envoy/normalize.rs"]
 mod normalize;
 #[path = "envoy/pair.rs"]
@@ -502,6 +504,11 @@ fn hosts_are_chosen_as_by_envoy() {
         assert_eq!(by_cookie[0], by_cookie[1], "cookie {user}");
         let by_query = get(&format!("/hash?user={user}"), "");
         assert_eq!(by_query[0], by_query[1], "query {user}");
+        let agents = get("/by-agent", &format!("User-Agent: {user}\r\nUser-Agent: b\r\n"));
+        assert_eq!(agents[0], agents[1], "several values that are one {user}");
+        let request = format!("GET /by-host HTTP/1.1\r\nHost: {user}.test\r\nConnection: close\r\n\r\n");
+        let [ours, envoys] = pair.ask(&[&request]);
+        assert_eq!(ours, envoys, "host {user}");
         let many = get("/hash", &format!("x-user: {user}\r\nx-user: b\r\nx-user: a\r\n"));
         assert_eq!(many[0], many[1], "several values of a header {user}");
         let quoted = get("/hash", &format!("Cookie: a=b\r\nCookie: user=\"{user}\"\r\nCookie: user=x\r\n"));
