@@ -163,10 +163,15 @@ impl Head {
         }
     }
 
+    /// The memory that it takes.
+    pub(crate) fn allocated(&self) -> usize {
+        self.text.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// Gives the buffers to the worker, for the next request. The head is empty afterwards.
     pub(crate) fn release(&mut self) {
         let mut released = std::mem::take(self);
-        let size = released.text.capacity() + released.fields.capacity() * size_of::<Field>();
+        let size = released.allocated();
         if size == 0 || size > MAX_SPARE_SIZE {
             return;
         }
