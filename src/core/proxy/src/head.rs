@@ -163,10 +163,15 @@ impl Head {
         }
     }
 
+    /// The memory that it takes.
+    pub(crate) fn allocated(&self) -> usize {
+        self.text.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// Gives the buffers to the worker, for the next request. The head is empty afterwards.
     pub(crate) fn release(&mut self) {
         let mut released = std::mem::take(self);
-        let size = released.text.capacity() + released.fields.capacity() * size_of::<Field>();
+        let size = released.allocated();
         if size == 0 || size > MAX_SPARE_SIZE {
             return;
         }
@@ -390,19 +395,62 @@ impl Head {
         self.elements(name).any(|known| known.eq_ignore_ascii_case(element))
     }
 
-    /// As [`get`](Self::get); `:method`, `:path`, `:authority`, `:scheme` and `:status` as well.
-    pub(crate) fn pseudo_or_field(&self, name: &str) -> Option<&[u8]> {
-        let part = match name {
+    /// The part of a request that a name stands for, which is empty if there is none; `None` if the name is that of a field. `host` is
+    /// another name of `:authority`, as with Envoy.
+    fn part(&self, name: &str) -> Option<&[u8]> {
+        Some(match name {
             ":method" => self.method(),
             ":path" => self.path(),
             ":authority" => self.authority(),
+            "host" if self.status == 0 => self.authority(),
             ":scheme" => match self.at(&self.scheme) {
                 b"" if !self.method().is_empty() => b"http",
                 scheme => scheme,
             },
-            _ => return self.get(name),
+            _ => return None,
+        })
+    }
+
+    /// As [`get`](Self::get); `:method`, `:path`, `:authority` and `:scheme` as well, and `host` for `:authority`.
+    pub(crate) fn pseudo_or_field(&self, name: &str) -> Option<&[u8]> {
+        match self.part(name) {
+            Some(part) => (!part.is_empty()).then_some(part),
+            None => self.get(name),
+        }
+    }
+
+    /// The values of all fields of this name, each by itself; of what is no field as [`pseudo_or_field`](Self::pseudo_or_field).
+    pub(crate) fn values<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+        let part = self.part(name);
+        let fields = match part {
+            Some(_) => &[],
+            None => &self.fields[..],
         };
-        (!part.is_empty()).then_some(part)
+        let fields =
+            fields.iter().filter(move |field| !field.is_removed && self.at(&field.name) == name.as_bytes());
+        part.filter(|part| !part.is_empty()).into_iter().chain(fields.map(|field| self.at(&field.value)))
+    }
+
+    /// Makes one field of those whose name is repeated, with commas between the values. `joins` gives the name if that is wanted.
+    pub(crate) fn join_repeated(&mut self, joins: impl Fn(&[u8]) -> Option<&'static str>) {
+        // Of names that were seen, by a hash: most names of a head are not repeated.
+        let mut seen = 0_u64;
+        for index in 0..self.fields.len() {
+            let Some(field) = self.fields.get(index).filter(|field| !field.is_removed) else { continue };
+            let name = self.at(&field.name);
+            let byte = |byte: Option<&u8>| usize::from(byte.copied().unwrap_or(0));
+            let hash = byte(name.first()) * 5 + byte(name.last()) * 11 + name.len();
+            let bit = 1_u64 << (hash % 64);
+            let may_be_repeated = seen & bit != 0;
+            seen |= bit;
+            if may_be_repeated
+                && let Some(name) = joins(name)
+                && self.count(name) > 1
+                && let Some(joined) = self.joined(name)
+            {
+                self.set(name, &joined);
+            }
+        }
     }
 
     /// Sets the scheme, unless the target of the request had one.

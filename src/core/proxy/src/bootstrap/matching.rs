@@ -54,9 +54,9 @@ pub enum PathMatch {
 pub struct HeaderMatch {
     /// In lower case.
     pub name: String,
-    /// The test.
+    /// The test. One field of the name that passes is enough.
     pub test: HeaderTest,
-    /// Whether the result is negated. A missing header matches neither way.
+    /// Whether the result is negated: no field passes. A missing header matches neither way.
     pub invert: bool,
     /// Whether a missing header is one that is empty.
     pub missing_is_empty: bool,

@@ -209,7 +209,12 @@ impl<'e> Exchange<'e> {
     /// The request: from the client to the host.
     fn poll_request(&mut self, cx: &mut Context<'_>, moved: &mut bool) -> Option<Event> {
         let was_done = self.body.remaining.is_done();
-        let wants = !was_done && (self.upstream.has_room() || self.is_deaf);
+        // What a copy passes on is not counted any more: no more of it than one piece waits.
+        let has_room = match self.downstream.client.is_copy() {
+            true => !self.upstream.has_output(),
+            false => self.upstream.has_room(),
+        };
+        let wants = !was_done && (has_room || self.is_deaf);
         let (upstream, framing) = (&mut *self.upstream, self.body.framing);
         let (replay, copies, is_deaf) = (&mut self.body.replay, &self.body.copies, self.is_deaf);
         let progress = self.downstream.client.poll_body(cx, &mut self.body.remaining, wants, |data| {
@@ -245,6 +250,12 @@ impl<'e> Exchange<'e> {
                 Poll::Ready(Ok(count)) => {
                     self.bytes.2 += u64::try_from(count).unwrap_or(0);
                     *moved = true;
+                    if self.body.remaining.is_done()
+                        && let Some(upstream) = self.upstream.http1()
+                    {
+                        // It is sent, and the response may take long.
+                        buffer::release(&mut upstream.output);
+                    }
                 }
                 Poll::Ready(Err(())) => {
                     self.is_deaf = true;

@@ -35,10 +35,8 @@ pub(super) fn told_client(head: &Head, use_remote_address: bool) -> Option<IpAdd
 
 fn one(policy: &HashPolicy, head: &Head, client: IpAddr) -> Option<u64> {
     match policy {
-        HashPolicy::Header(name) if name.starts_with(':') => head.pseudo_or_field(name).map(xx_hash),
         HashPolicy::Header(name) => {
-            let fields = head.fields().filter(|(known, _)| *known == name.as_bytes());
-            let mut values: Vec<&[u8]> = fields.map(|(_, value)| value).collect();
+            let mut values: Vec<&[u8]> = head.values(name).collect();
             // In an order of their own, whatever that of the fields is.
             values.sort_unstable();
             (!values.is_empty()).then(|| values.iter().fold(0, |seed, value| xx_hash_from(seed, value)))

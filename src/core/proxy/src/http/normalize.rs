@@ -65,6 +65,7 @@ fn path(config: &Normalization, head: &mut Head) -> Normalized {
         path = unescaped;
     }
     if config.path {
+        path = without_parameters(path);
         match canonical(&path) {
             Some(canonical) => path = canonical,
             None => return Normalized::Refused,
@@ -122,6 +123,23 @@ fn unescape_slashes(path: &[u8]) -> (Vec<u8>, bool) {
         rest = if slash.is_some() { rest.get(3..).unwrap_or_default() } else { after };
     }
     (out, found)
+}
+
+/// The path with segments `.` and `..` without their parameters, as in `/..;x=1/`: hosts that know parameters take such a segment for
+/// `..`. As with Envoy, a segment whose dots are escaped keeps them.
+fn without_parameters(path: Vec<u8>) -> Vec<u8> {
+    if memchr::memchr(b';', &path).is_none() {
+        return path;
+    }
+    let mut out = Vec::with_capacity(path.len());
+    for (index, segment) in path.split(|byte| *byte == b'/').enumerate() {
+        if index > 0 {
+            out.push(b'/');
+        }
+        let name = segment.get(..memchr::memchr(b';', segment).unwrap_or(segment.len())).unwrap_or_default();
+        out.extend_from_slice(if matches!(name, b"." | b"..") { name } else { segment });
+    }
+    out
 }
 
 /// Slashes that follow each other as one.
@@ -268,6 +286,21 @@ mod tests {
             assert_eq!(found.as_deref(), Some(expected), "{path}");
         }
         assert_eq!(canonical(b"/a%00"), None);
+    }
+
+    #[test]
+    fn segments_of_dots_have_no_parameters() {
+        for (path, expected) in [
+            ("/a/..;/b", "/a/../b"),
+            ("/a/..;x=1;y/b;c", "/a/../b;c"),
+            ("/.;/..;", "/./.."),
+            ("/a/..;\\b/c", "/a/../c"),
+            ("/...;/;..;/b;/%2e%2e;/..%3b", "/...;/;..;/b;/%2e%2e;/..%3b"),
+            ("/a/b", "/a/b"),
+        ] {
+            let found = String::from_utf8(without_parameters(path.as_bytes().to_vec())).unwrap();
+            assert_eq!(found, expected, "{path}");
+        }
     }
 
     #[test]

@@ -303,46 +303,41 @@ impl MatchConfig {
 }
 
 impl HeaderMatch {
-    /// Whether a head has such a header.
+    /// Whether a head has such a header. Each field of the name is compared by itself, and one that matches is enough, as with Envoy.
     pub(crate) fn takes(&self, head: &Head, scratch: &mut Vec<u8>) -> bool {
         if let HeaderTest::Present(wanted) = self.test {
             let is_there = self.missing_is_empty || head.pseudo_or_field(&self.name).is_some();
             return (is_there == wanted) != self.invert;
         }
-        // Several fields of a name are one, with commas.
-        scratch.clear();
-        let mut is_there = false;
-        if self.name.starts_with(':') {
-            if let Some(value) = head.pseudo_or_field(&self.name) {
-                scratch.extend_from_slice(value);
-                is_there = true;
-            }
-        } else {
-            for (_, value) in head.fields().filter(|(name, _)| *name == self.name.as_bytes()) {
-                if is_there {
-                    scratch.push(b',');
-                }
-                scratch.extend_from_slice(value);
-                is_there = true;
-            }
-        }
-        if !is_there && !self.missing_is_empty {
+        let mut values = head.values(&self.name).peekable();
+        if values.peek().is_none() && !self.missing_is_empty {
             return false;
         }
-        let matches = match &self.test {
-            HeaderTest::Present(wanted) => *wanted,
-            HeaderTest::Range(start, end) => {
-                let number = std::str::from_utf8(scratch).ok().and_then(|text| text.parse::<i64>().ok());
-                number.is_some_and(|number| (*start..*end).contains(&number))
-            }
-            HeaderTest::Text(test, ignore_case) => {
-                if *ignore_case {
-                    scratch.make_ascii_lowercase();
-                }
-                test.takes(scratch)
-            }
+        let matches = match values.peek() {
+            None => self.test.takes(b"", scratch),
+            Some(_) => values.any(|value| self.test.takes(value, scratch)),
         };
         matches != self.invert
+    }
+}
+
+impl HeaderTest {
+    /// Whether this takes the value of a header that is there.
+    fn takes(&self, value: &[u8], scratch: &mut Vec<u8>) -> bool {
+        match self {
+            HeaderTest::Present(wanted) => *wanted,
+            HeaderTest::Range(start, end) => {
+                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
+                number.is_some_and(|number| (*start..*end).contains(&number))
+            }
+            HeaderTest::Text(test, false) => test.takes(value),
+            HeaderTest::Text(test, true) => {
+                scratch.clear();
+                scratch.extend_from_slice(value);
+                scratch.make_ascii_lowercase();
+                test.takes(scratch)
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::framing::Framing;
 use super::routes::{Found, Target, find_upgrade};
 use super::transaction::Transaction;
-use super::{edits, hash, redirect, reply};
+use super::{edits, hash, redirect};
 use crate::flags::Flag;
 use crate::stats::{Block, ManagerStat};
 
@@ -95,7 +95,7 @@ impl<'m> Connection<'m> {
             Target::Direct(status, body) => {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
-                reply::local(&mut self.response, *status, body);
+                let body = self.start_reply(transaction, *status, body);
                 edits::edit_response(&mut self.response, levels);
                 self.send_reply(transaction, framing, body).await;
             }
@@ -104,7 +104,7 @@ impl<'m> Connection<'m> {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
                 redirect::location(target, &route.matching, &self.request, &mut self.scratch);
-                reply::local(&mut self.response, target.status, "");
+                self.start_reply(transaction, target.status, "");
                 self.response.add("location", &self.scratch);
                 edits::edit_response(&mut self.response, levels);
                 self.send_reply(transaction, framing, "").await;

@@ -105,13 +105,7 @@ fn response(entry: &Entry<'_>, config: &LogStreamConfig) -> HttpResponseProperti
 /// Headers that are asked for; several of a name are one, with commas.
 fn headers(head: &Head, names: &[String]) -> BTreeMap<String, String> {
     let value = |name: &String| {
-        let values: Vec<String> = match name.strip_prefix(':') {
-            Some(_) => head.pseudo_or_field(name).map(text).into_iter().collect(),
-            None => {
-                let own = head.fields().filter(|(known, _)| *known == name.as_bytes());
-                own.map(|(_, value)| text(value)).collect()
-            }
-        };
+        let values: Vec<String> = head.values(name).map(text).collect();
         (!values.is_empty()).then(|| (name.clone(), values.join(",")))
     };
     names.iter().filter_map(value).collect()

@@ -197,9 +197,10 @@ fn answer_all(mut stream: TcpStream, mut tell: impl FnMut(&str)) -> std::io::Res
         let status = if path.starts_with("/status/503") { "503 Busy" } else { "200 Fine" };
         let text = if head.starts_with("HEAD") { "" } else { &shown };
         let length = shown.len();
-        write!(
-            stream,
+        // At once: parts of it would wait for each other.
+        let answer = format!(
             "HTTP/1.1 {status}\r\nServer: backend\r\nX-Up: 1\r\nX-Gone: 1\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nContent-Length: {length}\r\n\r\n{text}"
-        )?;
+        );
+        stream.write_all(answer.as_bytes())?;
     }
 }

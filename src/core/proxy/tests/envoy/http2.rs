@@ -92,6 +92,8 @@ fn cases() -> Vec<Case> {
         case("direct", "GET", "/direct", &[]),
         case("head of direct", "HEAD", "/direct", &[]),
         case("redirect", "GET", "/secure?a", &[]),
+        case("grpc to direct", "POST", "/direct", grpc),
+        case("grpc to a redirect", "POST", "/secure", grpc),
         case("peer", "GET", "/peer/mirror?x=y", &[("x-a", "1")]),
         with(case("body to a peer", "POST", "/peer/mirror", &[]), b"abc", false),
         with(

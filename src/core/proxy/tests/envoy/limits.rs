@@ -83,6 +83,10 @@ fn listener(name: &str, port: &str, filters: &str) -> String {
                   - actions: [{{header_value_match: {{descriptor_value: blue, headers: [{{name: x-kind, string_match: {{exact: blue}}}}]}}}}]
                   - actions: [{{header_value_match: {{descriptor_key: other, descriptor_value: not-blue, expect_match: false, headers: [{{name: x-kind, string_match: {{exact: blue}}}}]}}}}]
                   - actions: [{{request_headers: {{header_name: x-two, descriptor_key: two}}}}]
+                  - actions: [{{request_headers: {{header_name: user-agent, descriptor_key: agent}}}}]
+                  - actions: [{{request_headers: {{header_name: Host, descriptor_key: host}}}}]
+                  - actions: [{{header_value_match: {{descriptor_value: of-host, headers: [{{name: host, string_match: {{exact: x}}}}]}}}}]
+                  - actions: [{{header_value_match: {{descriptor_value: not-two, expect_match: false, headers: [{{name: x-two, string_match: {{exact: '2'}}}}]}}}}]
               - {{name: direct, match: {{prefix: /direct}}, direct_response: {{status: 200, body: {{inline_string: here}}}}}}
               - {{name: dead, match: {{prefix: /dead}}, route: {{cluster: dead}}}}
               - {{name: up, match: {{prefix: /}}, route: {{cluster: backend}}}}"#
@@ -154,6 +158,10 @@ fn rate_limits_are_asked_and_obeyed_as_by_envoy() {
             "x",
             "x-kind: blue\r\nx-two: 1\r\nx-two: 2\r\nx-forwarded-for: 1.2.3.4, 10.0.0.9\r\n",
         );
+        // Each value by itself.
+        for kinds in ["blue\r\nx-kind: red", "red\r\nx-kind: blue", "red\r\nx-kind: green", "red, blue"] {
+            compare(port, "/many", "x", &format!("x-kind: {kinds}\r\nUser-Agent: a\r\nUser-Agent: b\r\n"));
+        }
     }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
     pair.ask(&["GET /ok/last HTTP/1.1\r\nHost: plain.test\r\nConnection: close\r\n\r\n"]);

@@ -44,7 +44,7 @@ fn http(port: &str, common: &str) -> String {
             typed_config:
               '@type': {HTTP_LOG}
               {common}
-              additional_request_headers_to_log: [X-Two, ':path', x-absent, x-forwarded-proto]
+              additional_request_headers_to_log: [X-Two, ':path', Host, User-Agent, x-absent, x-forwarded-proto]
               additional_response_headers_to_log: [X-Up, x-absent, content-type]
           http_filters:
           - {{name: router, typed_config: {{'@type': {ROUTER}}}}}
@@ -173,7 +173,7 @@ fn entries_tell_what_those_of_envoy_tell() {
     let end = "Connection: close\r\n\r\n";
     let requests = [
         format!(
-            "GET /ok?a=b HTTP/1.1\r\nHost: x\r\nx-two: 1\r\nX-Two: 2\r\nUser-Agent: u\r\nReferer: r\r\nx-forwarded-for: 1.2.3.4\r\n{end}"
+            "GET /ok?a=b HTTP/1.1\r\nHost: x\r\nx-two: 1\r\nX-Two: 2\r\nUser-Agent: u\r\nReferer: r\r\nUser-Agent: v\r\nx-forwarded-for: 1.2.3.4\r\n{end}"
         ),
         format!("POST /old/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n{end}hello"),
         format!("HEAD /ok/a HTTP/1.1\r\nHost: x\r\n{end}"),

@@ -295,6 +295,40 @@ pub(crate) fn ask(port: u16, parts: &[&str]) -> String {
     format!("{shown}{}", if ended.is_ok() { "end" } else { "reset" })
 }
 
+/// The bodies of the answers to requests that are sent one after the other, on as few connections as that takes.
+pub(crate) fn bodies(port: u16, requests: &[String]) -> Vec<String> {
+    let mut connection: Option<TcpStream> = None;
+    let ask = |request: &String| {
+        let mut stream =
+            connection.take().unwrap_or_else(|| TcpStream::connect(("127.0.0.1", port)).unwrap());
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let count = match stream.read(&mut piece) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.unwrap(),
+            };
+            bytes.extend_from_slice(&piece[..count]);
+            let length = |head: &[u8]| {
+                let head = String::from_utf8_lossy(head).into_owned();
+                head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())
+            };
+            let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
+            let is_whole = end.is_some_and(|end| bytes.len() >= end + length(&bytes[..end]).unwrap_or(0));
+            if count == 0 || is_whole {
+                let end = end.unwrap_or(bytes.len());
+                if count > 0 && !String::from_utf8_lossy(&bytes[..end]).contains("connection: close") {
+                    connection = Some(stream);
+                }
+                return String::from_utf8_lossy(&bytes[end..]).into_owned();
+            }
+        }
+    };
+    requests.iter().map(ask).collect()
+}
+
 /// Responses with masks.
 pub(crate) fn shown(bytes: &[u8], mut to_head: bool) -> String {
     let mut rest = bytes;

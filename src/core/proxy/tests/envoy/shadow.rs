@@ -110,6 +110,8 @@ fn cases() -> Vec<(Vec<String>, usize)> {
         (get("/header"), 0),
         (with("/header", "X-Shadow: shadow"), 1),
         (with("/header", "X-Shadow: nothing"), 0),
+        (vec![request("GET", "/header-of-host", "shadow", "\r\n")], 1),
+        (vec![request("GET", "/header-of-host", "x", "\r\n")], 0),
         (with("/rewrite/a?b=c", "X-Removed: 1"), 1),
         (get("/table"), 1),
         (get("/direct"), 0),

@@ -1,8 +1,10 @@
 //! Memory and descriptors, of a proxy in a process of its own.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mixer_base::log::{Log, LogOptions};
 use mixer_proxy::server::{self, DrainOptions, Options};
@@ -49,7 +51,12 @@ fn serves_for_a_parent() {
 impl Apart {
     /// Starts one with a limit on descriptors.
     fn start(host: u16, descriptors: u32) -> Self {
-        let (text, [http, _, admin]) = bootstrap(host, echo());
+        Self::start_before(host, echo(), descriptors)
+    }
+
+    /// As [`start`](Self::start), with a host for TCP and copies of requests.
+    fn start_before(host: u16, raw: u16, descriptors: u32) -> Self {
+        let (text, [http, _, admin]) = bootstrap(host, raw);
         let child = Command::new("prlimit")
             .arg(format!("--nofile={descriptors}"))
             .arg(std::env::current_exe().unwrap())
@@ -150,6 +157,44 @@ fn clients_that_do_not_read_take_bounded_memory() {
     assert!(each < 300_000, "a client that does not read: {each} bytes");
     drop(clients);
     proxy.wait_for_connections(0);
+}
+
+/// Reads a request with a length, and answers it; false at the end.
+fn answer_one(stream: &mut TcpStream) -> bool {
+    let Some(head) = read_head(stream) else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    read_exact(stream, length.unwrap_or(0));
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_ok()
+}
+
+/// The host of the copies takes them and never answers.
+#[test]
+fn copies_without_answers_take_bounded_memory() {
+    const BODY: usize = 900_000;
+    const COUNT: u64 = 300;
+    let host = serve(|mut stream, _| while answer_one(&mut stream) {});
+    let arrived = Arc::<AtomicU64>::default();
+    let counted = Arc::clone(&arrived);
+    let mute = serve(move |mut stream, _| {
+        let mut piece = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            counted.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    });
+    let proxy = Apart::start_before(host, mute, 4096);
+    let head = format!("POST /copied HTTP/1.1\r\nHost: h\r\nContent-Length: {BODY}\r\n\r\n");
+    let request = [head.as_bytes(), &[b'x'; BODY]].concat();
+    let mut client = connect(proxy.http);
+    let before = proxy.resident();
+    for _ in 0..COUNT {
+        client.write_all(&request).unwrap();
+        assert_eq!(status(&read_head(&mut client).unwrap()), 200);
+    }
+    wait_for("the copies are sent", || (arrived.load(Ordering::Relaxed) > COUNT * BODY as u64).then_some(()));
+    let each = proxy.resident().saturating_sub(before) / COUNT;
+    println!("a copy without an answer: {each} bytes");
+    assert!(each < 60_000, "a copy without an answer: {each} bytes");
+    assert_eq!(stat(proxy.admin, "cluster.mute.upstream_rq_pending_overflow"), 0);
 }
 
 #[test]

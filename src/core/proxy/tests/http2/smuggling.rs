@@ -52,7 +52,8 @@ fn what_would_be_another_request_is_refused() {
         let all: Vec<_> = POST.iter().chain(fields).copied().collect();
         assert_refused(&scene, name, &all, &[b"abc"]);
     }
-    let instead: [(&str, usize, &[u8]); 10] = [
+    let instead: [(&str, usize, &[u8]); 11] = [
+        ("an empty scheme", 1, b""),
         ("a blank in the path", 3, b"/a HTTP/1.1\r\nhost: evil"),
         ("CR LF in the path", 3, b"/a\r\nx: y"),
         ("no path", 3, b""),
@@ -82,6 +83,28 @@ fn what_would_be_another_request_is_refused() {
     assert_eq!(seen.load(Ordering::Relaxed), 0, "no host has got a whole request");
     assert_eq!(Client::connect(scene.auto).get("/fine").status, 200);
     scene.wait_for_rest();
+}
+
+/// A refusal of HEAD has no body, which would end the connection of a strict client.
+#[test]
+fn a_refusal_of_head_has_no_body() {
+    let scene = Scene::start(serve(|_, _| {}));
+    let many = vec![(&b"x"[..], &b"y"[..]); 101];
+    for (name, fields) in [
+        ("another host", &[(&b"host"[..], &b"evil"[..])][..]),
+        ("an empty host", &[(b"host", b"")]),
+        ("too many fields", &many),
+    ] {
+        for (method, has_body) in [(&b"HEAD"[..], false), (b"GET", true)] {
+            let mut all = POST.to_vec();
+            all[0].1 = method;
+            all.extend(fields);
+            let mut raw = Raw::connect(scene.auto, &[]);
+            raw.request(1, END_STREAM, &all);
+            let head = raw.next_of(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+            assert_eq!((head.kind, head.flags & END_STREAM == 0), (HEADERS, has_body), "{name}: {head:?}");
+        }
+    }
 }
 
 /// Sends a request, and asserts that it gets no answer of a host.

@@ -21,7 +21,7 @@ fn is_of_connection(name: &[u8]) -> bool {
 /// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
 /// the decoder. Returns the framing of the body, were it forwarded.
 ///
-/// Errors: too many fields; several hosts or one that is no host; a content length that is no number.
+/// Errors: too many fields; an empty scheme; several hosts or one that is no host; a content length that is no number.
 pub(super) fn request(
     parts: &request::Parts,
     is_end: bool,
@@ -32,6 +32,9 @@ pub(super) fn request(
         return Err(HeadError::TooManyFields);
     }
     let target = &parts.uri;
+    if target.scheme_str() == Some("") {
+        return Err(HeadError::Malformed);
+    }
     let scheme = target.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
     let authority = target.authority().map(|authority| authority.as_str().as_bytes());
     let mut hosts = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);

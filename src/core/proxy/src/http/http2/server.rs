@@ -321,6 +321,8 @@ async fn answer(mut connection: Connection<'_>, parts: http::request::Parts) -> 
             connection.answer_http2(&mut transaction, framing).await;
         }
         Err(error) => {
+            // A reply to HEAD has no body.
+            connection.request.start_request(parts.method.as_str().as_bytes(), b"", b"", b"");
             drop(parts);
             let (status, details, body) = match error {
                 HeadError::TooManyFields | HeadError::TooLarge => {
@@ -329,7 +331,6 @@ async fn answer(mut connection: Connection<'_>, parts: http::request::Parts) -> 
                 _ => (400, "http2.violation.of.messaging.rule", "Bad Request"),
             };
             manager.http2_stats.increment(Http2Stat::RxMessagingError);
-            connection.request.start_request(b"", b"", b"", b"");
             connection.refuse_request(&mut transaction, status, details, body, Some(Flag::Dpe)).await;
         }
     }
