@@ -315,6 +315,15 @@ fn one(cursor: &mut Cursor<'_>) -> Read<(Request, bool)> {
         .filter(|(name, _)| !own.contains(&name.as_str()) && !name.starts_with("x-envoy-"))
         .filter(|(name, _)| !connection.iter().any(|token| token == name.as_bytes()))
         .collect();
+    // Several fields of these are made one, in their order, which means the same.
+    for name in ["accept", "user-agent"] {
+        let values: Vec<_> =
+            fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect();
+        if values.len() > 1 {
+            fields.retain(|(known, _)| known != name);
+            fields.push((name.to_owned(), values.join(&b',')));
+        }
+    }
     fields.sort();
     let host = authority.map_or_else(|| String::from_utf8_lossy(host).into_owned(), str::to_owned);
     let closes = connection.iter().any(|token| token == b"close");
