@@ -47,7 +47,7 @@ use pair::{Directory, Pair};
 use secure::{Authority, Client, Issued};
 
 /// Statistics that both count alike. Names without a value are 0.
-const STATS: [&str; 27] = [
+const STATS: [&str; 31] = [
     "http.in.downstream_cx_total",
     "http.in.downstream_rq_total",
     "http.in.downstream_rq_completed",
@@ -71,6 +71,10 @@ const STATS: [&str; 27] = [
     "cluster.backend.upstream_rq_retry",
     "cluster.backend.upstream_rq_retry_limit_exceeded",
     "cluster.backend.retry.upstream_rq_503",
+    "cluster.unretried.upstream_rq_retry",
+    "cluster.unretried.upstream_rq_retry_overflow",
+    "cluster.unretried.upstream_rq_503",
+    "cluster.unretried.upstream_rq_409",
     "cluster.dead.upstream_cx_connect_fail",
     "cluster.dead.upstream_rq_503",
     "cluster.empty.upstream_cx_none_healthy",

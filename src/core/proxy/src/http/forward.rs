@@ -17,7 +17,7 @@ use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
 use super::{edits, hash, http2, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy};
-use crate::cluster::{Kind, Outcome, Wanted};
+use crate::cluster::{Admitted, Kind, Outcome, Wanted};
 use crate::flags::Flag;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::Pool;
@@ -41,7 +41,21 @@ pub(super) struct Request<'r> {
     pub(super) attempts: u32,
     /// Whether there are no more retries.
     pub(super) is_exhausted: bool,
+    /// The place of this attempt among the retries of the cluster, and then that of the next one.
+    pub(super) retry: Option<Admitted>,
     pub(super) deadline: Option<Instant>,
+}
+
+impl Request<'_> {
+    /// Takes a place among the retries of the cluster, for that of this attempt. Returns whether one is free, and counts if not.
+    pub(super) fn admit_retry(&mut self) -> bool {
+        self.retry = None;
+        self.retry = self.pool.cluster.admit(Kind::Retry);
+        if self.retry.is_none() {
+            self.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
+        }
+        self.retry.is_some()
+    }
 }
 
 impl Connection<'_> {
@@ -95,7 +109,8 @@ impl Connection<'_> {
             self.request.set("upgrade", protocol);
         }
         let deadline = forward.timeout.map(|limit| transaction.began + limit);
-        let mut request = Request { forward, levels, pool, body, attempts: 0, is_exhausted: false, deadline };
+        let mut request =
+            Request { forward, levels, pool, body, attempts: 0, is_exhausted: false, retry: None, deadline };
         let failure = self.attempt_all(transaction, &mut request).await;
         transaction.received = request.body.received;
         // What is left of the body is read by nobody: the connection ends.
@@ -300,11 +315,15 @@ impl Connection<'_> {
         if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
         pool.cluster.record(host, Outcome::Status(status));
         if self.is_retriable(request, status) {
-            if request.attempts <= request.forward.retry.as_ref().map_or(0, |retry| retry.retries) {
+            if request.attempts > request.forward.retry.as_ref().map_or(0, |retry| retry.retries) {
+                stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
+                transaction.flags.set(Flag::Urx);
+            } else if request.admit_retry() {
                 return Attempt::Retriable(status);
+            } else {
+                // The client gets what the host has answered.
+                transaction.flags.set(Flag::UO);
             }
-            stats.block.increment(ClusterStat::UpstreamRqRetryLimitExceeded);
-            transaction.flags.set(Flag::Urx);
         }
         // A response that is retried counts among those of retries only, as with Envoy.
         self.count_response(pool, status);

@@ -8,7 +8,6 @@ use super::exchange::Event;
 use super::failure::Failure;
 use super::forward::{Attempt, Request};
 use super::transaction::Transaction;
-use crate::cluster::{Admitted, Kind};
 use crate::stats::ClusterStat;
 
 impl Connection<'_> {
@@ -18,34 +17,29 @@ impl Connection<'_> {
         transaction: &mut Transaction<'_>,
         request: &mut Request<'_>,
     ) -> Option<Failure> {
-        let mut retry: Option<Admitted> = None;
         let pool = request.pool;
         let stats = &pool.cluster.stats;
         loop {
             request.attempts += 1;
-            let outcome = self.attempt(transaction, request).await;
-            let is_retry = retry.take().is_some();
-            let (failure, status) = match outcome {
+            let is_retry = request.retry.is_some();
+            let status = match self.attempt(transaction, request).await {
                 Attempt::Done => {
+                    request.retry = None;
                     if is_retry && transaction.status > 0 && transaction.status < 500 {
                         stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
                     }
                     return None;
                 }
-                Attempt::Failed(failure) => (Some(failure), 0),
-                Attempt::Retriable(status) => (None, status),
+                Attempt::Failed(failure) => {
+                    request.retry = None;
+                    if !self.may_retry(request, failure) || !request.admit_retry() {
+                        return Some(failure);
+                    }
+                    0
+                }
+                // A retry was admitted before the response was dropped.
+                Attempt::Retriable(status) => status,
             };
-            if let Some(failure) = failure
-                && !self.may_retry(request, failure)
-            {
-                return Some(failure);
-            }
-            // The status was found to be retriable, with retries left, before the response was dropped.
-            retry = request.pool.cluster.admit(Kind::Retry);
-            if retry.is_none() {
-                stats.block.increment(ClusterStat::UpstreamRqRetryOverflow);
-                return Some(failure.unwrap_or(Failure::Overflow));
-            }
             if status > 0 {
                 stats.retried_statuses.increment(status);
             }

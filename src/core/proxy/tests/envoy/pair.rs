@@ -219,12 +219,22 @@ impl Pair {
 
     /// The access logs of both once they tell of the last request, which names `last`.
     pub(crate) fn logs(&self, last: &str) -> [String; 2] {
-        [&self.ours, &self.envoys].map(|side| {
+        let read = |side: &Side| {
             wait_for("the access log is written", || {
                 let text = std::fs::read_to_string(&side.log).ok()?;
                 text.contains(last).then_some(text)
             })
-        })
+        };
+        let mut logs = [&self.ours, &self.envoys].map(read);
+        // A request that ended before the last one may be told after it.
+        for _ in 0..50 {
+            if logs[0].lines().count() == logs[1].lines().count() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            logs = [&self.ours, &self.envoys].map(read);
+        }
+        logs
     }
 
     /// The ports of the TCP proxies.
