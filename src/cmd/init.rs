@@ -63,7 +63,7 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
     match args.caller {
         Caller::Envoy => lines.push("  envoy -c envoy.yaml".to_owned()),
         Caller::Mixer => {
-            lines.push("  mixer check -s request.path=/admin,request.user=bob -q requests=1".to_owned());
+            lines.push("  mixer check -s request.url_path=/admin,request.user=bob -q requests=1".to_owned());
         }
     }
     for line in lines {

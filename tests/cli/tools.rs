@@ -389,7 +389,12 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
         assert!(tested.code == 0, "{}{}", tested.out, tested.err);
         let envoy = std::fs::read_to_string(place.join("envoy.yaml"));
         assert_eq!(envoy.is_ok(), caller == "envoy");
-        assert!(!envoy.unwrap_or_default().contains('$'), "variables of the example");
+        let envoy = envoy.unwrap_or_default();
+        assert!(!envoy.contains('$'), "variables of the example");
+        // Rules on paths see what the service sees.
+        for field in ["normalize_path: true", "merge_slashes: true", "path_with_escaped_slashes_action: "] {
+            assert!(caller != "envoy" || envoy.contains(field), "{field}");
+        }
         std::fs::write(&tests, "mine").unwrap();
         let again = run(&init);
         assert!(again.code == 3 && again.err.contains("exists"), "{}", again.err);

@@ -228,9 +228,20 @@ fn headers_without_value(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut D
              Envoy removes it"
         );
         let field = FieldPath::root().field("spec").field("requestHeaderOperations");
-        let problem = Diagnostic::warning("header-value-absent", field, message)
-            .with_hint(format!("give it a fallback that is not empty, for example `{text} | \"none\"`"));
+        let problem = Diagnostic::warning("header-value-absent", field, message).with_hint(format!(
+            "give it a fallback that is not empty, for example `{}`",
+            with_fallback(text)
+        ));
         out.push(placed(problem, &rule.key, &rule.origin));
+    }
+}
+
+/// The expression with a fallback that is not empty, in the place of one that is.
+fn with_fallback(text: &str) -> String {
+    let before = text.trim_end().strip_suffix("\"\"").map(str::trim_end);
+    match before.filter(|before| before.ends_with('|')) {
+        Some(before) => format!("{before} \"none\""),
+        None => format!("{text} | \"none\""),
     }
 }
 

@@ -203,7 +203,8 @@ fn text_at(document: &str, span: Span) -> &str {
 
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {
     let name = error.unknown_attribute.as_deref()?;
-    if GLOBAL_WORDS.contains(&name) {
+    // Words without a dot are values, such as methods, or headers.
+    if name.contains('.') && GLOBAL_WORDS.contains(&name) {
         return Some(format!(
             "`{name}` is an attribute of proxies: declare it in an attributemanifest, with its type (docs/attributes.md)"
         ));

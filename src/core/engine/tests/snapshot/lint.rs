@@ -136,6 +136,12 @@ spec: {compiledTemplate: checknothing}
         .map(|d| format!("{} {}", d.code, d.resource))
         .collect();
     reported.sort();
+    // An empty fallback is replaced, and others are added.
+    let hints: String =
+        lint(&snapshot).into_iter().filter_map(|d| d.hint.clone()).map(|hint| format!("{hint}\n")).collect();
+    for cure in [r#"`source.user | "none"`"#, r#"`request.headers["x-user"] | "none"`"#] {
+        assert!(hints.contains(cure), "{hints}");
+    }
     assert_eq!(
         reported,
         [
