@@ -115,8 +115,8 @@ impl<'b> Reader<'b> {
     }
 
     /// Key and value of the next field, as encoded, if it is a map entry with this tag, of exactly a key and a value of one or two bytes each,
-    /// in this order, as nearly all are; otherwise reads nothing. Cost: one load and a comparison for each of the four shapes. The last eight
-    /// bytes of a message are left to [`short_field`](Self::short_field).
+    /// in this order, as nearly all are; otherwise reads nothing. Cost: one load and a comparison for each of the four shapes. Where fewer
+    /// than eight bytes are left it reads nothing.
     #[inline]
     pub(super) fn short_entry(&mut self, tag: u8) -> Option<(u32, u32)> {
         let [first, ..] = *self.rest else { return None };

@@ -82,6 +82,10 @@ pub(super) fn instances_named<'t>(
 
 /// Equality under simple case folding.
 pub(super) fn equal_fold(a: &str, b: &str) -> bool {
+    // No letter is more than three times as long in the other case: a long name of a caller is not folded for each comparison.
+    if a.len() > 4 * b.len() || b.len() > 4 * a.len() {
+        return false;
+    }
     match a.is_ascii() && b.is_ascii() {
         true => a.eq_ignore_ascii_case(b),
         false => a.to_lowercase() == b.to_lowercase(),

@@ -9,7 +9,7 @@ use crate::routing::{Matched, RoutingTable, RuleKind};
 use crate::snapshot::RuleConfig;
 use mixer_attribute::AttributeBag;
 
-/// The rules with quotas that apply to a request, as [`quota`](super::quota) selects them. Nothing is allocated or counted.
+/// The rules with quotas that apply to a request, as [`quota`](super::quota()) selects them. Nothing is allocated or counted.
 pub struct QuotaRules<'t, 'a>(ArenaVec<'a, Matched<'t, 'a>>);
 
 impl<'t: 'a, 'a> QuotaRules<'t, 'a> {

@@ -133,11 +133,12 @@ impl Link {
             let is_lost = matches!(state, State::Up(_, generation) if *generation == lost);
             if is_lost {
                 *state = State::Connecting;
+                // Before anybody connects again, which ends it.
+                self.begin_outage();
             }
             is_lost
         };
         if self.state.send_if_modified(is_lost) {
-            self.begin_outage();
             self.due.notify_one();
         }
     }

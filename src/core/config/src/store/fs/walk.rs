@@ -160,7 +160,9 @@ pub(super) fn is_told_as_not_read(path: &Path) -> bool {
 fn has_resource(path: &Path) -> bool {
     use std::io::Read as _;
     let mut text = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(EXAMINED).read_to_end(&mut text));
+    // What stands in its place meanwhile may be a FIFO.
+    let read =
+        mixer_base::regular_file::open(path).and_then(|(file, _)| file.take(EXAMINED).read_to_end(&mut text));
     let begins = |key: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line.starts_with(key));
     let has = |key: &[u8]| text.windows(key.len()).any(|part| part == key);
     let is_yaml = || begins(b"kind:") && (begins(b"metadata:") || begins(b"apiVersion:"));
