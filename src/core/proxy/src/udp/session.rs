@@ -41,7 +41,7 @@ struct Shared {
     /// Where a datagram of a host is, until it is sent on.
     buffer: RefCell<Buffer>,
     open: RefCell<HashMap<Key, Open>>,
-    tasks: Group,
+    group: Group,
 }
 
 /// Who talks to whom.
@@ -89,8 +89,8 @@ impl Sessions {
     pub(super) fn new(proxy: Arc<UdpProxy>, socket: UdpSocket, context: Rc<WorkerContext>) -> Self {
         // One byte more, to know those that are too long.
         let buffer = RefCell::new(Buffer::new(proxy.max_reply + 1));
-        let (open, tasks) = (RefCell::default(), Group::new("proxy UDP session"));
-        Self(Rc::new(Shared { proxy, socket, context, buffer, open, tasks }))
+        let (open, group) = (RefCell::default(), Group::new("proxy UDP session"));
+        Self(Rc::new(Shared { proxy, socket, context, buffer, open, group }))
     }
 
     /// The socket of the listener.
@@ -179,7 +179,7 @@ impl Sessions {
         };
         let deadline = Cell::new(Instant::now() + proxy.idle_timeout);
         let session = Rc::new(Session { key, host, socket, deadline });
-        let task = shared.tasks.spawn_local(run(Rc::clone(shared), Rc::clone(&session))).abort_handle();
+        let task = shared.group.spawn_local(run(Rc::clone(shared), Rc::clone(&session))).abort_handle();
         proxy.stats.increment(UdpStat::DownstreamSessActive);
         let open = Open { session: Rc::clone(&session), task, proxy, _place: place };
         shared.open.borrow_mut().insert(key, open);
