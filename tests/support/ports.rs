@@ -1,7 +1,7 @@
-//! Loopback ports for the servers that tests and the load harness start.
+//! Ports for the servers that tests and the load harness start.
 
 use std::io::{Error, ErrorKind};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -58,7 +58,7 @@ impl Own {
     }
 }
 
-/// A free loopback port; never the same twice in one process, before all are used up, and none that another process of tests gets.
+/// A port that is free for TCP and for UDP; never the same twice in one process, before all are used up, and none that another process of tests gets.
 ///
 /// Another program can take the port before the caller binds it: a start that fails is repeated with other ports. Errors: no port is
 /// free.
@@ -66,9 +66,11 @@ pub(crate) fn next_free_port() -> Result<u16, Error> {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in PORTS {
         let Some(port) = own.next() else { break };
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        // On all addresses: whoever has it on one of them keeps a server from binding it on all.
+        let address = (Ipv4Addr::UNSPECIFIED, port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return Ok(port);
         }
     }
-    Err(Error::new(ErrorKind::AddrInUse, "no free loopback port"))
+    Err(Error::new(ErrorKind::AddrInUse, "no free port"))
 }

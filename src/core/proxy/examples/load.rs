@@ -16,6 +16,8 @@ mod client;
 mod host;
 #[path = "load/peers.rs"]
 mod peers;
+#[path = "../../../../tests/support/ports.rs"]
+mod ports;
 #[path = "load/relay.rs"]
 mod relay;
 

@@ -1,6 +1,6 @@
 //! The proxies that are measured: each a process of its own with one worker.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::Outcome;
 use super::client::HOST;
+use super::ports::next_free_port;
 
 /// What is proxied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +74,6 @@ pub(crate) fn serve(path: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 /// What the proxies have for [`Kind::Tls`]: `cert.pem`, `key.pem`, and `both.pem` for HAProxy, in the directory.
 pub(crate) fn write_certificate(directory: &Path) -> Outcome<CertificateDer<'static>> {
     let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
@@ -89,7 +86,7 @@ pub(crate) fn write_certificate(directory: &Path) -> Outcome<CertificateDer<'sta
 
 /// Starts the host.
 pub(crate) fn start_host() -> Outcome<Peer> {
-    let port = free_port()?;
+    let port = next_free_port()?;
     let address = format!("127.0.0.1:{port}");
     Peer::start("host", port, Command::new(std::env::current_exe()?).args(["host", &address]))
 }
@@ -97,7 +94,7 @@ pub(crate) fn start_host() -> Outcome<Peer> {
 /// Starts a server of policies with the sample configuration, if `MIXER` names the program.
 pub(crate) fn start_server() -> Outcome<Option<Peer>> {
     let Some(program) = std::env::var_os("MIXER") else { return Ok(None) };
-    let port = free_port()?;
+    let port = next_free_port()?;
     let address = format!("tcp://127.0.0.1:{port}");
     let mut command = Command::new(program);
     command.args([
@@ -147,12 +144,12 @@ impl Peer {
             std::fs::write(&path, text)?;
             Ok(path)
         };
-        let port = free_port()?;
+        let port = next_free_port()?;
         let path = write("mixer.yaml", &bootstrap(kind, kind == Kind::Policy), port)?;
         let own = std::env::current_exe()?;
         peers.push(Self::start("mixer", port, Command::new(&own).arg("serve").arg(path))?);
         if let Some(envoy) = envoy() {
-            let port = free_port()?;
+            let port = next_free_port()?;
             // It has no Mixer filter any more.
             let path = write("envoy.yaml", &bootstrap(kind, false), port)?;
             let base = (std::process::id() % 60_000).to_string();
@@ -168,7 +165,7 @@ impl Peer {
             peers.push(Self::start("envoy", port, &mut command)?);
         }
         if let Some(haproxy) = installed("haproxy").filter(|_| !matches!(kind, Kind::Log | Kind::Policy)) {
-            let port = free_port()?;
+            let port = next_free_port()?;
             let mode = if kind == Kind::Tcp { "tcp" } else { "http" };
             let bind = match kind {
                 Kind::Tls => " ssl crt $DIRECTORY/both.pem",
@@ -180,7 +177,7 @@ impl Peer {
             peers.push(Self::start("haproxy", port, Command::new(haproxy).arg("-db").arg("-f").arg(path))?);
         }
         if let Some(nginx) = installed("nginx").filter(|_| !matches!(kind, Kind::Tcp | Kind::Policy)) {
-            let port = free_port()?;
+            let port = next_free_port()?;
             let log = if kind == Kind::Log { "$LOG combined buffer=64k flush=1s" } else { "off" };
             let listen = match kind {
                 Kind::Tls => {
@@ -194,7 +191,7 @@ impl Peer {
             peers.push(Self::start("nginx", port, Command::new(nginx).arg("-c").arg(path))?);
         }
         if kind == Kind::Tcp {
-            let port = free_port()?;
+            let port = next_free_port()?;
             let (listen, host) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{host}"));
             peers.push(Self::start("relay", port, Command::new(&own).args(["relay", &listen, &host]))?);
         }

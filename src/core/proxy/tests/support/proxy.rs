@@ -1,7 +1,10 @@
 //! A proxy that serves in a thread of the test process, and ends with the test however that ends.
 
+#[path = "../../../../../tests/support/ports.rs"]
+mod ports;
+
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use mixer_base::log::{Log, LogOptions};
@@ -76,8 +79,7 @@ impl Drop for Proxy {
 
 /// Free ports, all different.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    [(); N].map(|()| ports::next_free_port().unwrap())
 }
 
 /// Waits for a condition.

@@ -1,8 +1,9 @@
 //! A Redis server for a test.
 
-use std::net::TcpListener;
+#[path = "../../../../../../tests/support/ports.rs"]
+mod ports;
+
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use redis::{Client, Cmd, FromRedisValue};
@@ -125,19 +126,9 @@ pub(in crate::redisquota) async fn until(what: &str, mut holds: impl AsyncFnMut(
     }
 }
 
-/// A free loopback port, never the same twice in one process; below the ports of outgoing connections, which could take the port of a
-/// server that is started again.
+/// A free port, never the same twice in one process.
 pub(in crate::redisquota) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Other processes begin elsewhere.
-    let first = std::process::id().wrapping_mul(7919);
-    loop {
-        let step = first.wrapping_add(u32::from(NEXT.fetch_add(1, Ordering::Relaxed)));
-        let port = 20_000 + (step % 12_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+    ports::next_free_port().unwrap()
 }
 
 fn spawn(port: u16, directory: &std::path::Path, arguments: &[String]) -> Child {
