@@ -441,8 +441,9 @@ impl Shared {
         }
     }
 
-    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read, with the same mounts.
-    fn wait(&self, scanner: &Scanner, deadline: Option<Instant>) -> Woken {
+    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read, with the same mounts, and
+    /// whether files are those that were read.
+    fn wait(&self, scanner: &mut Scanner, deadline: Option<Instant>) -> Woken {
         loop {
             let look = Instant::now() + LOOK_INTERVAL;
             let is_due = deadline.is_some_and(|deadline| deadline <= look);
@@ -451,7 +452,9 @@ impl Shared {
                 woken => return woken,
             }
             self.published.lock().scanning_since = Some(Instant::now());
-            if scanner.is_followed() && scanner.is_moved() {
+            if scanner.is_followed()
+                && (scanner.is_moved() || (scanner.is_overlooked(Instant::now()) && !self.wake.has_noted()))
+            {
                 self.wake.rescan();
             }
             self.published.lock().scanning_since = None;

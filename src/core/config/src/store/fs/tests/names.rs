@@ -119,3 +119,64 @@ fn files_that_are_not_read_are_told_while_there_are_any() {
     write(&root, "deny", "none");
     assert_eq!(told("emptied of resources"), 0);
 }
+
+#[tokio::test]
+async fn what_is_written_by_a_name_that_no_event_tells_of_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, outside) = (directory.path().join("tree"), directory.path().join("outside"));
+    for name in ["a", "b", "c"] {
+        write(&root, &format!("{name}.yaml"), &resource(name, "old"));
+    }
+    let store = store(&root);
+    drop(store.changed());
+    store.loaded().await;
+    fs::hard_link(root.join("b.yaml"), &outside).unwrap();
+    // Whatever is waited for, to be seen at once, was seen.
+    tokio::time::sleep(2 * SETTLING).await;
+    for text in ["new", "newer"] {
+        fs::write(&outside, resource("b", text)).unwrap();
+        let expected = ["a=old".to_owned(), format!("b={text}"), "c=old".to_owned()];
+        tokio::time::timeout(Duration::from_secs(60), async {
+            while held(&store.contents()) != expected {
+                store.changed().await;
+            }
+        })
+        .await
+        .expect("it is read");
+    }
+}
+
+#[test]
+fn every_file_is_looked_at_in_turn() {
+    let mut tree = Followed::new(|root| {
+        for number in 0..200 {
+            write(root, &format!("tree/{number:03}.yaml"), &resource(&format!("r{number:03}"), "old"));
+        }
+    });
+    for number in [0, 70, 199] {
+        let path = tree.directory.path().join(format!("tree/{number:03}.yaml"));
+        for _ in 0..4 {
+            assert!(!tree.scanner.is_overlooked(Instant::now()));
+        }
+        // A link changes the stamp, and tells nobody.
+        let outside = tree.directory.path().join(format!("{number}"));
+        fs::hard_link(&path, &outside).unwrap();
+        assert_eq!(tree.wake.wait(Some(Instant::now() + Duration::from_millis(50))), Woken::TimedOut);
+        let looks = (1..=4).find(|_| tree.scanner.is_overlooked(Instant::now()));
+        assert!(looks.is_some(), "200 files take four looks of 64");
+        tree.follow(Scope::Everything);
+        tree.rest();
+    }
+    // A file that cannot be read stays another one than what is in effect: it causes a walk a minute.
+    let long = fs::OpenOptions::new().write(true).open(tree.directory.path().join("tree/100.yaml")).unwrap();
+    long.set_len(17 << 20).unwrap();
+    drop(long);
+    tree.follow(Scope::Everything);
+    assert_eq!(held(tree.scanner.contents()).len(), 200);
+    let is_overlooked = |tree: &mut Followed, after: u64| {
+        let now = Instant::now() + Duration::from_secs(after);
+        (0..4).any(|_| tree.scanner.is_overlooked(now))
+    };
+    assert!(!is_overlooked(&mut tree, 1));
+    assert!(is_overlooked(&mut tree, 61));
+}
