@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tokio::time::timeout;
 
-use super::scan::{Coverage, POLL_UNWATCHED, SETTLING};
+use super::scan::Coverage;
+use super::scan::follow::{POLL_UNWATCHED, SETTLING};
 use super::watch::Noted;
 use super::*;
 
