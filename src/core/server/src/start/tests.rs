@@ -1,5 +1,8 @@
 //! Fails every step of the start in turn and checks that everything is rolled back.
 
+#[path = "../../../../../tests/support/ports.rs"]
+mod ports;
+
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -347,8 +350,7 @@ impl Place {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("config")).unwrap();
         std::fs::write(directory.path().join("config/all.yaml"), CONFIGURATION).unwrap();
-        let listeners = [(); 3].map(|()| StdListener::bind("127.0.0.1:0").unwrap());
-        let ports = listeners.map(|l| l.local_addr().unwrap().port());
+        let ports = [(); 3].map(|()| ports::next_free_port().unwrap());
         Self { directory, ports }
     }
 
