@@ -89,6 +89,12 @@ impl Unsettled {
         }
     }
 
+    /// The next state of a file that is not there. `was_back`: it may have been there since the last look.
+    pub(super) fn missed(before: Option<&Self>, was_back: bool, now: Instant) -> Self {
+        let before = before.filter(|before| before.why == Why::Vanished && !was_back);
+        Self::next(before, Why::Vanished, None, None, now)
+    }
+
     /// After events were lost: perhaps its writer closed it, and perhaps it was changed until now.
     pub(super) fn forget_writer(&mut self, now: Instant) {
         if std::mem::take(&mut self.written) {

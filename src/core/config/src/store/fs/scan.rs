@@ -104,6 +104,8 @@ pub(super) struct Scanner {
     leases: bool,
     /// How documents are read.
     reading: Reading,
+    /// Whether files came and are gone again since the last scan: what others defined that are missing may be in one that was seen by nobody.
+    is_moving: bool,
     /// Whether the scan that goes on was asked for by an operator who says that the configuration is complete.
     is_complete: bool,
     /// The file system of the directory in which the root is.
@@ -154,6 +156,7 @@ impl Scanner {
             last_look: None,
             leases: true,
             reading: Reading::default(),
+            is_moving: false,
             is_complete: false,
             #[cfg(test)]
             device_above: None,
@@ -220,10 +223,11 @@ impl Scanner {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
         let any = noted.everything || !noted.paths.is_empty();
-        let events = self.events(&noted);
-        let covered = match (&events, scope) {
-            (Some(events), Scope::Noted) if self.has_read && !noted.everything => {
-                self.scan_paths(events, now)
+        let (events, is_elsewhere) = self.events(&noted);
+        self.is_moving = noted.lost || self.have_come_and_gone(&events);
+        let covered = match scope {
+            Scope::Noted if self.has_read && !noted.everything && !is_elsewhere => {
+                self.scan_paths(&events, now)
             }
             _ => None,
         };
@@ -231,22 +235,39 @@ impl Scanner {
         let is_edit = covered == Some(Kind::Edit);
         self.settling = scope == Scope::Noted && (self.settling || (any && !is_edit));
         if covered.is_none() {
-            self.scan_tree(&events.unwrap_or_default(), now);
+            self.scan_tree(&events, now);
         }
         self.await_writers(&before, now);
         let first = !std::mem::replace(&mut self.has_read, true);
         first || !self.contents.same_as(&before)
     }
 
-    /// Events by the path in this tree, and the paths in the middle of a change; `None` if an event is about none of them.
-    fn events(&self, noted: &Noted) -> Option<BTreeMap<PathBuf, Option<LastEvent>>> {
+    /// Events by the path in this tree, and the paths in the middle of a change; and whether an event is about none of them.
+    fn events(&self, noted: &Noted) -> (BTreeMap<PathBuf, Option<LastEvent>>, bool) {
         let mut events: BTreeMap<PathBuf, Option<LastEvent>> =
             self.unsettled.keys().map(|path| (path.clone(), None)).collect();
+        let mut is_elsewhere = false;
         for (path, event) in &noted.paths {
-            events.insert(self.watch.as_ref()?.path_in(&self.root, path)?, Some(*event));
+            match self.watch.as_ref().and_then(|watch| watch.path_in(&self.root, path)) {
+                Some(path) => drop(events.insert(path, Some(*event))),
+                None => is_elsewhere = true,
+            }
         }
         self.add_other_names(&mut events);
-        Some(events)
+        (events, is_elsewhere)
+    }
+
+    /// Whether an event tells of a file that was written or renamed into place, and is gone, while others are missing.
+    fn have_come_and_gone(&self, events: &BTreeMap<PathBuf, Option<LastEvent>>) -> bool {
+        let has_come = |path: &Path, event: &Option<LastEvent>| {
+            matches!(event, Some(LastEvent::Closed | LastEvent::Written)) && walk::is_configuration(path)
+        };
+        self.unsettled.values().any(|unsettled| unsettled.why == Why::Vanished)
+            && events.iter().any(|(path, event)| {
+                has_come(path, event)
+                    && std::fs::symlink_metadata(path)
+                        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            })
     }
 
     /// What is known about a file before it is looked at.
@@ -460,8 +481,8 @@ impl Scanner {
                 self.files.insert(path, cached);
                 continue;
             }
-            let waiting = unsettled.get(&path).filter(|waiting| waiting.why == Why::Vanished);
-            let next = Unsettled::next(waiting, Why::Vanished, None, None, now);
+            let was_back = self.is_moving || events.get(&path).copied().flatten().is_some();
+            let next = Unsettled::missed(unsettled.get(&path), was_back, now);
             if !next.is_gone(now) && !self.is_complete {
                 self.unsettled.insert(path.clone(), next);
                 self.files.insert(path, cached);

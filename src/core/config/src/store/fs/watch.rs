@@ -70,7 +70,10 @@ impl Noted {
         match event {
             Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
                 let last = last_event(event.kind);
-                for path in event.paths {
+                let is_rename = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::Both));
+                for (place, path) in event.paths.into_iter().enumerate() {
+                    // The first path of a rename is the one that is gone.
+                    let last = if is_rename && place == 0 { LastEvent::Other } else { last };
                     let known = self.paths.entry(path).or_insert(last);
                     if last != LastEvent::Other {
                         *known = last;

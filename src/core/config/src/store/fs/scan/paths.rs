@@ -144,8 +144,8 @@ impl Scanner {
         if !self.is_in_known_directories(path) || parent.is_some_and(is_bare) {
             return None;
         }
-        let missed = before.unsettled.filter(|unsettled| unsettled.why == Why::Vanished);
-        let next = Unsettled::next(missed, Why::Vanished, None, None, now);
+        let was_back = self.is_moving || before.event.is_some();
+        let next = Unsettled::missed(before.unsettled, was_back, now);
         match self.lost == WhenLost::Drop || next.is_gone(now) {
             true => looked.gone.push(path.to_owned()),
             false => looked.waiting.push((path.to_owned(), next)),

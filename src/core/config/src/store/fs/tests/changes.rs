@@ -260,6 +260,56 @@ fn a_removed_file_is_gone_after_a_second() {
     assert_eq!(tree.seen(), ["a=new"]);
 }
 
+/// A tree that is followed, told of these events at each look.
+fn told(tree: &mut Tree, milliseconds: u64, events: &[(&str, LastEvent)]) -> Vec<String> {
+    tree.now += Duration::from_millis(milliseconds);
+    let real = tree.directory.path().canonicalize().unwrap();
+    let paths = events.iter().map(|(name, event)| (real.join(name), *event)).collect();
+    tree.scanner.scan(Scope::Noted, Noted { paths, ..Noted::default() }, tree.now);
+    held(tree.scanner.contents())
+}
+
+fn followed() -> Tree {
+    let mut tree = Tree::new();
+    tree.scanner.watch(&Arc::default());
+    tree.seen();
+    tree
+}
+
+#[test]
+fn a_file_that_comes_back_for_a_moment_is_not_removed() {
+    let mut tree = followed();
+    fs::remove_file(tree.path()).unwrap();
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Other)]), OLD);
+    for _ in 0..10 {
+        assert_eq!(told(&mut tree, 250, &[]), OLD);
+        assert_eq!(told(&mut tree, 250, &[("a.yaml", LastEvent::Closed)]), OLD, "it was there meanwhile");
+    }
+    assert_eq!(told(&mut tree, 990, &[]), OLD);
+    // So it is where the tree has to be walked: another event is about none of its files.
+    assert_eq!(told(&mut tree, 5, &[("a.yaml", LastEvent::Closed), ("../beside", LastEvent::Other)]), OLD);
+    assert_eq!(told(&mut tree, 990, &[]), OLD);
+    assert_eq!(told(&mut tree, 10, &[]), [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_renamed_again_and_again_is_not_removed() {
+    let mut tree = followed();
+    fs::remove_file(tree.path()).unwrap();
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Other), ("b.yaml", LastEvent::Closed)]), OLD);
+    // At each look it has yet another name than the one that the events tell.
+    for round in 0..10 {
+        let [from, to] = [0, 1].map(|step| format!("f{}.yaml", round + step));
+        assert_eq!(told(&mut tree, 600, &[(&from, LastEvent::Other), (&to, LastEvent::Closed)]), OLD);
+    }
+    // A file of an editor says nothing about it.
+    assert_eq!(told(&mut tree, 600, &[(".a.swp", LastEvent::Closed)]), OLD);
+    fs::write(tree.directory.path().join("f10.yaml"), rules(&["a", "b"], "new")).unwrap();
+    assert_eq!(told(&mut tree, 100, &[("f10.yaml", LastEvent::Closed)]), NEW);
+    assert_eq!(told(&mut tree, 2_000, &[]), NEW);
+    assert_eq!(tree.problems(), []);
+}
+
 #[test]
 fn a_renamed_file_defines_its_resources_once() {
     let mut tree = Tree::new();

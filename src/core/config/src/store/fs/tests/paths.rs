@@ -1,7 +1,7 @@
 //! Scans of the files that events name find what walks of the whole tree find, whatever happens to files.
 //!
 //! Random schedules of files that are written, renamed, removed, emptied, broken, held open and closed, in two directories, which a scanner that
-//! walks and one that is told of events look at, at the same times. `MIXER_SCHEDULES` sets the number of schedules, `MIXER_SEED` the first one.
+//! walks and one that reads what events name look at, at the same times. `MIXER_SCHEDULES` sets the number of schedules, `MIXER_SEED` the first one.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -43,9 +43,10 @@ impl Run {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), "z.yaml", &resource("z", "stays"));
         write(directory.path(), "1/z.yaml", &resource("y", "stays"));
-        let [mut told, walking] = [(); 2].map(|()| Scanner::new(directory.path().into(), WhenLost::Keep));
+        let [mut told, mut walking] = [(); 2].map(|()| Scanner::new(directory.path().into(), WhenLost::Keep));
         let now = Instant::now();
         told.watch(&Arc::new(Wake::default()));
+        walking.watch(&Arc::new(Wake::default()));
         for _ in 0..2 {
             told.scan(Scope::Everything, Noted::default(), now);
         }
@@ -137,8 +138,10 @@ impl Run {
 
     fn look(&mut self) {
         let noted = std::mem::take(&mut self.noted);
+        // Both have to know of what came and is gone again.
+        let same = Noted { paths: noted.paths.clone(), ..Noted::default() };
         self.told.scan(Scope::Noted, noted, self.now);
-        self.walking.scan(Scope::Everything, Noted::default(), self.now);
+        self.walking.scan(Scope::Everything, same, self.now);
         let shown = |scanner: &Scanner| {
             let contents = scanner.contents();
             let one = |resource: &Arc<crate::RawResource>| {
