@@ -6,7 +6,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use mixer_base::file_stamp::FileStamp;
+use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 /// Maximum size of the names of all extended attributes of a file, and of the value of one, in bytes: that of Linux.
@@ -15,6 +17,8 @@ const MAX_ATTRIBUTE: usize = 64 << 10;
 const ACCESS_CONTROL_LIST: &[u8] = b"system.posix_acl_access";
 /// Names that are tried for the new file.
 const MAX_NAMES: u32 = 64;
+/// How often other programs may put another file in the place of this one, one right after the other.
+const MAX_TURNS: u32 = 64;
 
 /// Bits of the mode that are kept.
 const PERMISSIONS: u32 = 0o7777;
@@ -31,9 +35,50 @@ pub(super) struct NotReplaced {
 }
 
 impl NotReplaced {
+    fn changed() -> Self {
+        let hint = "run the command again, once no other program writes the file";
+        Self::new("it was changed while it was being formatted", hint)
+    }
+
     fn new(why: impl Into<String>, hint: &'static str) -> Self {
         Self { why: why.into(), hint }
     }
+}
+
+/// Why a new file did not take the place of the old one.
+enum Refused {
+    Changed(NotReplaced),
+    System(io::Error),
+}
+
+impl From<NotReplaced> for Refused {
+    fn from(refused: NotReplaced) -> Self {
+        Refused::Changed(refused)
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Refused::System(error)
+    }
+}
+
+/// How a new file took the place of the old one.
+enum Placed {
+    /// The old one has the name of the new one.
+    Exchanged,
+    /// The old one has no name any more.
+    Renamed,
+}
+
+/// Device and inode.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Exchanges the files of two paths in one step. Not all file systems can.
+fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
+    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
 /// A file as it was read.
@@ -58,7 +103,8 @@ impl Original {
 
     /// Writes a text to a new file beside this one, which takes its place: who reads the path reads either the one or the other.
     ///
-    /// Errors: the file is read-only, has several names, was changed since it was read, or what belongs to it cannot be kept.
+    /// Errors: the file is read-only, has several names, is open for writing, was changed since it was read, or what belongs to it cannot be
+    /// kept.
     pub(super) fn replace(&self, text: &str) -> Result<(), NotReplaced> {
         if self.metadata.mode() & 0o200 == 0 {
             return Err(NotReplaced::new("it is read-only", "`chmod u+w` allows to format it"));
@@ -80,13 +126,64 @@ impl Original {
             .map_err(failed)
             .and_then(|()| keep(&self.file, Kept::of(&self.metadata), &file))
             .and_then(|()| file.sync_all().map_err(failed))
-            .and_then(|()| self.check_unchanged())
-            .and_then(|()| std::fs::rename(&beside, &self.path).map_err(failed));
-        if replaced.is_err() {
-            // It is of no use.
+            .and_then(|()| {
+                self.take_place(&file, &beside).map_err(|error| match error {
+                    Refused::Changed(refused) => refused,
+                    Refused::System(error) => failed(error),
+                })
+            });
+        if !matches!(replaced, Ok(Placed::Renamed)) {
+            // The new file is of no use, or the old one.
             let _ = std::fs::remove_file(&beside);
         }
-        replaced
+        replaced.map(drop)
+    }
+
+    /// Puts the new file in the place of this one, if nobody has changed or is changing it.
+    fn take_place(&self, new: &File, beside: &Path) -> Result<Placed, Refused> {
+        // While the lease is held, nobody opens it to write.
+        let _lease = match writer_of(&self.file) {
+            Writer::Open => {
+                return Err(NotReplaced::new(
+                    "a program has it open for writing",
+                    "run the command again, once that program has closed the file",
+                )
+                .into());
+            }
+            Writer::None(lease) => Some(lease),
+            // The system does not tell.
+            Writer::Unknown => None,
+        };
+        self.check_unchanged()?;
+        self.exchange_with(new, beside)
+    }
+
+    /// Exchanges the two files, and back if another program has replaced this one since it was compared.
+    fn exchange_with(&self, new: &File, beside: &Path) -> Result<Placed, Refused> {
+        let [old, mut expected] = [&self.metadata, &new.metadata()?].map(identity);
+        match exchange(beside, &self.path) {
+            Ok(()) => {}
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                std::fs::rename(beside, &self.path)?;
+                return Ok(Placed::Renamed);
+            }
+            Err(Errno::NOENT) => return Err(NotReplaced::changed().into()),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let mut taken = identity(&std::fs::symlink_metadata(beside)?);
+        if taken == old {
+            return Ok(Placed::Exchanged);
+        }
+        // What the other program has put there goes back. What it put in the place of the new file meanwhile is newer, and goes back in turn.
+        for _ in 0..MAX_TURNS {
+            exchange(beside, &self.path).map_err(io::Error::from)?;
+            let put = std::mem::replace(&mut taken, identity(&std::fs::symlink_metadata(beside)?));
+            if taken == expected {
+                break;
+            }
+            expected = put;
+        }
+        Err(NotReplaced::changed().into())
     }
 
     /// A new file in the directory of this one, which nobody else can read yet. Servers read no file of such a name.
@@ -115,10 +212,7 @@ impl Original {
                 .is_ok_and(|metadata| belongs(&metadata) == belongs(&self.metadata));
         match is_unchanged {
             true => Ok(()),
-            false => Err(NotReplaced::new(
-                "it was changed while it was being formatted",
-                "run the command again, once no other program writes the file",
-            )),
+            false => Err(NotReplaced::changed()),
         }
     }
 }

@@ -161,6 +161,39 @@ fn a_file_that_was_changed_meanwhile_stays_as_it_is() {
     }
 }
 
+#[test]
+fn a_file_that_is_open_for_writing_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.yaml");
+    let mut writer = File::create(&path).unwrap();
+    writer.write_all(b"half").unwrap();
+    let original = Original::read(path.clone(), MAX).unwrap();
+    let refused = original.replace("new").unwrap_err();
+    assert_eq!(refused.why, "a program has it open for writing");
+    writer.write_all(b" and half").unwrap();
+    drop(writer);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "half and half");
+    assert_eq!(names(directory.path()), ["a.yaml"]);
+    Original::read(path.clone(), MAX).unwrap().replace("new").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+}
+
+#[test]
+fn a_file_that_was_replaced_after_the_comparison_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.yaml");
+    std::fs::write(&path, "old").unwrap();
+    let original = Original::read(path.clone(), MAX).unwrap();
+    let (new, beside) = original.create_beside().unwrap();
+    std::fs::write(directory.path().join("other"), "other").unwrap();
+    std::fs::rename(directory.path().join("other"), &path).unwrap();
+    assert!(matches!(original.exchange_with(&new, &beside), Err(Refused::Changed(_))));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "other");
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(original.exchange_with(&new, &beside), Err(Refused::Changed(_))));
+    assert_eq!(names(directory.path()), [".mixer-fmt.".to_owned() + &std::process::id().to_string() + ".0"]);
+}
+
 /// Nobody else can read the text before the file has its permissions.
 #[test]
 fn the_new_file_is_private_until_it_has_its_permissions() {
