@@ -30,11 +30,15 @@ fn remark(attribute: &Attribute, wanted: ValueType) -> String {
 fn cure(attribute: &Attribute, value_type: AttributeType) -> String {
     let text = attribute.text.clone().or_else(|| plain_text(&attribute.value));
     let text = text.filter(|text| !text.contains(',') && value_type.parse(text).is_ok());
-    // The first word of a shell, whatever the value is.
+    // One word of a shell, whatever the value has.
     let pair = format!("{}={}", attribute.name, text.as_deref().unwrap_or("…"));
     let pair = escaped(&pair);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-…".contains(c);
-    let quoted = if pair.chars().all(is_plain) { pair.into_owned() } else { format!("'{pair}'") };
+    let quoted = if pair.chars().all(is_plain) {
+        pair.into_owned()
+    } else {
+        format!("'{}'", pair.replace('\'', r"'\''"))
+    };
     let written = format!("`{} {quoted}`", value_type.flag());
     match value_type.expected() {
         Some(expected) if text.is_none() => format!("{written} with {expected}"),
@@ -83,6 +87,7 @@ mod tests {
         for (value_type, text, cure) in [
             (String, "source.ip=10.1.2.3", "`--ip-attributes source.ip=10.1.2.3`"),
             (String, "request.headers=a:b;c:d e", "`--stringmap-attributes 'request.headers=a:b;c:d e'`"),
+            (String, "request.headers=a:it's", r"`--stringmap-attributes 'request.headers=a:it'\''s'`"),
             (String, "request.size=12", "`-i request.size=12`"),
             (String, "ratio=0.5", "`-d ratio=0.5`"),
             (String, "connection.mtls=true", "`-b connection.mtls=true`"),
