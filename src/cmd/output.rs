@@ -234,7 +234,7 @@ mod tests {
     /// The routes of an ordinary configuration, in a terminal of the usual width.
     #[test]
     fn names_are_split_between_their_parts() {
-        let rows = vec![
+        let rows = [
             [
                 "CHECK",
                 "istio-system",
