@@ -3,6 +3,7 @@
 //! Syntax and error texts of the flags are those of Istio Mixer.
 
 mod document;
+mod mistyped;
 mod quotas;
 mod set;
 mod value;

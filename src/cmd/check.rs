@@ -69,9 +69,8 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
-            let names = attributes.iter().map(|(name, _)| name);
-            for unknown in client.unknown_names(names, quotas.keys().map(String::as_str)) {
-                io.warn(&unknown)?;
+            for remark in client.remarks(&attributes, quotas.keys().map(String::as_str), personality) {
+                io.warn(&remark)?;
             }
             let text = |name: &str| {
                 let (_, value) = attributes.iter().find(|(known, _)| *known == name)?;

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use prost::Message as _;
 use serde_json::{Value as Json, json};
 
-use super::attributes::{AttributeSet, AttributeValue, Dictionary, encode};
+use super::attributes::{AttributeSet, Dictionary, encode};
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{AttributeFlags, NamespaceFlags};
 use super::io::{Io, Style};
@@ -77,26 +77,13 @@ fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabu
     let snapshot = source::build(&contents, &args.namespace);
     let mut builder = Vocabulary::builder();
     for (name, value) in set.iter() {
-        builder.declare(name, type_of(value));
+        builder.declare(name, value.value_type());
     }
     // What a manifest or the standard says wins, as in a server.
     for (name, value_type) in snapshot.vocabulary.typed() {
         builder.declare(name, value_type);
     }
     Ok(builder.build())
-}
-
-fn type_of(value: &AttributeValue) -> ValueType {
-    match value {
-        AttributeValue::String(_) => ValueType::String,
-        AttributeValue::Int64(_) => ValueType::Int64,
-        AttributeValue::Double(_) => ValueType::Double,
-        AttributeValue::Bool(_) => ValueType::Bool,
-        AttributeValue::Timestamp(_) => ValueType::Timestamp,
-        AttributeValue::Duration(_) => ValueType::Duration,
-        AttributeValue::Bytes(_) => ValueType::IpAddress,
-        AttributeValue::StringMap(_) => ValueType::StringMap,
-    }
 }
 
 fn invalid(expression: &str, error: &CompileError) -> Failure {

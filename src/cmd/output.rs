@@ -67,7 +67,7 @@ pub(crate) fn escaped_lines(text: &str) -> String {
 }
 
 /// A table without borders whose lines fit `width`: the last column wraps between words; if that does not suffice, the widest columns wrap,
-/// within words too.
+/// behind the `/` and `.` of a name too, and elsewhere within it only if nothing else helps.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
     // A cell is one line, whatever it names.
     let escape = |row: &Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect();
@@ -78,7 +78,7 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
         cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0)
     };
     let natural: Vec<usize> = (0..headers.len()).map(widest).collect();
-    let widths = column_widths(headers, &natural, width);
+    let widths = column_widths(headers, &natural, &longest_parts(headers.len(), &rows), width);
     let mut builder = tabled::builder::Builder::new();
     builder.push_record(headers.iter().copied());
     for row in &rows {
@@ -93,26 +93,66 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
+/// A [`table`] if no part of a name has to be split in it. Otherwise each row is lines of their own, one for each column.
+pub(crate) fn table_or_lines(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    let parts = longest_parts(headers.len(), rows);
+    let columns = headers.iter().zip(&parts).map(|(header, part)| header.len().max(*part));
+    if columns.sum::<usize>() + GAP * headers.len().saturating_sub(1) <= width {
+        return table(headers, rows, width);
+    }
+    let label = headers.iter().map(|header| header.len()).max().unwrap_or(0) + GAP;
+    let mut text = String::new();
+    for row in rows {
+        let filled = headers.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+        for (header, cell) in filled {
+            let wrapped = wrap(&escaped(cell), width.saturating_sub(label).max(1));
+            for (number, line) in wrapped.lines().enumerate() {
+                let header = if number == 0 { header } else { "" };
+                text.push_str(format!("{header:label$}{line}").trim_end());
+                text.push('\n');
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The longest part of the words of each column.
+fn longest_parts(columns: usize, rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |column: usize| {
+        let words = rows.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split(' '));
+        words.flat_map(parts).map(|part| part.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(longest).collect()
+}
+
 /// Spaces between columns.
 const GAP: usize = 2;
 /// Least width of a last column that other columns do not give way to.
 const LAST: usize = 16;
 
 /// The width of each column, without gaps. The last one has what the others leave, which take less than their text only if that is less
-/// than [`LAST`]: then the widest ones give way, down to their headers.
-fn column_widths(headers: &[&str], natural: &[usize], width: usize) -> Vec<usize> {
+/// than [`LAST`] and the longest of its parts: then the widest ones give way, down to the longest of theirs. If that does not suffice, parts
+/// are split, and the widest give way down to their headers.
+fn column_widths(headers: &[&str], natural: &[usize], longest: &[usize], width: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     let Some((last, others)) = widths.split_last_mut() else { return widths };
     let gaps = GAP * others.len();
-    let needed = LAST.min(*last);
-    while others.iter().sum::<usize>() + gaps + needed > width {
-        let spare = |(column, width): &(usize, &mut usize)| {
-            **width > headers.get(*column).map_or(0, |header| header.len())
-        };
-        let Some((_, widest)) = others.iter_mut().enumerate().filter(spare).max_by_key(|(_, w)| **w) else {
-            break;
-        };
-        *widest -= 1;
+    let least = LAST.min(*last);
+    let whole = least.max(longest.last().copied().unwrap_or(0));
+    for (needed, splits) in [(whole, false), (least, true)] {
+        while others.iter().sum::<usize>() + gaps + needed > width {
+            let spare = |(column, width): &(usize, &mut usize)| {
+                let header = headers.get(*column).map_or(0, |header| header.len());
+                let part = longest.get(*column).copied().filter(|_| !splits).unwrap_or(0);
+                **width > header.max(part)
+            };
+            let Some((_, widest)) = others.iter_mut().enumerate().filter(spare).max_by_key(|(_, w)| **w)
+            else {
+                break;
+            };
+            *widest -= 1;
+        }
     }
     let left = width.saturating_sub(others.iter().sum::<usize>() + gaps);
     let header = headers.last().map_or(0, |header| header.len());
@@ -120,7 +160,12 @@ fn column_widths(headers: &[&str], natural: &[usize], width: usize) -> Vec<usize
     widths
 }
 
-/// Wraps a text at `width` characters, between words; a word that is longer is split.
+/// The parts of a word, behind each `/` and `.`.
+fn parts(word: &str) -> impl Iterator<Item = &str> {
+    word.split_inclusive(['/', '.'])
+}
+
+/// Wraps a text at `width` characters, between words; a word that is longer is split, between its parts if they fit.
 fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
@@ -131,13 +176,19 @@ fn wrap(text: &str, width: usize) -> String {
             } else if !line.is_empty() {
                 line.push(' ');
             }
-            let mut rest = word;
-            while let Some((at, _)) = rest.char_indices().nth(width) {
-                let (part, after) = rest.split_at(at);
-                lines.push(part.to_owned());
-                rest = after;
+            for part in parts(word) {
+                let is_long = word.chars().count() > width;
+                if is_long && !line.is_empty() && line.chars().count() + part.chars().count() > width {
+                    lines.push(std::mem::take(&mut line));
+                }
+                let mut rest = part;
+                while let Some((at, _)) = rest.char_indices().nth(width) {
+                    let (first, after) = rest.split_at(at);
+                    lines.push(first.to_owned());
+                    rest = after;
+                }
+                line.push_str(rest);
             }
-            line.push_str(rest);
         }
         lines.push(line);
     }
@@ -178,6 +229,60 @@ mod tests {
             assert_eq!(letters(&text), 7 * letters(&long), "nothing is left out");
         }
         assert_eq!(table(&headers, &rows, usize::MAX).lines().count(), 3);
+    }
+
+    /// The routes of an ordinary configuration, in a terminal of the usual width.
+    #[test]
+    fn names_are_split_between_their_parts() {
+        let rows = [
+            [
+                "CHECK",
+                "istio-system",
+                "turn-away.istio-system",
+                "denier",
+                "(always)",
+                "caller",
+                "unwelcome-client",
+            ],
+            [
+                "CHECK",
+                "istio-system",
+                "visitors.istio-system",
+                "listchecker",
+                "(always)",
+                "who",
+                "list, closed-service",
+            ],
+        ];
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        let headers = ["VARIETY", "NAMESPACE", "HANDLER", "ADAPTER", "CONDITION", "INSTANCES", "RULES"];
+        let expected = "\
+VARIETY  NAMESPACE     HANDLER       ADAPTER      CONDITION  INSTANCES  RULES
+CHECK    istio-system  turn-away.    denier       (always)   caller     unwelcome-client
+                       istio-system
+CHECK    istio-system  visitors.     listchecker  (always)   who        list,
+                       istio-system                                     closed-service
+";
+        assert_eq!(table(&headers, &rows, 88), expected);
+        assert_eq!(table_or_lines(&headers, &rows, 88), expected);
+        let lines = "\
+VARIETY    CHECK
+NAMESPACE  istio-system
+HANDLER    turn-away.istio-system
+ADAPTER    denier
+CONDITION  (always)
+INSTANCES  caller
+RULES      unwelcome-client
+
+VARIETY    CHECK
+";
+        let narrow = table_or_lines(&headers, &rows, 80);
+        assert!(
+            narrow.starts_with(lines) && narrow.ends_with("RULES      list, closed-service\n\n"),
+            "{narrow}"
+        );
+        assert_eq!(wrap("/a/longer/path and words", 10), "/a/longer/\npath and\nwords");
+        assert_eq!(wrap("a.verylongname", 6), "a.\nverylo\nngname");
     }
 
     #[test]

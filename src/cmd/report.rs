@@ -43,9 +43,8 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
-            let names = attributes.iter().map(|(name, _)| name);
-            for unknown in client.unknown_names(names, std::iter::empty()) {
-                io.warn(&unknown)?;
+            for remark in client.remarks(&attributes, std::iter::empty(), personality) {
+                io.warn(&remark)?;
             }
         }
         let dictionary = flags.attributes.dictionary;

@@ -11,7 +11,7 @@ use matching::Matches;
 use super::attributes::{AttributeSet, AttributeType};
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
-use super::output::{self, DumpFormat, counted, table};
+use super::output::{self, DumpFormat, counted, table_or_lines};
 use super::source::{self, ConfigSource};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::snapshot::Snapshot;
@@ -181,7 +181,7 @@ fn show_table(
     if matches.is_some() {
         headers.insert(0, "MATCH");
     }
-    io.out.write_all(table(&headers, &rows, width).as_bytes())?;
+    io.out.write_all(table_or_lines(&headers, &rows, width).as_bytes())?;
     let count = counted(rows.len(), "route");
     let note =
         if inherited { format!("  * inherited from {}", found.default_namespace) } else { String::new() };
@@ -194,7 +194,7 @@ fn show_table(
         .map(|route| vec![route.what.clone(), route.from.clone(), route.to.clone(), route.place.clone()])
         .collect();
     writeln!(io.out)?;
-    Ok(io.out.write_all(table(&["ENVOY", "FROM", "TO", "FILE"], &rows, width).as_bytes())?)
+    Ok(io.out.write_all(table_or_lines(&["ENVOY", "FROM", "TO", "FILE"], &rows, width).as_bytes())?)
 }
 
 fn one_line(text: &str) -> String {

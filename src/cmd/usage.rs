@@ -56,6 +56,14 @@ pub(crate) fn shown(
                         .unwrap_or_else(|| format!("see `{title} --help`")),
                 );
             }
+            if let (ErrorKind::UnknownArgument, Some(argument)) =
+                (error.kind(), error.get(ContextKind::InvalidArg).map(text))
+                && !argument.starts_with('-')
+                && takes(root, title, "config")
+            {
+                let hint = "if it is the configuration, name it with the flag";
+                failure.hint = Some(format!("{hint}: `--config {argument}`; see `{title} --help`"));
+            }
             let flag = error.get(ContextKind::InvalidArg).map(text).map(|arg| flag_name(&arg));
             if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation)
                 && let Some(origin) = flag.and_then(|flag| origin(&flag))
@@ -164,6 +172,17 @@ const OTHER_WORDS: [(&str, &str); 20] = [
 
 /// The similarity from which on a flag is suggested: a letter in five may differ.
 const NEAR: f64 = 0.75;
+
+/// Whether the command of a title has a flag.
+fn takes(root: &clap::Command, title: &str, flag: &str) -> bool {
+    let command = title.split(' ').skip(1).try_fold(root, |command, part| command.find_subcommand(part));
+    command.is_some_and(|command| {
+        command.get_arguments().any(|arg| {
+            let aliases = arg.get_visible_aliases().unwrap_or_default();
+            arg.get_long() == Some(flag) || aliases.contains(&flag)
+        })
+    })
+}
 
 /// What a flag that the command does not have was probably meant to be: the nearest of its flags, or the flag of another command.
 /// `title` is that of [`title`].

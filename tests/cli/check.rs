@@ -232,6 +232,45 @@ fn without_configuration_the_usual_attributes_are_known() {
     }
 }
 
+/// A value of another type is sent, as with Istio's client: conditions then fail as if there were no such attribute, or with an error.
+#[test]
+fn attributes_that_are_sent_with_another_type_are_told() {
+    let given = [
+        "-s",
+        "source.ip=10.1.2.3,request.headers=x-user:ann,request.size=12,destination.service=shop",
+        "-a",
+        "source.uid=kubernetes://web",
+    ];
+    let told = "\
+warning: the attribute `source.ip` is IP_ADDRESS and sent as STRING: no rule can use it; write `--ip-attributes source.ip=10.1.2.3`
+warning: the attribute `request.headers` is STRING_MAP and sent as STRING: no rule can use it; write \
+`--stringmap-attributes request.headers=x-user:ann`
+warning: the attribute `request.size` is INT64 and sent as STRING: no rule can use it; write `-i request.size=12`
+warning: the attribute `source.uid` is STRING and sent as STRING_MAP: no rule can use it; write `-s source.uid=kubernetes://web`
+";
+    let with = |program: &str, command: &str, target: &[&str], more: &[&str]| {
+        run(&[&[program, command], target, &given[..], more].concat()).err
+    };
+    let in_process = ["--config", "embedded://sample"];
+    // Nobody listens there: what is said comes before the call.
+    for target in [&in_process[..], &["-m", "127.0.0.1:1"]] {
+        for command in ["check", "report"] {
+            let all = with("mixer", command, target, &[]);
+            assert!(all.starts_with(told) && all.matches("warning").count() == 4, "{all}");
+            assert!(!with("mixer", command, target, &["--quiet"]).contains("warning"));
+            assert!(!with("mixc", command, target, &[]).contains("sent as"), "as Istio's client");
+        }
+    }
+    let typed = ["-i", "request.size=12", "--ip-attributes", "source.ip=10.1.2.3"];
+    let ran = run(&[&["mixer", "check", "--config", "embedded://sample"], &typed[..]].concat());
+    assert_eq!(ran.err, "");
+    let file = "{source.ip: 10.1.2.3, request.size: 12}";
+    let ran =
+        run_with_input(&["mixer", "check", "--config", "embedded://sample", "--attributes-file", "-"], file);
+    assert!(ran.err.contains("write `--ip-attributes source.ip=10.1.2.3`"), "{}", ran.err);
+    assert_eq!(ran.err.matches("warning").count(), 1, "{}", ran.err);
+}
+
 #[test]
 fn an_invalid_value_is_named_with_its_attribute() {
     let ran = run(&["mixer", "check", "-i", "a=1,b=x"]);

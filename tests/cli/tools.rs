@@ -387,6 +387,19 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
         let tests = place.join("tests.yaml").display().to_string();
         let tested = run(&["mixer", "test", &tests]);
         assert!(tested.code == 0, "{}{}", tested.out, tested.err);
+        // The directory above has the other files, too.
+        let above = run(&["mixer", "validate", &shown]);
+        assert!(
+            above.code == 1 && above.out.contains("these are policy tests, for `mixer test`: "),
+            "{}",
+            above.out
+        );
+        assert_eq!(
+            above.out.contains("this is the bootstrap of an Envoy: "),
+            caller == "envoy",
+            "{}",
+            above.out
+        );
         let envoy = std::fs::read_to_string(place.join("envoy.yaml"));
         assert_eq!(envoy.is_ok(), caller == "envoy");
         let envoy = envoy.unwrap_or_default();

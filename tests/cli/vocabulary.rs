@@ -132,6 +132,24 @@ fn a_configuration_is_named_alike_in_every_command() {
     }
 }
 
+/// `validate` takes the configuration as an argument; these take it as a flag.
+#[test]
+fn a_configuration_that_is_no_argument_names_its_flag() {
+    for (command, configuration) in
+        [(&["server"][..], "fs://policy"), (&["routes", "show"], "policy"), (&["check"], "policy")]
+    {
+        let told = run(&[&["mixer"][..], command, &[configuration]].concat());
+        let hint = format!(
+            "error: unexpected argument `{configuration}`\n  hint: if it is the configuration, name it with the flag: `--config {configuration}`; \
+             see `mixer {} --help`\n",
+            command.join(" ")
+        );
+        assert_eq!((told.code, &*told.err), (2, &*hint));
+    }
+    let told = run(&["mixer", "version", "policy"]);
+    assert!(!told.err.contains("--config"), "{}", told.err);
+}
+
 #[test]
 fn galley_and_diff_take_a_configuration_too() {
     let url = run(&["mixer", "galley", "server", "--config", "mcp://x"]);

@@ -402,6 +402,32 @@ fn a_start_waits_for_every_collection() {
     assert!(!log.contains("did not stop in time"), "{log}");
 }
 
+/// Whoever operates it is told for what, from the start on: a source withholds its configuration while that has an error.
+#[test]
+fn a_start_that_waits_for_its_source_tells_so() {
+    let mut source = McpSource::serving(&sample_configuration());
+    source.forget(RULES);
+    let server = on(&source).spawn().unwrap();
+    let awaited = format!("waiting for the configuration of {}: not yet ready: [{RULES}]", source.url());
+    let told = |server: &Server| {
+        let state = state(server);
+        state["emitters"]["configuration"] == *awaited && state["available"] == false
+    };
+    until(&server, "readiness tells what is awaited", || told(&server));
+    assert_eq!(http("GET", &server.monitoring_url("/readyz"), "").unwrap().status, 503);
+    assert_eq!(http("GET", &server.monitoring_url("/healthz"), "").unwrap().status, 200, "{}", server.log());
+    let controlz = format!("http://127.0.0.1:{}/", server.ports.ctrlz);
+    until(&server, "ControlZ answers", || http("GET", &controlz, "").is_ok_and(|page| page.status == 200));
+    server.wait_for_log(&awaited);
+    assert!(!server.log().contains("Starting gRPC server"), "{}", server.log());
+    // It is asked again.
+    source.stop();
+    source.set_collection(&sample_configuration(), RULES);
+    source.resume();
+    until(&server, "it serves", || state(&server)["available"] == true);
+    assert!(is_denied(&server), "{}", server.log());
+}
+
 #[test]
 fn certificates_are_waited_for() {
     let directory = tempfile::tempdir().unwrap();

@@ -700,3 +700,67 @@ fn a_server_without_any_configuration_is_degraded() {
     let over = wait_for(DEADLINE, || verbose(&server)["degraded"]["store-empty"].is_null().then_some(()));
     assert!(over.is_some(), "{}", verbose(&server));
 }
+
+/// What an adapter rejects has the place that `validate` tells, and the cure: also where there is no version from before.
+#[test]
+fn what_an_adapter_rejects_at_a_first_start_is_told_with_place_and_cure() {
+    const REST: &str = "
+---
+kind: instance
+metadata: {name: address, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: source.ip}}
+---
+kind: rule
+metadata: {name: networks, namespace: istio-system}
+spec: {actions: [{handler: networks, instances: [address]}]}
+";
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("networks.yaml");
+    let name = file.display();
+    for (params, column, message, hint) in [
+        (
+            "{entryType: IP_ADDRESSES, overrides: [10.0.0.0/8, 10.1.0.0/99]}",
+            61,
+            "overrides: could not parse ip address override 10.1.0.0/99: invalid CIDR address: 10.1.0.0/99",
+            "the length of an IPv4 network is a number from 0 to 32: `10.1.0.0/32` is the address alone",
+        ),
+        (
+            "{entryType: REGEX, overrides: [\"*.php\"]}",
+            42,
+            "overrides: could not parse regex override *.php: error parsing regexp: missing argument to repetition operator: `*`",
+            "an entry is a regular expression, in which `.*` is any text",
+        ),
+        // It is found out when the handler is built.
+        (
+            "{providerUrl: \"ftp://lists/denied\"}",
+            25,
+            "providerUrl: the scheme `ftp` is not supported",
+            "write `http://` or `https://`",
+        ),
+    ] {
+        let handler = format!(
+            "kind: handler\nmetadata: {{name: networks, namespace: istio-system}}\nspec:\n  compiledAdapter: listchecker\n  params: {params}"
+        );
+        std::fs::write(&file, format!("{handler}{REST}")).expect("writable");
+        let server = Server::on(directory.path()).native().start();
+        let state = verbose(&server);
+        let first = &state["configuration"]["firstError"];
+        let expected = serde_json::json!({
+            "code": "handler-build",
+            "resource": "networks.handler.istio-system",
+            "file": name.to_string(),
+            "line": 5,
+            "column": column,
+            "message": message,
+            "hint": hint,
+        });
+        assert_eq!(*first, expected, "{}", server.log());
+        let withheld = format!("{name}:5: networks.handler.istio-system: {message} ({hint})");
+        assert_eq!(state["configuration"]["withheld"], withheld);
+        let validated = mixer(&["validate", &directory.path().display().to_string(), "-o", "json"]);
+        let found: Value = serde_json::from_str(&validated.stdout).expect("JSON");
+        let problem = &found["diagnostics"][0];
+        assert_eq!((&problem["line"], &problem["column"]), (&first["line"], &first["column"]), "{found}");
+        assert_eq!(problem["hint"], hint, "{found}");
+    }
+}

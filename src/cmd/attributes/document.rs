@@ -17,7 +17,7 @@ pub(crate) fn parse_document(text: &str) -> Result<AttributeSet, String> {
     let mut set = AttributeSet::default();
     for (name, value) in members {
         let value = document_value(&value).map_err(|cause| format!("attribute `{name}`: {cause}"))?;
-        set.set(&name, value);
+        set.set(&name, value, None);
     }
     Ok(set)
 }

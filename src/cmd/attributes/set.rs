@@ -32,23 +32,45 @@ impl From<String> for InvalidAttribute {
     }
 }
 
+/// An attribute of a set.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Attribute {
+    /// The name.
+    pub(super) name: String,
+    /// The value.
+    pub(super) value: AttributeValue,
+    /// The text of the value, if a flag gave it.
+    pub(super) text: Option<String>,
+}
+
 /// Attributes by name, in order of first occurrence.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct AttributeSet {
-    entries: Vec<(String, AttributeValue)>,
+    entries: Vec<Attribute>,
 }
 
 impl AttributeSet {
-    /// Names and values.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue)> {
-        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+    /// Whether it has no attributes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
-    /// Adds an attribute, or replaces the one of the same name.
-    pub(super) fn set(&mut self, name: &str, value: AttributeValue) {
-        match self.entries.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = value,
-            None => self.entries.push((name.to_owned(), value)),
+    /// Names and values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue)> {
+        self.entries.iter().map(|attribute| (attribute.name.as_str(), &attribute.value))
+    }
+
+    /// The attributes, with the texts of flags.
+    pub(super) fn attributes(&self) -> &[Attribute] {
+        &self.entries
+    }
+
+    /// Adds an attribute, or replaces the one of the same name. `text` is that of a flag.
+    pub(super) fn set(&mut self, name: &str, value: AttributeValue, text: Option<&str>) {
+        let added = Attribute { name: name.to_owned(), value, text: text.map(str::to_owned) };
+        match self.entries.iter_mut().find(|known| known.name == name) {
+            Some(old) => *old = added,
+            None => self.entries.push(added),
         }
     }
 
@@ -68,7 +90,7 @@ impl AttributeSet {
                 text,
                 named: Some(format!("invalid value `{value}` of the attribute `{name}`")),
             })?;
-            self.set(name, parsed);
+            self.set(name, parsed, Some(value));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::cmd::go_syntax::{self, NumberError};
-use mixer_attribute::{SignedDuration, Timestamp};
+use mixer_attribute::{SignedDuration, Timestamp, ValueType};
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,22 @@ pub(crate) enum AttributeValue {
     Bytes(Vec<u8>),
     /// A string map.
     StringMap(BTreeMap<String, String>),
+}
+
+impl AttributeValue {
+    /// Its type. Bytes are IP addresses.
+    pub(crate) fn value_type(&self) -> ValueType {
+        match self {
+            AttributeValue::String(_) => ValueType::String,
+            AttributeValue::Int64(_) => ValueType::Int64,
+            AttributeValue::Double(_) => ValueType::Double,
+            AttributeValue::Bool(_) => ValueType::Bool,
+            AttributeValue::Timestamp(_) => ValueType::Timestamp,
+            AttributeValue::Duration(_) => ValueType::Duration,
+            AttributeValue::Bytes(_) => ValueType::IpAddress,
+            AttributeValue::StringMap(_) => ValueType::StringMap,
+        }
+    }
 }
 
 /// The type of the values of a flag.
@@ -63,6 +79,39 @@ impl AttributeType {
         AttributeType::Bytes,
         AttributeType::StringMap,
     ];
+
+    /// The type whose flag sends values of a type of the vocabulary.
+    pub(super) fn of(value_type: ValueType) -> Option<AttributeType> {
+        Some(match value_type {
+            ValueType::Unspecified => return None,
+            ValueType::String | ValueType::EmailAddress | ValueType::Uri | ValueType::DnsName => {
+                AttributeType::String
+            }
+            ValueType::Int64 => AttributeType::Int64,
+            ValueType::Double => AttributeType::Double,
+            ValueType::Bool => AttributeType::Bool,
+            ValueType::Timestamp => AttributeType::Timestamp,
+            ValueType::IpAddress => AttributeType::Ip,
+            ValueType::Duration => AttributeType::Duration,
+            ValueType::StringMap => AttributeType::StringMap,
+        })
+    }
+
+    /// The shortest name of its flag.
+    pub(super) fn flag(self) -> &'static str {
+        match self {
+            AttributeType::String => "-s",
+            AttributeType::Int64 => "-i",
+            AttributeType::Double => "-d",
+            AttributeType::Bool => "-b",
+            AttributeType::Timestamp => "-t",
+            AttributeType::Duration => "--duration-attributes",
+            AttributeType::Bytes => "--bytes-attributes",
+            AttributeType::Ip => "--ip-attributes",
+            AttributeType::StringMap => "--stringmap-attributes",
+            AttributeType::Auto => "-a",
+        }
+    }
 
     /// What a value looks like, with an example; `None` where every text is one.
     pub(crate) fn expected(self) -> Option<&'static str> {

@@ -12,11 +12,14 @@ use super::connection::MixerConnection;
 use super::flags::CallFlags;
 use super::status::RpcError;
 use super::trace::CallTracer;
+use crate::cmd::attributes::AttributeSet;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::io::Io;
+use crate::cmd::personality::Personality;
 use crate::cmd::source;
 use mixer_api::grpc::GrpcError;
 use mixer_api::{CallInfo, MixerService};
+use mixer_attribute::Vocabulary;
 use mixer_base::metrics::Metrics;
 use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
@@ -84,16 +87,36 @@ impl Client {
         }
     }
 
-    /// What the configuration in this process does not know of a request, one line each: undeclared attributes, and quotas that no
-    /// rule allocates. Of a server only [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call: for one, the attributes that
-    /// the sample configuration does not declare, which are those of Istio's proxies.
-    pub(crate) fn unknown_names<'n>(
+    /// What the configuration in this process does not know of a request, one line each: undeclared attributes, those with values of another
+    /// type unless it is a request of `mixc`, and quotas that no rule allocates. Of a server only
+    /// [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call: for one, the usual attributes.
+    pub(crate) fn remarks<'n>(
         &self,
+        attributes: &'n AttributeSet,
+        quotas: impl Iterator<Item = &'n str>,
+        personality: Personality,
+    ) -> Vec<String> {
+        let vocabulary = match self {
+            Client::Remote(_) if attributes.is_empty() => None,
+            Client::Remote(_) => usual_vocabulary(),
+            Client::InProcess(local) => Some(Arc::clone(&local.snapshot.vocabulary)),
+        };
+        let Some(vocabulary) = vocabulary else { return Vec::new() };
+        let names = attributes.iter().map(|(name, _)| name);
+        let mut remarks = self.unknown_names(&vocabulary, names, quotas);
+        if !personality.is_legacy() {
+            remarks.extend(attributes.mistyped(&vocabulary));
+        }
+        remarks
+    }
+
+    fn unknown_names<'n>(
+        &self,
+        vocabulary: &Vocabulary,
         attributes: impl Iterator<Item = &'n str>,
         quotas: impl Iterator<Item = &'n str>,
     ) -> Vec<String> {
-        let Client::InProcess(local) = self else { return unusual_names(attributes.collect()) };
-        let vocabulary = &local.snapshot.vocabulary;
+        let Client::InProcess(local) = self else { return unusual_names(vocabulary, attributes) };
         let is_known = |name: &str| vocabulary.slot(name.as_bytes()).is_some();
         let hint = |name: &str, known: Vec<&str>| {
             suggestion(name, known).map_or_else(String::new, |near| format!("; {near}"))
@@ -202,20 +225,21 @@ fn unallocated(found: &QuotaExplanations) -> Vec<String> {
     found.quotas.iter().filter(|quota| !quota.allocated).map(line).collect()
 }
 
-/// The attributes that are neither standard nor declared by the sample configuration, one line each.
-fn unusual_names(attributes: Vec<&str>) -> Vec<String> {
-    if attributes.is_empty() {
-        return Vec::new();
-    }
-    let Ok(store) = store::open(EMBEDDED_SAMPLE) else { return Vec::new() };
+/// The attributes that are standard or declared by the sample configuration.
+fn usual_vocabulary() -> Option<Arc<Vocabulary>> {
+    let store = store::open(EMBEDDED_SAMPLE).ok()?;
     let mut builder = SnapshotBuilder::new(SnapshotOptions {
         standard_attributes: true,
         ..SnapshotOptions::new(mixer_server::REGISTRY)
     });
-    let vocabulary = Arc::clone(&builder.build(&store.load()).vocabulary);
-    let unusual = attributes.into_iter().filter(|name| vocabulary.slot(name.as_bytes()).is_none());
+    Some(Arc::clone(&builder.build(&store.load()).vocabulary))
+}
+
+/// The attributes that are none of the usual ones, one line each.
+fn unusual_names<'n>(usual: &Vocabulary, attributes: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let unusual = attributes.filter(|name| usual.slot(name.as_bytes()).is_none());
     let line = |name: &str| {
-        let hint = suggestion(name, vocabulary.typed().map(|(name, _)| name));
+        let hint = suggestion(name, usual.typed().map(|(name, _)| name));
         let hint = hint.map_or_else(String::new, |near| format!("; {near}"));
         format!(
             "the attribute `{name}` is none of the usual ones: no rule can use it unless the server declares it{hint}"

@@ -165,14 +165,17 @@ impl Adapter for ListChecker {
             let error = match params.entry_type {
                 EntryType::Strings | EntryType::CaseInsensitiveStrings => None,
                 EntryType::IpAddresses => {
-                    Network::parse(entry, Dialect::Istio).err().map(|e| no_address(entry, &e))
+                    let error = Network::parse(entry, Dialect::Istio).err();
+                    error.map(|e| (no_address(entry, &e), Network::cure(entry)))
                 }
-                EntryType::Regex => Regex::compile(entry.as_bytes())
-                    .err()
-                    .map(|e| format!("overrides: could not parse regex override {entry}: {e}")),
+                EntryType::Regex => Regex::compile(entry.as_bytes()).err().map(|e| {
+                    let text = format!("overrides: could not parse regex override {entry}: {e}");
+                    (text, "an entry is a regular expression, in which `.*` is any text".to_owned())
+                }),
             };
-            if let Some(text) = error {
-                problem(field("overrides").index(index), text);
+            if let Some((text, hint)) = error {
+                let path = field("overrides").index(index);
+                problems.push(Diagnostic::error("adapter-config", path, text).with_hint(hint));
             }
         }
         if let Some(text) = unsupported_scheme(params) {

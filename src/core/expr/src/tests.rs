@@ -126,6 +126,11 @@ fn errors_have_hints() {
             "x-y == \"a\"",
             "the attribute `x-y` cannot be named here: `-` is an operator; rename the attribute",
         ),
+        ("request.headers.x-user == \"x\"", "write request.headers[\"x-user\"]: `-` is an operator"),
+        (
+            "b1 && request.headers.x-user-id == \"x\"",
+            "write request.headers[\"x-user-id\"]: `-` is an operator",
+        ),
         ("s1.size()", "write size(...) with the value as argument"),
         (
             "substring(s1, 0, 3) == \"a\"",

@@ -134,13 +134,14 @@ fn first_error(published: &Published) -> Option<serde_json::Value> {
         (tells_less, problem.file.is_none(), problem.file.clone(), problem.span.map(|span| span.start))
     };
     let first = errors.min_by_key(place)?;
-    let line = first.span.map(|span| span.start.line).filter(|line| *line > 0);
+    let start = first.span.map(|span| span.start).filter(|start| start.line > 0);
     let shown = |text: &str| mask_text(text).into_owned();
     Some(serde_json::json!({
         "code": first.code,
         "resource": first.resource,
         "file": first.file.as_deref(),
-        "line": line,
+        "line": start.map(|start| start.line),
+        "column": start.map(|start| start.column),
         "message": shown(&first.one_line()),
         "hint": first.hint.as_deref().map(shown),
     }))

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use self::configuration::FirstConfiguration;
 use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
@@ -30,7 +30,7 @@ use mixer_base::task::TaskCollector;
 use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
 use mixer_engine::decision::DecisionLog;
-use mixer_engine::runtime::{Configurator, Runtime};
+use mixer_engine::runtime::Runtime;
 use mixer_envoy::EnvoyShared;
 use mixer_introspect::pprof;
 use mixer_net::address::ListenAddress;
@@ -164,8 +164,8 @@ struct Prepared {
     /// Where it is told what cannot be used, if that is written onto objects.
     faults: Option<FaultSender>,
     runtime: Arc<Runtime>,
-    /// Does not follow the store yet; owns the handlers.
-    configurator: Arc<Mutex<Option<Configurator>>>,
+    /// The first configuration, which is awaited.
+    first: FirstConfiguration,
 }
 
 impl Start<'_> {
@@ -178,9 +178,14 @@ impl Start<'_> {
         let stuck = self.health.liveness.emitter("workers", "uninitialized");
         self.keep_probe(StopStep::Probes, "liveness probe", true);
         let prepared = self.prepare().await?;
-        let Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, configurator } =
+        let Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, mut first } =
             prepared;
         let bound = listener.local_address();
+        // compat(1.3): mixs has no port that tells of its health, and opens none before it has a configuration.
+        let is_awaited = !self.options.health_endpoints;
+        if is_awaited {
+            self.await_configuration(&mut first, None).await?;
+        }
         let workers = self.start_workers(&runtime, &metrics, tracer, &api_address)?;
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
@@ -190,10 +195,10 @@ impl Start<'_> {
             store: Arc::clone(&store),
             faults,
             on_config_error: self.options.config_on_error,
-            configuration: (Arc::clone(&runtime), served),
+            configuration: (Arc::clone(&runtime), served.clone()),
             log: self.log.clone(),
             decisions: self.decisions.clone(),
-            workers: (Arc::clone(&workers), stuck),
+            workers: (Arc::clone(&workers), stuck.clone()),
             tasks,
             degradations: self.health.degradations.clone(),
             stuck_after: STUCK,
@@ -213,7 +218,13 @@ impl Start<'_> {
         tracing::info!("Starting monitor server...");
         self.start_monitoring(&controls)?;
         self.start_introspection(&controls);
-        self.follow_configuration(&configurator)?;
+        if !is_awaited {
+            // The process is well: nothing is gained by a restart.
+            stuck.set(Ok(()));
+            alive.set(Ok(()));
+            self.await_configuration(&mut first, Some(&served)).await?;
+        }
+        self.follow_configuration(&first.applied)?;
         dispatcher.set(Ok(()));
         let gone = dispatcher.clone();
         self.components.started(StopStep::Readiness, "readiness", async move |_| {
@@ -230,7 +241,8 @@ impl Start<'_> {
 
     /// Steps 6 to 14 without external effects; reports what would be served.
     pub(super) async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
-        let prepared = self.prepare().await?;
+        let mut prepared = self.prepare().await?;
+        self.await_configuration(&mut prepared.first, None).await?;
         let workers =
             self.start_workers(&prepared.runtime, &prepared.metrics, None, &prepared.api_address)?;
         let published = prepared.runtime.load_full();
@@ -250,7 +262,7 @@ impl Start<'_> {
         })
     }
 
-    /// Steps 6 to 12: tracing, the socket, the store, the first configuration.
+    /// Steps 6 to 12: tracing, the socket, the store, the begin of the first configuration.
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
         for suspicion in &options.suspicions {
@@ -311,8 +323,8 @@ impl Start<'_> {
             let collector = CertificateCollector(Arc::clone(tls));
             self.components.collects(StopStep::Probes, "expiry of certificates", &metrics, collector);
         }
-        let (runtime, configurator) = self.configure(&metrics, &store).await?;
-        Ok(Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, configurator })
+        let (runtime, first) = self.configure(&metrics, &store);
+        Ok(Prepared { api_address, listener, tls, metrics, tracer, store, faults, runtime, first })
     }
 }
 

@@ -50,6 +50,24 @@ impl Network {
         }
     }
 
+    /// How to write an entry that is none.
+    pub(super) fn cure(entry: &str) -> String {
+        let (address, length) = entry.split_once('/').unwrap_or((entry, ""));
+        match address.parse() {
+            Ok(IpAddr::V4(_)) if !length.is_empty() => {
+                format!(
+                    "the length of an IPv4 network is a number from 0 to 32: `{address}/32` is the address alone"
+                )
+            }
+            Ok(IpAddr::V6(_)) if !length.is_empty() => {
+                format!(
+                    "the length of an IPv6 network is a number from 0 to 128: `{address}/128` is the address alone"
+                )
+            }
+            _ => "an entry is an address or a network: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`".to_owned(),
+        }
+    }
+
     fn v6(ip: u128, length: u32) -> Self {
         let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
         Self::V6(ip & !hosts, ip | hosts)

@@ -162,7 +162,10 @@ pub fn reject_unknown<'f>(
         if fields.clone().any(|name| name == &*entry.key || is_lower_camel_of(&entry.key, name)) {
             continue;
         }
-        let names = fields.clone().map(lower_camel).collect::<Vec<_>>();
+        // As the names beside it are written.
+        let is_snake_case = node.entries().iter().any(|entry| entry.key.contains('_'));
+        let spelled = |name: &str| if is_snake_case { name.to_owned() } else { lower_camel(name) };
+        let names = fields.clone().map(spelled).collect::<Vec<_>>();
         let hint = suggestion(&entry.key, names.iter().map(String::as_str))
             .or_else(|| containing(&entry.key, &names).map(|name| format!("did you mean `{name}`?")))
             .or_else(|| {

@@ -314,6 +314,19 @@ fn conversion(bytes: &[u8]) -> String {
     format!("the text is {name}: convert it with `iconv -f {encoding} -t utf-8 FILE > NEW`")
 }
 
+/// The hint for a document that is none of a configuration, but stands beside one: `mixer init` writes both.
+fn of_other_program(text: &str) -> Option<&'static str> {
+    text.lines().find_map(|line| match line.trim_end() {
+        "kind: PolicyTest" => Some(
+            "these are policy tests, for `mixer test`: name the directory that has the resources alone, such as `policy` of `mixer init`",
+        ),
+        "static_resources:" | "dynamic_resources:" => Some(
+            "this is the bootstrap of an Envoy: name the directory that has the resources alone, such as `policy` of `mixer init`",
+        ),
+        _ => None,
+    })
+}
+
 /// Istio Mixer's text for a document without kind, name or namespace.
 fn incomplete_key(extracted: &str, text: &str) -> String {
     format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>")
@@ -413,7 +426,7 @@ impl ChunkPlace<'_> {
                 let hint = "every resource has kind, metadata.name and metadata.namespace; move what is no configuration of this \
                             server out of its directory, or comment it out";
                 let problem = self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, start, message);
-                problem.with_hint(hint).accepted_by_istio()
+                problem.with_hint(of_other_program(text).unwrap_or(hint)).accepted_by_istio()
             }
             Unidentified::List { extracted, kind, span } => {
                 let message = format!("a list of resources, kind `{kind}`, is not read");
@@ -433,7 +446,10 @@ impl ChunkPlace<'_> {
                     format!("key elements are empty: {} missing", missing.join(", ")),
                 )
                 .with_legacy(incomplete_key(extracted, text))
-                .with_hint("every resource has kind, metadata.name and metadata.namespace"),
+                .with_hint(
+                    of_other_program(text)
+                        .unwrap_or("every resource has kind, metadata.name and metadata.namespace"),
+                ),
             Unidentified::Limits { message, hint, span } => {
                 let problem = self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, message.clone());
                 problem.with_hint(hint.clone())

@@ -8,6 +8,7 @@ use crate::adapter::{HandleReport, Handler, Instance, Reply, TaskSpawner};
 use crate::snapshot::{HandlerBinding, Snapshot};
 use crate::template::Variety;
 use mixer_base::pool::AdapterPools;
+use mixer_base::suggestion::SuggestionBudget;
 use mixer_config::Diagnostics;
 
 /// Discards reports.
@@ -35,12 +36,13 @@ impl HandlerTable {
     ) -> (HandlerTable, Diagnostics) {
         let mut table = HandlerTable::default();
         let mut diagnostics = Diagnostics::new();
+        let mut hints = SuggestionBudget::default();
         for (key, binding) in snapshot.bindings.iter() {
             match build(binding, environment, substitute).await {
                 Ok(handler) => {
                     table.handlers.insert(key.clone(), Arc::new(handler));
                 }
-                Err(failure) => diagnostics.push(failure.diagnose(snapshot, &binding.handler)),
+                Err(failure) => diagnostics.push(failure.diagnose(snapshot, binding, &mut hints)),
             }
         }
         (table, diagnostics)
@@ -60,7 +62,7 @@ async fn build(
     match substitute(&config.name).or_else(discard) {
         Some(handler) => {
             let bound = bound_instances(binding);
-            validate(config, &bound).map_err(|text| BuildFailure { text })?;
+            validate(config, &bound)?;
             let tasks = TaskSpawner::new(environment.runtime.clone());
             let pool = environment.commons.get::<AdapterPools>().pool();
             Ok(LiveHandler::new(Arc::clone(config), bound, signature, handler, tasks, pool))

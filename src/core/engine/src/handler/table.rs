@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use parking_lot::Mutex;
 
 use super::live::{panic_text, supports};
 use super::{LiveHandler, Signature};
@@ -15,12 +16,12 @@ use crate::adapter::{
     BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
 use crate::snapshot::{
-    HandlerBinding, HandlerConfig, Snapshot, Trial, rejected_trials, trials_rejected_by_backend,
+    HandlerBinding, HandlerConfig, Snapshot, Trial, params_path, rejected_trials, trials_rejected_by_backend,
 };
 use mixer_base::metrics::Metrics;
 use mixer_base::pool::AdapterPools;
 use mixer_base::suggestion::SuggestionBudget;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, ResourceKey, Severity};
 
 /// Process-wide dependencies of handlers.
 #[derive(Clone)]
@@ -123,6 +124,8 @@ impl HandlerTable {
         let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
         let mut transition = HandlerTransition::default();
         let mut failed = Vec::new();
+        let hints = Mutex::new(SuggestionBudget::default());
+        let hints = &hints;
         let mut building = FuturesUnordered::new();
         for (key, binding) in snapshot.bindings.iter() {
             let same =
@@ -145,7 +148,7 @@ impl HandlerTable {
                         match build.await {
                             Ok(handler) => Ok((key, handler)),
                             Err(failure) => {
-                                let problem = failure.diagnose(snapshot, &binding.handler);
+                                let problem = failure.diagnose(snapshot, binding, &mut hints.lock());
                                 let failed = FailedHandler::new(snapshot, key.clone(), problem);
                                 Err(failed.with_verdict(snapshot, environment).await)
                             }
@@ -181,11 +184,27 @@ impl HandlerTable {
 
 /// Why a handler failed to build.
 pub(super) struct BuildFailure {
+    /// The text of Istio Mixer.
     pub(super) text: String,
+    /// The messages of the adapter, if it is the configuration that it rejects.
+    rejections: Vec<String>,
+    /// Whether each of them begins with its field.
+    names_fields: bool,
 }
 
 impl BuildFailure {
-    pub(super) fn diagnose(self, snapshot: &Snapshot, config: &HandlerConfig) -> Diagnostic {
+    fn of_validation(rejections: Vec<String>) -> Self {
+        Self { text: validation_failure(&rejections), rejections, names_fields: true }
+    }
+
+    /// The diagnostic: at the field that the adapter rejects, with its hint. `hints` is the budget of the suggestions.
+    pub(super) fn diagnose(
+        self,
+        snapshot: &Snapshot,
+        binding: &HandlerBinding,
+        hints: &mut SuggestionBudget,
+    ) -> Diagnostic {
+        let config = &binding.handler;
         let legacy = format!(
             "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{}'.\n\
              Please remove the handler or fix the configuration.",
@@ -194,15 +213,35 @@ impl BuildFailure {
             config.adapter_name(),
             self.text
         );
-        let mut diagnostic =
-            Diagnostic::new(Severity::Error, "handler-build", FieldPath::parse("spec"), self.text)
-                .with_legacy(legacy);
-        diagnostic.resource = config.key.to_string();
-        diagnostic.file = Some(Arc::clone(&config.origin.file));
-        diagnostic.with_hint(
-            "unless its last version serves, rules that use this handler do nothing until it is fixed",
-        )
+        let message = if self.rejections.is_empty() { self.text } else { self.rejections.join("; ") };
+        let told = problems(config, &bound_instances(binding), hints).unwrap_or_default();
+        let cause = told.into_iter().find(|problem| {
+            let text = problem.message.strip_prefix("the handler will not be built: ");
+            let text = text.unwrap_or(&problem.message);
+            problem.severity == Severity::Error && self.rejections.iter().any(|told| told == text)
+        });
+        let spec = FieldPath::root().field("spec");
+        let (field, hint) = match cause {
+            Some(cause) => (params_path(config).join(&cause.field), cause.details.hint.clone()),
+            // Problems that only a build finds begin with their fields.
+            None => match self.rejections.first().and_then(|text| text.split_once(": ")) {
+                Some((field, _)) if self.names_fields && is_field(field) => {
+                    (params_path(config).join(&FieldPath::parse(field)), None)
+                }
+                _ => (spec, None),
+            },
+        };
+        let hint =
+            hint.unwrap_or_else(|| "mend it, or remove the handler and the actions that use it".to_owned());
+        let problem = Diagnostic::error("handler-build", field, message).with_legacy(legacy).with_hint(hint);
+        Positions::default().place(problem, &config.key, &config.origin)
     }
+}
+
+/// Whether a text is the name of a field, or the path to one.
+fn is_field(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '[' | ']'))
 }
 
 /// The signature of a bound handler.
@@ -221,7 +260,7 @@ pub(super) async fn build_one(
     environment: &HandlerEnvironment,
 ) -> Result<LiveHandler, BuildFailure> {
     let (config, instances) = (Arc::clone(&binding.handler), bound_instances(binding));
-    validate(&config, &instances).map_err(|text| BuildFailure { text })?;
+    validate(&config, &instances)?;
     let tasks = TaskSpawner::new(environment.runtime.clone());
     // Also if this future is dropped.
     let ends_tasks = tasks.guard();
@@ -238,43 +277,62 @@ pub(super) async fn build_one(
     let started = config.adapter.build(&config.params, instances.clone(), env);
     let built =
         tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
-    let text = match built {
+    let failure = match built {
         Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
             None => {
                 let live = LiveHandler::new(config, instances, signature, handler, tasks, pool);
                 ends_tasks.disarm();
                 return Ok(live);
             }
-            Some(text) => text,
+            Some(text) => text.into(),
         },
-        Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),
-        Ok(Ok(Err(BuildError::Unconnected(text)))) => text,
-        Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
-        Ok(Err(panic)) => build_panic(&*panic),
-        Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
+        Ok(Ok(Err(BuildError::Invalid(problems)))) => BuildFailure::of_validation(problems),
+        Ok(Ok(Err(BuildError::Unconnected(text)))) => text.into(),
+        Ok(Ok(Err(error))) => BuildFailure {
+            text: format!("adapter instantiation error: {error}"),
+            rejections: match error {
+                BuildError::Refused(text) => vec![text],
+                _ => Vec::new(),
+            },
+            names_fields: false,
+        },
+        Ok(Err(panic)) => build_panic(&*panic).into(),
+        Err(_) => {
+            format!("adapter instantiation error: not built within {:?}", environment.build_timeout).into()
+        }
     };
     tasks.shut_down().await;
-    Err(BuildFailure { text })
+    Err(failure)
 }
 
-pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
-    let mut problems = Diagnostics::new();
-    // The failure tells no hints.
-    let validate = || config.adapter.validate(&config.params, instances, &mut problems);
-    std::panic::catch_unwind(AssertUnwindSafe(|| SuggestionBudget::none().run(validate)))
-        .map_err(|panic| build_panic(&*panic))?;
-    let errors: Vec<&str> = problems
-        .iter()
-        .filter(|p| p.severity == Severity::Error && p.code != NOT_BUILT)
-        .map(|p| p.message.as_str())
-        .collect();
-    if errors.is_empty() {
-        return Ok(());
+impl From<String> for BuildFailure {
+    fn from(text: String) -> Self {
+        Self { text, rejections: Vec::new(), names_fields: false }
     }
-    Err(validation_failure(&errors))
 }
 
-fn validation_failure<T: std::fmt::Display>(problems: &[T]) -> String {
+/// What the adapter says of its parameters. Errors: it panics.
+fn problems(
+    config: &HandlerConfig,
+    instances: &[BoundInstance],
+    hints: &mut SuggestionBudget,
+) -> Result<Diagnostics, BuildFailure> {
+    let mut problems = Diagnostics::new();
+    let validate = || config.adapter.validate(&config.params, instances, &mut problems);
+    std::panic::catch_unwind(AssertUnwindSafe(|| hints.run(validate)))
+        .map_err(|panic| build_panic(&*panic))?;
+    Ok(problems)
+}
+
+pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), BuildFailure> {
+    // Hints are looked for once it has failed.
+    let problems = problems(config, instances, &mut SuggestionBudget::none())?;
+    let is_error = |p: &&Diagnostic| p.severity == Severity::Error && p.code != NOT_BUILT;
+    let errors: Vec<String> = problems.iter().filter(is_error).map(|p| p.message.clone()).collect();
+    if errors.is_empty() { Ok(()) } else { Err(BuildFailure::of_validation(errors)) }
+}
+
+fn validation_failure(problems: &[String]) -> String {
     let list = join_errors(problems);
     format!(
         "adapter builder validation failed: adapter validation failed : builder validation failed: '{list}'"

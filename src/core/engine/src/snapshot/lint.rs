@@ -79,7 +79,11 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Reports rules that decide by an attribute of which the requests of an extension have nothing, or less than expected.
+/// The attributes of responses, which only reports have.
+const RESPONSE: &str = "response.";
+
+/// Reports rules that decide by an attribute of the response, which comes after the check, or by one of which the requests of an extension have
+/// nothing, or less than expected.
 fn incomplete_attributes(rule: &RuleConfig, snapshot: &Snapshot, out: &mut Diagnostics) {
     if !rule.decides() {
         return;
@@ -97,6 +101,16 @@ fn incomplete_attributes(rule: &RuleConfig, snapshot: &Snapshot, out: &mut Diagn
         .flat_map(|program| program.attributes())
         .map(|slot| snapshot.vocabulary.name(slot))
         .collect();
+    let reports_too = rule.actions.iter().flat_map(|action| &action.instances).any(|i| reports(&i));
+    if let Some(name) = read.iter().find(|name| name.starts_with(RESPONSE) && !reports_too) {
+        let message = format!(
+            "the rule decides about requests and reads `{name}`: there is no response yet, so that it is absent"
+        );
+        let field = FieldPath::root().field("spec").field("match");
+        let problem = Diagnostic::warning("response-before-check", field, message)
+            .with_hint("decide by an attribute of the request; what a response was is for rules that report");
+        out.push(placed(problem, &rule.key, &rule.origin));
+    }
     let found = read.into_iter().find_map(|name| {
         Some((name, snapshot.extensions.iter().find_map(|extension| extension.incomplete(name))?))
     });

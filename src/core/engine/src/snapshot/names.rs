@@ -59,12 +59,38 @@ pub(super) fn reference_hint<'n>(
         };
         return Some(format!("did you mean `{}`?{reach}", spelled(full)));
     }
-    suggestion(reference, existing.map(spelled))
+    suggestion(reference, existing.clone().map(spelled)).or_else(|| {
+        // A name with its namespace is that of the resource alone, and compared with names alone.
+        let limit = (short.chars().count() / 3).max(1);
+        let similar = near(short, existing.map(ByShortName), Case::Ignored, |_| limit);
+        let (_, ByShortName(full)) = similar.into_iter().min()?;
+        Some(format!("did you mean `{}`?", spelled(full)))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misspelt_names_are_found_with_and_without_their_namespace() {
+        let existing = ["turn-away.handler.ops", "visitors.handler.shop"];
+        for (reference, hint) in [
+            ("turn-awya", Some("did you mean `turn-away`?")),
+            ("turn-awya.ops", Some("did you mean `turn-away`?")),
+            ("turn-awya.denier.ops", Some("did you mean `turn-away`?")),
+            ("turn-awya.handler.ops", Some("did you mean `turn-away`?")),
+            ("visitor.shop", Some("did you mean `visitors.shop`?")),
+            (
+                "visitors",
+                Some("did you mean `visitors.shop`?: a short name is resolved in the namespace of the rule"),
+            ),
+            ("others.ops", None),
+        ] {
+            let found = reference_hint(reference, "handler", "ops", existing.into_iter());
+            assert_eq!(found.as_deref(), hint, "{reference}");
+        }
+    }
 
     #[test]
     fn references_resolve_in_order() {

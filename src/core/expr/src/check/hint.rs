@@ -90,12 +90,20 @@ fn is_null(name: &str) -> bool {
     matches!(name, "null" | "nil" | "undefined" | "None" | "NULL")
 }
 
-/// The hint for `a-b` if an attribute of that name is declared, which the classic language cannot reference.
+/// The hint for `a-b` if an attribute of that name is declared, which the classic language cannot reference, or if it is a key of a map.
 fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
     let source = terms.term(id).span.of(terms.text());
-    scope.attribute(source).map(|_| {
-        format!("the attribute `{source}` cannot be named here: `-` is an operator; rename the attribute")
-    })
+    if scope.attribute(source).is_some() {
+        return Some(format!(
+            "the attribute `{source}` cannot be named here: `-` is an operator; rename the attribute"
+        ));
+    }
+    // What follows belongs to the name as well: a-b of a-b-c is checked first.
+    let rest = terms.text().get(terms.term(id).span.start..)?;
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let name = rest.split(|c| !is_of_name(c)).next()?;
+    let (map, key) = map_and_key(name, scope)?;
+    Some(format!("write {map}[\"{key}\"]: `-` is an operator"))
 }
 
 /// Splits `map.key` if `map` is a string map, where `map["key"]` is intended.

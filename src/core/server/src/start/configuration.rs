@@ -1,9 +1,11 @@
 //! The first configuration, and following the store.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Start;
@@ -14,6 +16,8 @@ use mixer_adapters::{AdapterOptions, MetricsAddress};
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
+use mixer_base::probe::ProbeEmitter;
+use mixer_base::secrets::mask_text;
 use mixer_config::RawResource;
 use mixer_config::store::{ConfigStore, WhenLost};
 use mixer_delivery::Holds;
@@ -31,6 +35,10 @@ const CACHE_BYTES_PER_ENTRY: u64 = 512;
 /// Time limit for building a handler.
 // Longer than the first fetch of a list (30 s): a hanging provider must fail the checks, not the handler.
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
+/// Interval at which a start that waits for its configuration looks what it waits for.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time after which it is logged: most starts take less.
+const FIRST_LOG: Duration = Duration::from_secs(3);
 
 impl ServerOptions {
     /// Where the configuration is, and what of it is read.
@@ -78,12 +86,12 @@ fn needed_kinds(extension: &'static dyn SnapshotExtension) -> NeededKinds {
 }
 
 impl Start<'_> {
-    /// Steps 10 to 12: the first configuration.
-    pub(super) async fn configure(
+    /// Steps 10 to 12: begins with the first configuration.
+    pub(super) fn configure(
         &mut self,
         metrics: &Arc<Metrics>,
         store: &Arc<dyn ConfigStore>,
-    ) -> Result<(Arc<Runtime>, Arc<Mutex<Option<Configurator>>>), StartError> {
+    ) -> (Arc<Runtime>, FirstConfiguration) {
         let options = self.options;
         tracing::info!("Awaiting for config store sync...");
         // The cache of checks of Envoy has the other half of the share.
@@ -152,7 +160,32 @@ impl Start<'_> {
                 None => is_waiting,
             }
         });
-        match tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await {
+        let begun = Instant::now();
+        (Arc::clone(&runtime), FirstConfiguration { applied, task: first, begun, store: waited, runtime })
+    }
+
+    /// Waits until the first configuration is published. `readiness` is told what it waits for, and so is the log.
+    pub(super) async fn await_configuration(
+        &self,
+        first: &mut FirstConfiguration,
+        readiness: Option<&ProbeEmitter>,
+    ) -> Result<(), StartError> {
+        let options = self.options;
+        let limit = options.config_wait_timeout.to_std_or_zero().saturating_sub(first.begun.elapsed());
+        let FirstConfiguration { task, begun, store, runtime, .. } = first;
+        let telling = async {
+            match readiness {
+                Some(readiness) => tell_what_is_awaited(&**store, readiness, *begun).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::time::timeout(limit, async {
+            tokio::select! {
+                ended = task => ended,
+                never = telling => match never {},
+            }
+        });
+        match ended.await {
             Ok(Ok(())) => {
                 if options.decisions.is_enabled() {
                     let published = runtime.load();
@@ -161,7 +194,7 @@ impl Start<'_> {
                         tracing::warn!("{problem}");
                     }
                 }
-                Ok((runtime, applied))
+                Ok(())
             }
             Ok(Err(ended)) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -169,7 +202,7 @@ impl Start<'_> {
             },
             Err(_) => {
                 // compat(1.3): the text has no cause.
-                let detail = waited.availability().err().map(|outage| outage.why);
+                let detail = store.availability().err().map(|outage| outage.why);
                 Err(StartError { text: format!("exceeded timeout {}", options.config_wait_timeout), detail })
             }
         }
@@ -199,6 +232,41 @@ impl Start<'_> {
                 Err(StartError::because("unable to listen", error))
             }
         }
+    }
+}
+
+/// The first configuration, which a task of its own reads and builds.
+pub(super) struct FirstConfiguration {
+    /// Where the configurator is once it is published. It does not follow the store yet, and owns the handlers.
+    pub(super) applied: Arc<Mutex<Option<Configurator>>>,
+    task: JoinHandle<()>,
+    begun: Instant,
+    store: Arc<dyn ConfigStore>,
+    runtime: Arc<Runtime>,
+}
+
+/// Tells what the start waits for: readiness every second, the log after some seconds and then at intervals that double.
+async fn tell_what_is_awaited(
+    store: &dyn ConfigStore,
+    readiness: &ProbeEmitter,
+    begun: Instant,
+) -> Infallible {
+    let url = mask_text(store.url()).into_owned();
+    let (mut looks, mut logs_after) = (tokio::time::interval(LOOK), FIRST_LOG);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let why = match store.availability() {
+            Err(outage) => mask_text(&outage.why).into_owned(),
+            Ok(()) => "it is being read, or its handlers are being built".to_owned(),
+        };
+        let awaited = format!("waiting for the configuration of {url}: {why}");
+        let waited = begun.elapsed();
+        if waited >= logs_after {
+            tracing::warn!(seconds = waited.as_secs(), "{awaited}");
+            logs_after = waited.saturating_mul(2);
+        }
+        readiness.set(Err(awaited));
     }
 }
 

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ use mixer_base::probe::Availability;
 use mixer_config::store::{StoreContents, StoreError};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
+use mixer_engine::runtime::Configurator;
 use mixer_engine::snapshot::Snapshot;
 use mixer_net::listener::ListenError;
 use mixer_net::tls::{ServerTlsOptions, TlsError};

@@ -62,6 +62,24 @@ fn invalid_chunks_are_diagnosed_with_their_position() {
     );
 }
 
+/// `mixer init` writes them beside the directory of the resources, where `mixer validate DIR` finds them.
+#[test]
+fn files_of_other_programs_have_a_hint_of_their_own() {
+    for (text, begin) in [
+        ("apiVersion: mixer/v1\nkind: PolicyTest\ntests: []\n", "these are policy tests, for `mixer test`: "),
+        ("node: {id: a}\nstatic_resources:\n  listeners: []\n", "this is the bootstrap of an Envoy: "),
+        ("kind: rule\nmetadata: {name: q}\n", "every resource has kind, "),
+        ("a: b\n", "every resource has kind, "),
+    ] {
+        let contents = read(text);
+        let hint = contents.diagnostics[0].hint.clone().unwrap_or_default();
+        assert!(
+            contents.diagnostics[0].code == DOCUMENT_IDENTITY && hint.starts_with(begin),
+            "{text}: {hint}"
+        );
+    }
+}
+
 #[test]
 fn identity_is_lenient_with_scalars() {
     let cases = [

@@ -4,7 +4,7 @@ use crate::snapshot::{HandlerConfig, InstanceConfig};
 use mixer_config::{Diagnostic, FieldPath, Origin, Positions, ResourceKey};
 
 /// The path of the parameters of a handler; out of process, that of its connection as well, which its adapter checks.
-pub(super) fn params_path(handler: &HandlerConfig) -> FieldPath {
+pub(crate) fn params_path(handler: &HandlerConfig) -> FieldPath {
     let spec = FieldPath::root().field("spec");
     if &*handler.key.kind == "handler" && handler.external.is_none() { spec.field("params") } else { spec }
 }
