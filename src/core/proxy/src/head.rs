@@ -337,6 +337,11 @@ impl Head {
         self.at(&self.authority)
     }
 
+    /// The scheme that a request names or was given, in lower case; empty if there is none.
+    pub(crate) fn scheme(&self) -> &[u8] {
+        self.at(&self.scheme)
+    }
+
     /// Whether the request target named an authority.
     pub(crate) fn has_authority(&self) -> bool {
         !self.authority.is_empty()

@@ -1,0 +1,81 @@
+//! Where the scheme of a request comes from, in both.
+
+use crate::host::Host;
+use crate::pair::{Directory, Pair, ask};
+use crate::secure::{self, Authority};
+
+const MANAGER: &str =
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+const FORMAT: &str =
+    "%REQ(:SCHEME)% %REQ(:PATH)% %PROTOCOL% %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS%\\n";
+
+/// Routes that refuse a scheme, one that tells it, and two that forward.
+const ROUTES: &str = "[\
+    {match: {prefix: /https, headers: [{name: ':scheme', string_match: {exact: https}}]}, direct_response: {status: 403}}, \
+    {match: {prefix: /http/, headers: [{name: ':scheme', string_match: {exact: http}}]}, direct_response: {status: 403}}, \
+    {match: {prefix: /told}, redirect: {path_redirect: /x}}, \
+    {match: {prefix: /secure}, redirect: {https_redirect: true}}, \
+    {match: {prefix: /peer}, route: {cluster: peer}}, \
+    {match: {prefix: /}, route: {cluster: backend}}]";
+
+fn start(host: &Host) -> Pair {
+    let manager = format!(
+        "'@type': {MANAGER}, server_name: edge, \
+        access_log: [{{name: a, typed_config: {{'@type': {FILE}, path: $LOG, log_format: {{text_format_source: {{inline_string: \"{FORMAT}\"}}}}}}}}], \
+        http_filters: [{{name: r, typed_config: {{'@type': {ROUTER}}}}}], \
+        route_config: {{virtual_hosts: [{{name: all, domains: ['*'], routes: {ROUTES}}}]}}"
+    );
+    // The path of the log is put in before the others are.
+    let text = include_str!("schemes.yaml").replace("$MANAGER", &manager);
+    mixer_net::tls::install_crypto_provider();
+    let directory = Directory::new();
+    let [chain, key] = Authority::new().issue(&["a.test"]).write(&directory.0, "server");
+    let others = [
+        ("$PEER", host.port.to_string()),
+        ("$CHAIN", chain.display().to_string()),
+        ("$KEY", key.display().to_string()),
+    ];
+    Pair::start_with(directory, &text, &others)
+}
+
+#[test]
+fn https_targets_over_plain_text_are_refused_at_the_edge_as_by_envoy() {
+    let host = Host::start(100);
+    let pair = start(&host);
+    for text in [
+        "GET https://x/ok HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\n\r\n",
+        "GET HTTPS://x/ok HTTP/1.1\r\nHost: x\r\n\r\nGET /ok HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST https://x/ok HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+        "POST https://x/ok HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        "GET https://x/ok HTTP/1.1\r\nHost: x\r\nConnection: :path\r\n\r\n",
+        "OPTIONS https://x HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST https://x/ok HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let [ours, envoys] = pair.ports("$NAMED").map(|port| ask(port, &[text]));
+        assert_eq!(ours, envoys, "{text}");
+        assert!(ours.contains(" 403 ") || ours.contains(" 400 "), "{ours}");
+    }
+    // Over TLS they are what they say.
+    let client = secure::Client { server_name: "a.test", ..secure::Client::default() };
+    for (target, scheme) in [("https://x/told", "https"), ("/told", "https"), ("http://x/told", "http")] {
+        let text = format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: http\r\nConnection: close\r\n\r\n"
+        );
+        let [ours, envoys] = pair.ports("$TLS").map(|port| client.ask(port, &text));
+        assert_eq!(ours, envoys, "{text}");
+        assert!(ours.contains(&format!("location: {scheme}://x/x\n")), "{ours}");
+    }
+    for port in pair.ports("$HTTP").into_iter().chain(pair.ports("$NAMED")) {
+        let behind = ask(port, &["GET http://x/ok/last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);
+        assert!(behind.starts_with("HTTP/1.1 200"), "{behind}");
+    }
+    let [ours, envoys] = pair.logs("/ok/last");
+    assert_eq!(ours, envoys, "access logs");
+    assert!(ours.contains(" 403 DPE http1.https_url_on_plaintext_connection\n"), "{ours}");
+    for name in ["http.edge.downstream_cx_protocol_error", "http.edge.downstream_rq_4xx"] {
+        let (_, ours, envoys) = pair.stat(name);
+        assert_eq!((ours, ours > 5), (envoys, true), "{name}");
+    }
+}
