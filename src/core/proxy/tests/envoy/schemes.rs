@@ -20,6 +20,23 @@ const ROUTES: &str = "[\
     {match: {prefix: /peer}, route: {cluster: peer}}, \
     {match: {prefix: /}, route: {cluster: backend}}]";
 
+/// The listeners: one behind a balancer, and one at the edge (`use_remote_address`).
+const LISTENERS: [(&str, &str); 2] = [("behind", "$HTTP"), ("edge", "$NAMED")];
+
+const PATHS: [&str; 6] = ["/https/a", "/http/a", "/told", "/secure", "/peer/mirror", "/ok"];
+
+/// What clients say in `x-forwarded-proto`, and whether hosts are told the same by both: the proxy replaces what is no scheme of HTTP.
+const FORWARDED: [(&str, bool); 8] = [
+    ("", true),
+    ("x-forwarded-proto: https\r\n", true),
+    ("x-forwarded-proto: HTTPS\r\n", true),
+    ("x-forwarded-proto: Http\r\n", true),
+    ("x-forwarded-proto:  https \r\n", true),
+    ("x-forwarded-proto: https,http\r\n", false),
+    ("x-forwarded-proto: http\r\nx-forwarded-proto: https\r\n", false),
+    ("x-forwarded-proto: wss\r\n", false),
+];
+
 fn start(host: &Host) -> Pair {
     let manager = format!(
         "'@type': {MANAGER}, server_name: edge, \
@@ -78,4 +95,51 @@ fn https_targets_over_plain_text_are_refused_at_the_edge_as_by_envoy() {
         let (_, ours, envoys) = pair.stat(name);
         assert_eq!((ours, ours > 5), (envoys, true), "{name}");
     }
+}
+
+#[test]
+fn schemes_of_http1_are_those_of_envoy() {
+    let host = Host::start(100);
+    let pair = start(&host);
+    let pair = &pair;
+    let compare = |listener: &str, port: &str, forwarded: &str, is_told: bool| {
+        // At the edge, the others are refused.
+        let schemes = ["", "http://x", "Http://x", "https://x", "HTTPS://x"];
+        let schemes = &schemes[..if listener == "edge" { 3 } else { 5 }];
+        let targets = schemes.iter().flat_map(|scheme| PATHS.map(|path| format!("{scheme}{path}")));
+        let one = |target: String| format!("GET {target} HTTP/1.1\r\nHost: x\r\n{forwarded}\r\n");
+        let mut parts: Vec<String> = targets.map(one).collect();
+        // Envoy waits a second before it closes a connection.
+        parts.push("GET /told HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_owned());
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let [ours, envoys] = pair.ports(port).map(|port| ask(port, &parts));
+        // Of a loopback address Envoy tells that of the machine.
+        let [ours, envoys] = [ours, envoys].map(|shown| {
+            let is_own = |line: &&str| {
+                let begins = |name: &&str| line.starts_with(name);
+                let own = ["x-forwarded-for", "x-envoy-external-address", "content-length"];
+                !own.iter().any(begins) && (is_told || !begins(&"x-forwarded-proto"))
+            };
+            shown.lines().filter(is_own).collect::<Vec<_>>().join("\n")
+        });
+        assert!(ours.matches("HTTP/1.1 ").count() > 12, "{ours}");
+        (ours != envoys).then(|| format!("{listener} {forwarded}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"))
+    };
+    let cases = LISTENERS.into_iter().flat_map(|listener| FORWARDED.map(|forwarded| (listener, forwarded)));
+    let differences: Vec<String> = std::thread::scope(|scope| {
+        let ask = |((listener, port), (forwarded, is_told))| {
+            let compare = &compare;
+            scope.spawn(move || compare(listener, port, forwarded, is_told))
+        };
+        let asked: Vec<_> = cases.map(ask).collect();
+        asked.into_iter().filter_map(|asked| asked.join().unwrap()).collect()
+    });
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    pair.ask(&["GET /ok/last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);
+    let [ours, envoys] = pair.logs("/ok/last").map(|log| {
+        let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    });
+    assert_eq!(ours, envoys, "access logs");
 }
