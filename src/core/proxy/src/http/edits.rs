@@ -184,6 +184,14 @@ pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &Con
     }
 }
 
+/// Replaces a scheme that is none of HTTP before the request is forwarded, as Envoy's router does.
+pub(super) fn settle_scheme(head: &mut Head, info: &ConnectionInfo) {
+    if http_scheme(head.scheme()).is_none() {
+        let said = head.get("x-forwarded-proto").and_then(http_scheme);
+        head.set_scheme(said.unwrap_or(own_scheme(info)));
+    }
+}
+
 /// Applies edits of requests: those of the route first, of the table last.
 pub(crate) fn edit_request<const N: usize>(head: &mut Head, levels: [&Edits; N]) {
     for edits in levels {

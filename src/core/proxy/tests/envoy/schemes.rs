@@ -1,5 +1,8 @@
 //! Where the scheme of a request comes from, in both.
 
+use http::{Request, Uri};
+
+use crate::client::Client;
 use crate::host::Host;
 use crate::pair::{Directory, Pair, ask};
 use crate::secure::{self, Authority};
@@ -138,6 +141,50 @@ fn schemes_of_http1_are_those_of_envoy() {
     pair.ask(&["GET /ok/last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);
     let [ours, envoys] = pair.logs("/ok/last").map(|log| {
         let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    });
+    assert_eq!(ours, envoys, "access logs");
+}
+
+#[test]
+fn schemes_of_http2_are_those_of_envoy() {
+    let host = Host::start(100);
+    let pair = start(&host);
+    let mut differences = Vec::new();
+    for (listener, port) in LISTENERS {
+        let clients = pair.ports(port).map(Client::connect);
+        for scheme in ["http", "https", "HTTPS", "Http", "ftp", "FTP", "a+b"] {
+            for forwarded in ["", "http", "https", "HTTPS", "wss"] {
+                let is_told = forwarded != "wss";
+                for path in PATHS {
+                    let [ours, envoys] = clients.each_ref().map(|client| {
+                        let uri = Uri::builder().scheme(scheme).authority("h").path_and_query(path);
+                        let mut request = Request::builder().uri(uri.build().unwrap());
+                        if !forwarded.is_empty() {
+                            request = request.header("x-forwarded-proto", forwarded);
+                        }
+                        let answer = client.ask(request.body(()).unwrap(), None, None).unwrap();
+                        // Envoy tells hosts, and logs, what `x-forwarded-proto` says as it was written.
+                        let text = answer.text().replace("GET HTTPS://", "GET https://");
+                        let is_own =
+                            |line: &&str| line.starts_with("GET ") || (is_told && line.contains("-proto"));
+                        let told: Vec<_> = text.lines().filter(is_own).collect();
+                        format!("{} {:?} {told:?}", answer.status, answer.headers.get("location"))
+                    });
+                    if ours != envoys {
+                        differences.push(format!(
+                            "{listener} {scheme} {path} {forwarded}\n    proxy {ours}\n    envoy {envoys}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    pair.ask(&["GET /ok/last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);
+    let [ours, envoys] = pair.logs("/ok/last").map(|log| {
+        let mut lines: Vec<String> = log.lines().map(|line| line.replacen("HTTPS /", "https /", 1)).collect();
         lines.sort();
         lines
     });
