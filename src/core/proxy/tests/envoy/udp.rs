@@ -224,6 +224,16 @@ fn datagrams_and_what_is_counted_of_them_are_those_of_envoy() {
     }
     same_stats(&pair, &names("refused", "refused"), "nothing listens");
 
+    // The system refuses what goes to all machines: there is no way to this host.
+    let lost = clients(&pair, "$ADMIN");
+    for count in 1..=20 {
+        send(&lost, b"abc");
+        wait_for_stat(&pair, "cluster.broadcast.udp.sess_tx_errors", count);
+    }
+    same_stats(&pair, &names("broadcast", "broadcast"), "no way to the host");
+    assert_eq!(pair.stat("udp.broadcast.downstream_sess_total").1, 1, "one session");
+    assert_eq!(pair.stat("udp.broadcast.downstream_sess_active").1, 1, "it stays");
+
     let few: Vec<_> = (0..4).map(|_| clients(&pair, "$SOURCES")).collect();
     for clients in &few[..2] {
         assert_eq!(answer(clients, b"a"), "h:a");
@@ -256,7 +266,7 @@ fn datagrams_and_what_is_counted_of_them_are_those_of_envoy() {
     for admin in pair.ports("$ADMIN") {
         assert_eq!(ask_admin(admin, "POST", "/drain_listeners").unwrap().0, 200);
     }
-    wait_for_stat(&pair, "listener_manager.listener_stopped", 9);
+    wait_for_stat(&pair, "listener_manager.listener_stopped", 10);
     wait_for("sessions end", || {
         let (_, ours, envoys) = pair.stat("udp.echo.downstream_sess_active");
         (ours == 0 && envoys == 0).then_some(())
