@@ -272,6 +272,10 @@ fn datagrams_and_what_is_counted_of_them_are_those_of_envoy() {
         (ours == 0 && envoys == 0).then_some(())
     });
     same_stats(&pair, &echo, "stopped");
+    assert_eq!(
+        pair.stat("listener_manager.total_listeners_active"),
+        ("listener_manager.total_listeners_active", 10, 10)
+    );
 }
 
 /// A listener of a file.
