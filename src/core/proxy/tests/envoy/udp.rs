@@ -403,6 +403,10 @@ fn what_is_not_valid_is_told_in_the_words_of_envoy() {
     for (name, text, is_valid) in [
         ("a cluster", proxy("cluster: c"), true),
         ("a cluster that does not exist", proxy("cluster: d"), true),
+        ("the longest time", proxy("cluster: c, idle_timeout: 9223372035.999999999s"), true),
+        ("too long a time", proxy("cluster: c, idle_timeout: 9223372036s"), false),
+        ("a thousand years", proxy("cluster: c, idle_timeout: 31557600000s"), false),
+        ("ten thousand years", proxy("cluster: c, idle_timeout: 315576000000s"), false),
         ("a filter chain", text(&good, &chain), false),
         (
             "a default filter chain",

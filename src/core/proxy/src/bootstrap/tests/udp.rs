@@ -153,6 +153,12 @@ fn what_is_wrong_with_a_udp_listener_is_told_as_by_envoy() {
             "sessions would end before their host answers",
         ),
         (
+            with_proxy("", &format!("{good}, idle_timeout: 31557600000s")),
+            8,
+            format!("{FILTER}.idle_timeout"),
+            "Invalid duration: Duration out-of-range",
+        ),
+        (
             with_filter("", TLS, ""),
             7,
             FILTER.to_owned(),
