@@ -278,8 +278,12 @@ impl<'d> Value<'d> {
             NodeKind::Int(number) => {
                 names.iter().find(|(_, value)| i64::from(*value) == *number).map(|(_, value)| *value)
             }
+            // As in Envoy's JSON: names in any case, and numbers as text.
             NodeKind::String(text) => {
-                names.iter().find(|(name, _)| **name == **text).map(|(_, value)| *value)
+                let number = text.parse::<u32>().ok();
+                let is_it =
+                    |(name, value): &&(&str, u32)| name.eq_ignore_ascii_case(text) || Some(*value) == number;
+                names.iter().find(is_it).map(|(_, value)| *value)
             }
             _ => {
                 self.wrong_type("the name of an enumeration value");

@@ -403,6 +403,9 @@ fn what_is_not_valid_is_told_in_the_words_of_envoy() {
     for (name, text, is_valid) in [
         ("a cluster", proxy("cluster: c"), true),
         ("a cluster that does not exist", proxy("cluster: d"), true),
+        ("a protocol in lower case", proxy("cluster: c").replace(": UDP", ": udp"), true),
+        ("a protocol by number", proxy("cluster: c").replace(": UDP", ": '1'"), true),
+        ("a protocol that does not exist", proxy("cluster: c").replace(": UDP", ": UDPX"), false),
         ("the longest time", proxy("cluster: c, idle_timeout: 9223372035.999999999s"), true),
         ("too long a time", proxy("cluster: c, idle_timeout: 9223372036s"), false),
         ("a thousand years", proxy("cluster: c, idle_timeout: 31557600000s"), false),
