@@ -337,6 +337,11 @@ impl Head {
         self.at(&self.authority)
     }
 
+    /// The scheme that a request names or was given, in lower case; empty if there is none.
+    pub(crate) fn scheme(&self) -> &[u8] {
+        self.at(&self.scheme)
+    }
+
     /// Whether the request target named an authority.
     pub(crate) fn has_authority(&self) -> bool {
         !self.authority.is_empty()
@@ -453,11 +458,9 @@ impl Head {
         }
     }
 
-    /// Sets the scheme, unless the target of the request had one.
-    pub(crate) fn set_scheme_if_none(&mut self, scheme: &[u8]) {
-        if self.scheme.is_empty() {
-            self.scheme = self.push(scheme);
-        }
+    /// Replaces the scheme.
+    pub(crate) fn set_scheme(&mut self, scheme: &[u8]) {
+        self.scheme = self.push(scheme);
     }
 
     /// Removes all fields of this name. Returns whether there was one.

@@ -345,8 +345,8 @@ impl ListenerManager {
     }
 
     fn count_active(&self) {
-        let listeners = self.listeners.lock();
-        let active = listeners.iter().filter(|listener| !listener.active.stopped.is_cancelled()).count();
+        // As with Envoy, those that have stopped are among them until they are removed.
+        let active = self.listeners.lock().len();
         self.counters.set(Count::Active, u64::try_from(active).unwrap_or(0));
     }
 
@@ -409,7 +409,6 @@ impl ListenerManager {
                 listener.factory.close();
             }
         }
-        self.count_active();
     }
 
     fn chosen<'l>(

@@ -33,6 +33,8 @@ mod normalize;
 mod pair;
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "envoy/schemes.rs"]
+mod schemes;
 #[path = "envoy/secure.rs"]
 mod secure;
 #[path = "envoy/services.rs"]

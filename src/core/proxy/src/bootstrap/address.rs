@@ -44,7 +44,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<HostPort> {
 
 fn read_socket(socket: Fields<'_>) -> Option<HostPort> {
     let protocol = socket.get("protocol");
-    let is_udp = protocol.and_then(|protocol| protocol.choice(&[("TCP", 0), ("UDP", 1)])) == Some(1);
+    let protocol = protocol.map_or(Some(0), |protocol| protocol.choice(&[("TCP", 0), ("UDP", 1)]));
     let host = match socket.get("address") {
         Some(host) => host.nonempty("SocketAddress", "Address"),
         None => {
@@ -72,23 +72,26 @@ fn read_socket(socket: Fields<'_>) -> Option<HostPort> {
         },
     };
     socket.finish();
-    Some(HostPort { host: host?.to_owned(), port: port?, is_udp })
+    Some(HostPort { host: host?.to_owned(), port: port?, is_udp: protocol? == 1 })
 }
 
-/// Reads an Address that must be an IP address, and whether it is one of UDP.
-pub(super) fn read_literal(value: &Value<'_>) -> (Option<SocketAddr>, bool) {
-    let Some(address) = read(value) else { return (None, false) };
+/// Reads an Address that must be an IP address, and whether it is one of UDP; `None` if that is not known.
+pub(super) fn read_literal(value: &Value<'_>) -> (Option<SocketAddr>, Option<bool>) {
+    let Some(address) = read(value) else {
+        let protocol = value.node.get("socket_address").and_then(|socket| socket.get("protocol"));
+        return (None, protocol.is_none().then_some(false));
+    };
     let literal = address.literal();
     if literal.is_none() {
         value.invalid(format!("malformed IP address: {}", address.host));
     }
-    (literal, address.is_udp)
+    (literal, Some(address.is_udp))
 }
 
 /// Reads the Address of a server of TCP, which must be an IP address.
 pub(super) fn read_tcp(value: &Value<'_>) -> Option<SocketAddr> {
     let (address, is_udp) = read_literal(value);
-    if is_udp {
+    if is_udp == Some(true) {
         value.unsupported("protocol UDP");
     }
     address

@@ -156,7 +156,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
         Some(address) => address::read_literal(&address),
         None => {
             listener.required(format!("error adding listener named '{name}': address is necessary"));
-            (None, false)
+            (None, Some(false))
         }
     };
     let stat_prefix = listener.text("stat_prefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned);
@@ -167,7 +167,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
     let place = address.map_or_else(|| name.clone(), |address| address.to_string());
     let listener_filters_timeout = timeout(&listener, "listener_filters_timeout", Duration::from_secs(15));
     let continues_on_timeout = listener.boolean("continue_on_listener_filters_timeout");
-    let served = match is_udp {
+    // What else it needs depends on the protocol: one mistake is not told as several.
+    let served = match is_udp? {
         true => udp::read(&listener, &place).map(|udp| Served { udp: Some(udp), ..Served::default() }),
         false => read_chains(&listener, &place),
     };

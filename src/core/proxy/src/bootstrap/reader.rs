@@ -67,6 +67,9 @@ impl<'d> Document<'d> {
     }
 }
 
+/// Seconds of the longest duration that Envoy takes: its nanoseconds are a 64-bit number.
+const MAX_SECONDS: u64 = 9_223_372_035;
+
 /// A place in a document, for a problem that is found later.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -225,13 +228,18 @@ impl<'d> Value<'d> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let parsed = (digits(whole) && digits(fraction) && fraction.len() <= 9)
             .then(|| {
-                let seconds: u64 = whole.parse().ok().filter(|s| *s <= 315_576_000_000)?;
+                let seconds: u64 = whole.parse().ok()?;
                 let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
                 Some(Duration::new(seconds, nanos))
             })
             .flatten();
         if parsed.is_none() {
             self.invalid(format!("`{text}` is not a duration; expected seconds, such as 0.25s"));
+        }
+        if parsed.is_some_and(|duration| duration.as_secs() > MAX_SECONDS) {
+            let problem = self.problem("proxy-invalid", "Invalid duration: Duration out-of-range");
+            self.document.report(problem.with_hint(format!("at most {MAX_SECONDS}s")));
+            return None;
         }
         parsed
     }
@@ -270,8 +278,12 @@ impl<'d> Value<'d> {
             NodeKind::Int(number) => {
                 names.iter().find(|(_, value)| i64::from(*value) == *number).map(|(_, value)| *value)
             }
+            // As in Envoy's JSON: names in any case, and numbers as text.
             NodeKind::String(text) => {
-                names.iter().find(|(name, _)| **name == **text).map(|(_, value)| *value)
+                let number = text.parse::<u32>().ok();
+                let is_it =
+                    |(name, value): &&(&str, u32)| name.eq_ignore_ascii_case(text) || Some(*value) == number;
+                names.iter().find(is_it).map(|(_, value)| *value)
             }
             _ => {
                 self.wrong_type("the name of an enumeration value");

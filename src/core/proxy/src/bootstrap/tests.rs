@@ -155,6 +155,8 @@ fn what_envoy_refuses_is_refused_with_its_words() {
         ),
         (cluster("{name: c, connect_timeout: 5}"), "expected a duration"),
         (cluster("{name: c, connect_timeout: '5'}"), "duration must end with a single 's'"),
+        (cluster("{name: c, connect_timeout: 9223372036s}"), "Duration out-of-range"),
+        (cluster("{name: c, connect_timeout: 315576000001s}"), "Duration out-of-range"),
         (cluster("{name: c, connect_timeout: -5s}"), "Expected positive duration"),
         (cluster("{name: c, type: SCTP}"), "unknown enum value: 'SCTP'"),
         (cluster("{name: c}\n  - {name: c}"), "cluster manager: duplicate cluster 'c'"),

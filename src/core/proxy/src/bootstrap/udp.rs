@@ -167,7 +167,15 @@ fn read_proxy(value: &Value<'_>) -> Option<UdpProxyConfig> {
         }
     };
     let idle_timeout = match proxy.get("idle_timeout") {
-        Some(value) => value.duration(),
+        Some(value) => value.duration().filter(|timeout| {
+            // With Envoy it is a matter of chance whether a host answers in time.
+            if timeout.is_zero() {
+                value.invalid(
+                    "sessions would end before their host answers: `idle_timeout` must be more than 0s",
+                );
+            }
+            !timeout.is_zero()
+        }),
         None => Some(IDLE_TIMEOUT),
     };
     let hash_policy = read_hash(&proxy);

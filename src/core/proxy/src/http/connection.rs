@@ -251,6 +251,11 @@ impl<'m> Connection<'m> {
             let details = "http1.connection_header_rejected";
             return self.refuse_unread(transaction, 400, details, "Bad Request").await;
         }
+        // As Envoy at the edge: who connects here without TLS cannot have asked for that. Routes and policies on the scheme rely on it.
+        if self.manager.use_remote_address && self.info.tls.is_none() && self.request.scheme() == b"https" {
+            let details = "http1.https_url_on_plaintext_connection";
+            return self.refuse_unread(transaction, 403, details, "Forbidden").await;
+        }
         if self.request.has_element("connection", b"host") {
             // As Envoy, which removes it.
             self.request.set_authority(b"");

@@ -135,11 +135,20 @@ fn remove_named_by_connection(head: &mut Head) {
     }
 }
 
+/// `http` or `https`, if a text is one of them in any case.
+fn http_scheme(text: &[u8]) -> Option<&'static [u8]> {
+    let known = [&b"http"[..], b"https"];
+    known.into_iter().find(|scheme| text.eq_ignore_ascii_case(scheme))
+}
+
+/// The scheme of a connection.
+fn own_scheme(info: &ConnectionInfo) -> &'static [u8] {
+    if info.tls.is_some() { b"https" } else { b"http" }
+}
+
 /// Prepares a request before a route is chosen.
 pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &ConnectionInfo) {
     let remote = info.remote.ip();
-    let scheme: &[u8] = if info.tls.is_some() { b"https" } else { b"http" };
-    head.set_scheme_if_none(scheme);
     remove_named_by_connection(head);
     // As Envoy 1.40, to which no address is internal unless the configuration says so.
     let is_edge = manager.use_remote_address;
@@ -156,15 +165,30 @@ pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &Con
     head.join_repeated(joined_name);
     if manager.use_remote_address {
         head.append("x-forwarded-for", remote.to_string().as_bytes());
-        head.set("x-forwarded-proto", scheme);
         head.set("x-envoy-external-address", remote.to_string().as_bytes());
-    } else if head.get("x-forwarded-proto").is_none_or(|said| !matches!(said, b"http" | b"https")) {
+    }
+    // At the edge, what clients say of it is not known to be true.
+    let said = head.get("x-forwarded-proto").filter(|_| !is_edge).and_then(http_scheme);
+    let scheme = said.unwrap_or(own_scheme(info));
+    if said.is_none() {
         head.set("x-forwarded-proto", scheme);
+    }
+    // As Envoy: the connection may be that of a balancer, which ends TLS.
+    if head.scheme().is_empty() {
+        head.set_scheme(scheme);
     }
     if manager.generate_request_id
         && ((is_edge && !manager.preserve_external_request_id) || head.get("x-request-id").is_none())
     {
         head.set("x-request-id", &uuid::random());
+    }
+}
+
+/// Replaces a scheme that is none of HTTP before the request is forwarded, as Envoy's router does.
+pub(super) fn settle_scheme(head: &mut Head, info: &ConnectionInfo) {
+    if http_scheme(head.scheme()).is_none() {
+        let said = head.get("x-forwarded-proto").and_then(http_scheme);
+        head.set_scheme(said.unwrap_or(own_scheme(info)));
     }
 }
 

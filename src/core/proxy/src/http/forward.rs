@@ -79,6 +79,7 @@ impl Connection<'_> {
         transaction.cluster = Some(cluster);
         self.rewrite(forward, matching);
         edits::edit_request(&mut self.request, levels);
+        edits::settle_scheme(&mut self.request, &self.info);
         let is_http2 = pool.cluster.config.http2.is_some();
         if is_http2 && transaction.upgrade.is_some() {
             self.manager.stats.increment(ManagerStat::DownstreamRqWsOnNonWsRoute);

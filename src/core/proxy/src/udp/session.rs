@@ -1,15 +1,17 @@
 //! The sessions of a listener on one worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -26,6 +28,9 @@ use crate::upstream::Pool;
 
 /// Entries below which the table of sessions keeps its memory.
 const SMALL: usize = 64;
+
+/// Time after which a session without a way to its host looks for one again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The sessions of a listener on one worker, which end with it.
 #[derive(Debug)]
@@ -73,10 +78,46 @@ impl Drop for Open {
 struct Session {
     key: Key,
     host: Arc<Host>,
-    /// Connected to the host.
-    socket: UdpSocket,
+    /// Connected to the host; none as long as there is no way to it. One that is not connected would take datagrams of anybody.
+    socket: OnceCell<UdpSocket>,
+    /// Tells that there is a socket.
+    connected: Notify,
+    /// Not before then is looked again for a way to the host.
+    again: Cell<Instant>,
     /// When it was idle for too long.
     deadline: Cell<Instant>,
+}
+
+impl Session {
+    /// The socket. Errors: there is no descriptor, or no way to the host.
+    fn socket(&self, now: Instant) -> std::io::Result<&UdpSocket> {
+        if let Some(socket) = self.socket.get() {
+            return Ok(socket);
+        }
+        if now < self.again.get() {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        self.again.set(now + RETRY);
+        let socket = connect(self.host.address)?;
+        let socket = self.socket.get_or_init(|| socket);
+        self.connected.notify_one();
+        Ok(socket)
+    }
+
+    /// Sends a datagram to the host.
+    fn send(&self, data: &[u8], now: Instant) -> std::io::Result<usize> {
+        SockRef::from(self.socket(now)?).send(data)
+    }
+
+    /// The socket, once there is one.
+    async fn connected(&self) -> &UdpSocket {
+        loop {
+            if let Some(socket) = self.socket.get() {
+                return socket;
+            }
+            self.connected.notified().await;
+        }
+    }
 }
 
 impl Drop for Sessions {
@@ -114,12 +155,12 @@ impl Sessions {
         proxy.stats.add(UdpStat::DownstreamSessRxBytes, length);
         proxy.stats.increment(UdpStat::DownstreamSessRxDatagrams);
         session.deadline.set(now + proxy.idle_timeout);
-        match SockRef::from(&session.socket).send(datagram.data) {
+        match session.send(datagram.data, now) {
             Ok(_) => {
                 stats.increment(ClusterUdpStat::TxDatagrams);
                 pool.cluster.stats.block.add(ClusterStat::UpstreamCxTxBytesTotal, length);
             }
-            // What there is no room for is lost, as on any link.
+            // What there is no room for is lost, as on any link, and so is what has no way to the host.
             Err(_) => stats.increment(ClusterUdpStat::TxErrors),
         }
     }
@@ -165,20 +206,29 @@ impl Sessions {
             pool.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
             return None;
         };
-        let socket = match connect(host.address) {
-            Ok(socket) => socket,
-            Err(error) => {
+        let now = Instant::now();
+        let session = Rc::new(Session {
+            key,
+            host,
+            socket: OnceCell::new(),
+            connected: Notify::new(),
+            again: Cell::new(now),
+            deadline: Cell::new(now + proxy.idle_timeout),
+        });
+        if let Err(error) = session.socket(now) {
+            let host = session.host.address;
+            mixer_base::warn_limited!(1, %host, %error, "there is no way to the host of a UDP session");
+            // ENFILE and EMFILE.
+            let is_shortage = matches!(error.raw_os_error(), Some(23 | 24));
+            if is_shortage {
+                descriptors::report_shortage();
+            }
+            // ENOMEM and ENOBUFS as well: what follows would need more.
+            if is_shortage || matches!(error.raw_os_error(), Some(12 | 105)) {
                 stats.increment(ClusterUdpStat::TxErrors);
-                mixer_base::warn_limited!(1, host = %host.address, %error, "a UDP session cannot be opened");
-                // ENFILE and EMFILE.
-                if matches!(error.raw_os_error(), Some(23 | 24)) {
-                    descriptors::report_shortage();
-                }
                 return None;
             }
-        };
-        let deadline = Cell::new(Instant::now() + proxy.idle_timeout);
-        let session = Rc::new(Session { key, host, socket, deadline });
+        }
         let task = shared.group.spawn_local(run(Rc::clone(shared), Rc::clone(&session))).abort_handle();
         proxy.stats.increment(UdpStat::DownstreamSessActive);
         let open = Open { session: Rc::clone(&session), task, proxy, _place: place };
@@ -220,7 +270,7 @@ impl Shared {
         let mut buffer = self.buffer.borrow_mut();
         let deadline = Instant::now() + self.proxy.idle_timeout;
         take_batch(|| {
-            let (socket, room) = (&session.socket, &mut *buffer);
+            let (Some(socket), room) = (session.socket.get(), &mut *buffer) else { return Next::None };
             match socket.try_io(due(socket), move || datagram::receive_from_peer(socket, room)) {
                 Ok(data) => self.reply(session, data, pool, stats),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::None,
@@ -266,7 +316,7 @@ async fn run(shared: Rc<Shared>, session: Rc<Session>) {
             timer.poll(cx)
         });
         tokio::select! {
-            ready = session.socket.ready(TOLD) => {
+            ready = async { session.connected().await.ready(TOLD).await } => {
                 if ready.is_err() {
                     return;
                 }

@@ -256,6 +256,13 @@ fn authorization_is_asked_and_obeyed_as_by_envoy() {
         assert_eq!(asked, asks, "{host}{path}");
         assert_eq!(answer.contains("403"), asks == 1, "{answer}");
     }
+    // The scheme is that of the target, else what is said of the connection.
+    for fields in ["x-forwarded-proto: HTTPS\r\n", "x-forwarded-proto: http\r\n", ""] {
+        for target in ["/up/bare", "https://x/up/bare"] {
+            let (_, asked) = both.get("$HTTP", target, "x", fields);
+            assert_eq!(asked, 1, "{target} {fields}");
+        }
+    }
     // Calls of gRPC are refused in its form.
     for name in ["login", "denied", "unavailable", "teapot"] {
         both.get("$HTTP", &format!("/up/{name}"), "x", "Content-Type: application/grpc\r\nTE: trailers\r\n");

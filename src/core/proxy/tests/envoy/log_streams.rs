@@ -184,6 +184,8 @@ fn entries_tell_what_those_of_envoy_tell() {
         format!("GET /none HTTP/1.1\r\nHost: x\r\n{end}"),
         format!("GET /ok HTTP/1.1\r\nHost: other\r\n{end}"),
         format!("DELETE /direct HTTP/1.1\r\nHost: x\r\n{end}"),
+        format!("GET https://x/ok/scheme HTTP/1.1\r\nHost: x\r\n{end}"),
+        format!("GET /ok/forwarded HTTP/1.1\r\nHost: x\r\nx-forwarded-proto: HTTPS\r\n{end}"),
     ];
     for request in &requests {
         let [ours, envoys] = pair.ask(&[request]);
@@ -208,7 +210,7 @@ fn entries_tell_what_those_of_envoy_tell() {
         let all = received.logs.clone();
         drop(received);
         let counts: Vec<usize> = ports.iter().map(|port| entries(&all, *port).len()).collect();
-        (counts == [11, 11, 1, 1]).then_some(all)
+        (counts == [13, 13, 1, 1]).then_some(all)
     });
     for (name, sides) in [("http", &ports[..2]), ("tcp", &ports[2..])] {
         let (mut ours, mut envoys) = (entries(&all, sides[0]), entries(&all, sides[1]));
@@ -234,7 +236,7 @@ fn entries_tell_what_those_of_envoy_tell() {
     }
     let (_, written, envoys) = pair.stat("access_logs.grpc_access_log.logs_written");
     // Envoy does not count those of TCP.
-    assert_eq!((written, envoys), (12, 11));
+    assert_eq!((written, envoys), (14, 13));
 }
 
 /// A proxy alone with a log at a port.

@@ -224,6 +224,16 @@ fn datagrams_and_what_is_counted_of_them_are_those_of_envoy() {
     }
     same_stats(&pair, &names("refused", "refused"), "nothing listens");
 
+    // The system refuses what goes to all machines: there is no way to this host.
+    let lost = clients(&pair, "$ADMIN");
+    for count in 1..=20 {
+        send(&lost, b"abc");
+        wait_for_stat(&pair, "cluster.broadcast.udp.sess_tx_errors", count);
+    }
+    same_stats(&pair, &names("broadcast", "broadcast"), "no way to the host");
+    assert_eq!(pair.stat("udp.broadcast.downstream_sess_total").1, 1, "one session");
+    assert_eq!(pair.stat("udp.broadcast.downstream_sess_active").1, 1, "it stays");
+
     let few: Vec<_> = (0..4).map(|_| clients(&pair, "$SOURCES")).collect();
     for clients in &few[..2] {
         assert_eq!(answer(clients, b"a"), "h:a");
@@ -256,12 +266,16 @@ fn datagrams_and_what_is_counted_of_them_are_those_of_envoy() {
     for admin in pair.ports("$ADMIN") {
         assert_eq!(ask_admin(admin, "POST", "/drain_listeners").unwrap().0, 200);
     }
-    wait_for_stat(&pair, "listener_manager.listener_stopped", 9);
+    wait_for_stat(&pair, "listener_manager.listener_stopped", 10);
     wait_for("sessions end", || {
         let (_, ours, envoys) = pair.stat("udp.echo.downstream_sess_active");
         (ours == 0 && envoys == 0).then_some(())
     });
     same_stats(&pair, &echo, "stopped");
+    assert_eq!(
+        pair.stat("listener_manager.total_listeners_active"),
+        ("listener_manager.total_listeners_active", 10, 10)
+    );
 }
 
 /// A listener of a file.
@@ -389,6 +403,13 @@ fn what_is_not_valid_is_told_in_the_words_of_envoy() {
     for (name, text, is_valid) in [
         ("a cluster", proxy("cluster: c"), true),
         ("a cluster that does not exist", proxy("cluster: d"), true),
+        ("a protocol in lower case", proxy("cluster: c").replace(": UDP", ": udp"), true),
+        ("a protocol by number", proxy("cluster: c").replace(": UDP", ": '1'"), true),
+        ("a protocol that does not exist", proxy("cluster: c").replace(": UDP", ": UDPX"), false),
+        ("the longest time", proxy("cluster: c, idle_timeout: 9223372035.999999999s"), true),
+        ("too long a time", proxy("cluster: c, idle_timeout: 9223372036s"), false),
+        ("a thousand years", proxy("cluster: c, idle_timeout: 31557600000s"), false),
+        ("ten thousand years", proxy("cluster: c, idle_timeout: 315576000000s"), false),
         ("a filter chain", text(&good, &chain), false),
         (
             "a default filter chain",

@@ -52,8 +52,9 @@ fn what_would_be_another_request_is_refused() {
         let all: Vec<_> = POST.iter().chain(fields).copied().collect();
         assert_refused(&scene, name, &all, &[b"abc"]);
     }
-    let instead: [(&str, usize, &[u8]); 11] = [
+    let instead: [(&str, usize, &[u8]); 12] = [
         ("an empty scheme", 1, b""),
+        ("a scheme that begins with a digit", 1, b"1x"),
         ("a blank in the path", 3, b"/a HTTP/1.1\r\nhost: evil"),
         ("CR LF in the path", 3, b"/a\r\nx: y"),
         ("no path", 3, b""),

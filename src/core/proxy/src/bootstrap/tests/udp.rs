@@ -147,6 +147,24 @@ fn what_is_wrong_with_a_udp_listener_is_told_as_by_envoy() {
             "UdpSocketConfigValidationError.MaxRxDatagramSize: value must be inside range (0, 65536)",
         ),
         (
+            with_proxy("", good).replace("protocol: UDP", "protocol: UDPX"),
+            4,
+            "static_resources.listeners[0].address.socket_address.protocol".to_owned(),
+            "unknown enum value: 'UDPX'",
+        ),
+        (
+            with_proxy("", &format!("{good}, idle_timeout: 0s")),
+            8,
+            format!("{FILTER}.idle_timeout"),
+            "sessions would end before their host answers",
+        ),
+        (
+            with_proxy("", &format!("{good}, idle_timeout: 31557600000s")),
+            8,
+            format!("{FILTER}.idle_timeout"),
+            "Invalid duration: Duration out-of-range",
+        ),
+        (
             with_filter("", TLS, ""),
             7,
             FILTER.to_owned(),

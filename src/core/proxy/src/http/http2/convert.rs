@@ -18,10 +18,16 @@ fn is_of_connection(name: &[u8]) -> bool {
     )
 }
 
+/// Whether a text is a scheme. Spec: RFC 3986 section 3.1.
+fn is_scheme(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_alphabetic)
+        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+}
+
 /// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
 /// the decoder. Returns the framing of the body, were it forwarded.
 ///
-/// Errors: too many fields; an empty scheme; several hosts or one that is no host; a content length that is no number.
+/// Errors: too many fields; a scheme that is none; several hosts or one that is no host; a content length that is no number.
 pub(super) fn request(
     parts: &request::Parts,
     is_end: bool,
@@ -32,10 +38,11 @@ pub(super) fn request(
         return Err(HeadError::TooManyFields);
     }
     let target = &parts.uri;
-    if target.scheme_str() == Some("") {
+    // In lower case, as Envoy has it: routes and policies compare it, and schemes mean the same in any case.
+    let scheme = target.scheme_str().map(str::to_ascii_lowercase);
+    if scheme.as_deref().is_some_and(|scheme| !is_scheme(scheme.as_bytes())) {
         return Err(HeadError::Malformed);
     }
-    let scheme = target.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
     let authority = target.authority().map(|authority| authority.as_str().as_bytes());
     let mut hosts = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
     let host = hosts.next();
