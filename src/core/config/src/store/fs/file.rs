@@ -261,6 +261,8 @@ pub(super) fn is_leased(error: &std::io::Error) -> bool {
 }
 
 fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look> {
+    // Also a look that has begun already.
+    mixer_base::task::hang_if_injected();
     let (file, metadata) = match regular_file::open(&found.path) {
         Err(error) if is_leased(&error) => return Ok(Look::Wait(Why::Open, found.stamp)),
         opened => opened?,
