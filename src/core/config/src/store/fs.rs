@@ -411,6 +411,7 @@ impl Shared {
     fn follow(&self, scanner: &mut Scanner, fault: &FaultPoint<'_>) {
         let mut watching = false;
         let mut scope = Scope::Everything;
+        let mut next_look = Instant::now() + LOOK_INTERVAL;
         loop {
             if !watching && !scanner.is_on_request() && self.wake.begins_to_follow() {
                 watching = true;
@@ -425,7 +426,7 @@ impl Shared {
             let next =
                 next.and_then(|(interval, scope)| Some((Instant::now().checked_add(interval)?, scope)));
             let deadline = next.map(|(deadline, _)| deadline);
-            scope = match self.wait(scanner, deadline) {
+            scope = match self.wait(scanner, deadline, &mut next_look) {
                 Woken::Stopped => return,
                 Woken::TimedOut => next.map_or(Scope::Noted, |(_, scope)| scope),
                 Woken::Signalled => {
@@ -441,23 +442,24 @@ impl Shared {
         }
     }
 
-    /// Waits for the next reason to scan, and looks meanwhile whether the root is still the directory that was read, with the same mounts, and
-    /// whether files are those that were read.
-    fn wait(&self, scanner: &mut Scanner, deadline: Option<Instant>) -> Woken {
+    /// Waits for the next reason to scan, and looks every second whether the root is still the directory that was read, with the same mounts, and
+    /// whether files are those that were read, however often there is a reason.
+    fn wait(&self, scanner: &mut Scanner, deadline: Option<Instant>, next_look: &mut Instant) -> Woken {
         loop {
-            let look = Instant::now() + LOOK_INTERVAL;
-            let is_due = deadline.is_some_and(|deadline| deadline <= look);
-            match self.wake.wait(Some(deadline.filter(|_| is_due).unwrap_or(look))) {
-                Woken::TimedOut if !is_due => {}
+            let now = Instant::now();
+            if now >= *next_look {
+                *next_look = now + LOOK_INTERVAL;
+                self.published.lock().scanning_since = Some(now);
+                if scanner.is_followed() && (scanner.is_moved() || scanner.is_overlooked(now)) {
+                    self.wake.rescan();
+                }
+                self.published.lock().scanning_since = None;
+            }
+            let until = deadline.map_or(*next_look, |deadline| deadline.min(*next_look));
+            match self.wake.wait(Some(until)) {
+                Woken::TimedOut if deadline.is_none_or(|deadline| deadline > Instant::now()) => {}
                 woken => return woken,
             }
-            self.published.lock().scanning_since = Some(Instant::now());
-            if scanner.is_followed()
-                && (scanner.is_moved() || (scanner.is_overlooked(Instant::now()) && !self.wake.has_noted()))
-            {
-                self.wake.rescan();
-            }
-            self.published.lock().scanning_since = None;
         }
     }
 

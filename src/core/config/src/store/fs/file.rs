@@ -19,7 +19,7 @@ pub(in crate::store) const MAX_FILE: u64 = 16 << 20;
 /// Maximum size of all files, in bytes.
 pub(in crate::store) const MAX_FILES_BYTES: u64 = 32 << 20;
 
-/// A warning names a file that is in the middle of a change for this long.
+/// A warning names a file that is in the middle of a change for this long, and a missing one is removed after it, whatever moves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file as last read.
@@ -60,6 +60,8 @@ pub(super) struct Unsettled {
     stamp_since: Instant,
     /// Events say that it was written to, and not closed since: it is not complete, however long it is unchanged.
     written: bool,
+    /// When others were last moving, of which one may have what this one had.
+    moved: Option<Instant>,
 }
 
 impl Unsettled {
@@ -76,7 +78,7 @@ impl Unsettled {
             Some(LastEvent::Written) => true,
             Some(LastEvent::Closed) => false,
             // The writer of a file that this one replaced says nothing about this one.
-            Some(LastEvent::Other) | None => before.is_some_and(|before| {
+            Some(LastEvent::Other | LastEvent::Gone) | None => before.is_some_and(|before| {
                 before.written && stamp.zip(before.stamp).is_some_and(|(now, then)| now.same_file(&then))
             }),
         };
@@ -86,13 +88,16 @@ impl Unsettled {
             stamp,
             stamp_since: unchanged.map_or(now, |before| before.stamp_since),
             written,
+            moved: before.and_then(|before| before.moved),
         }
     }
 
-    /// The next state of a file that is not there. `was_back`: it may have been there since the last look.
-    pub(super) fn missed(before: Option<&Self>, was_back: bool, now: Instant) -> Self {
+    /// The next state of a file that is not there. `was_back`: it may have been there since the last look. `is_moving`: others are, of which
+    /// one may have what it had.
+    pub(super) fn missed(before: Option<&Self>, was_back: bool, is_moving: bool, now: Instant) -> Self {
         let before = before.filter(|before| before.why == Why::Vanished && !was_back);
-        Self::next(before, Why::Vanished, None, None, now)
+        let next = Self::next(before, Why::Vanished, None, None, now);
+        Self { moved: if is_moving { Some(now) } else { next.moved }, ..next }
     }
 
     /// After events were lost: perhaps its writer closed it, and perhaps it was changed until now.
@@ -116,9 +121,13 @@ impl Unsettled {
         now.saturating_duration_since(self.since) >= PATIENCE
     }
 
-    /// Whether a file that does not exist is removed for good.
+    /// Whether a file that does not exist is removed for good: a second after it was last there, or after others were last moving, but these
+    /// hold that up for [`PATIENCE`] at most.
     pub(super) fn is_gone(&self, now: Instant) -> bool {
-        self.why == Why::Vanished && now.saturating_duration_since(self.since) >= SETTLED
+        let is_past = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
+        self.why == Why::Vanished
+            && is_past(self.since, SETTLED)
+            && (self.moved.is_none_or(|moved| is_past(moved, SETTLED)) || is_past(self.since, PATIENCE))
     }
 
     /// The problem for the user. `known`: the file has contents that stay in effect.

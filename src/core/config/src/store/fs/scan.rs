@@ -224,7 +224,7 @@ impl Scanner {
         }
         let any = noted.everything || !noted.paths.is_empty();
         let (events, is_elsewhere) = self.events(&noted);
-        self.is_moving = noted.lost || self.have_come_and_gone(&events);
+        self.is_moving = noted.lost || noted.is_renaming || self.have_come_and_gone(&events);
         let covered = match scope {
             Scope::Noted if self.has_read && !noted.everything && !is_elsewhere => {
                 self.scan_paths(&events, now)
@@ -481,8 +481,8 @@ impl Scanner {
                 self.files.insert(path, cached);
                 continue;
             }
-            let was_back = self.is_moving || events.get(&path).copied().flatten().is_some();
-            let next = Unsettled::missed(unsettled.get(&path), was_back, now);
+            let was_back = events.get(&path).copied().flatten().is_some();
+            let next = Unsettled::missed(unsettled.get(&path), was_back, self.is_moving, now);
             if !next.is_gone(now) && !self.is_complete {
                 self.unsettled.insert(path.clone(), next);
                 self.files.insert(path, cached);
@@ -582,6 +582,12 @@ impl Scanner {
     #[cfg(test)]
     pub(super) fn set_partial(&mut self) {
         self.coverage = Coverage::Partial;
+    }
+
+    /// The files that are missing, and not removed for good yet.
+    #[cfg(test)]
+    pub(super) fn missing(&self) -> impl Iterator<Item = &PathBuf> {
+        self.unsettled.iter().filter(|(_, unsettled)| unsettled.why == Why::Vanished).map(|(path, _)| path)
     }
 
     /// The watch of file events.

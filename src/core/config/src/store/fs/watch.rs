@@ -36,6 +36,8 @@ pub(super) enum LastEvent {
     Closed,
     /// It was written to; its writer has not closed it since.
     Written,
+    /// It was removed, or renamed away.
+    Gone,
     /// Another event.
     Other,
 }
@@ -47,6 +49,8 @@ pub(super) struct Noted {
     pub(super) paths: BTreeMap<PathBuf, LastEvent>,
     /// The whole tree may have changed.
     pub(super) everything: bool,
+    /// The last event tells of a file that was renamed away, and not yet where it is.
+    pub(super) is_renaming: bool,
     /// Events were lost or named no path: whether a writer closed its file may be unknown.
     pub(super) lost: bool,
     /// An operator says that no change is going on: what is gone or empty is meant.
@@ -70,10 +74,11 @@ impl Noted {
         match event {
             Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
                 let last = last_event(event.kind);
+                self.is_renaming = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::From));
                 let is_rename = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::Both));
                 for (place, path) in event.paths.into_iter().enumerate() {
                     // The first path of a rename is the one that is gone.
-                    let last = if is_rename && place == 0 { LastEvent::Other } else { last };
+                    let last = if is_rename && place == 0 { LastEvent::Gone } else { last };
                     let known = self.paths.entry(path).or_insert(last);
                     if last != LastEvent::Other {
                         *known = last;
@@ -122,6 +127,7 @@ fn last_event(kind: EventKind) -> LastEvent {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write))
         | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => LastEvent::Closed,
+        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => LastEvent::Gone,
         EventKind::Modify(ModifyKind::Data(_)) => LastEvent::Written,
         _ => LastEvent::Other,
     }

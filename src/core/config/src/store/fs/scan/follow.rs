@@ -139,9 +139,11 @@ impl Scanner {
     /// written by a name that a file got outside of the tree. Called every second, it comes to each file within a minute. Cost: a system
     /// call for each of 64 files, or of a sixtieth of all.
     pub(in crate::store::fs) fn is_overlooked(&mut self, now: Instant) -> bool {
-        // What cannot be read is not the version that stays in effect, at each look.
+        // What cannot be read is not the version that stays in effect, at each look; elsewhere than on a local file system, one version may
+        // look like several. Such trees are walked as often.
         let is_recent = |walked: Instant| now.saturating_duration_since(walked) < POLL;
-        if !self.is_intact && self.walked.is_some_and(is_recent) {
+        let is_sure = self.is_intact && self.coverage == Coverage::Full;
+        if !is_sure && self.walked.is_some_and(is_recent) {
             return false;
         }
         let count = self.files.len().div_ceil(LOOKS_FOR_ALL).max(MIN_LOOKS).min(self.files.len());

@@ -144,8 +144,7 @@ impl Scanner {
         if !self.is_in_known_directories(path) || parent.is_some_and(is_bare) {
             return None;
         }
-        let was_back = self.is_moving || before.event.is_some();
-        let next = Unsettled::missed(before.unsettled, was_back, now);
+        let next = Unsettled::missed(before.unsettled, before.event.is_some(), self.is_moving, now);
         match self.lost == WhenLost::Drop || next.is_gone(now) {
             true => looked.gone.push(path.to_owned()),
             false => looked.waiting.push((path.to_owned(), next)),
@@ -293,7 +292,10 @@ impl Scanner {
         if written.is_empty() {
             return;
         }
-        for path in &self.shared {
+        // What happens by another name says nothing of one that is missing.
+        let is_missing =
+            |path: &PathBuf| self.unsettled.get(path).is_some_and(|unsettled| unsettled.why == Why::Vanished);
+        for path in self.shared.iter().filter(|path| !is_missing(path)) {
             if let Some(event) = identity(path).and_then(|identity| written.get(&identity)) {
                 events.entry(path.clone()).or_insert(*event);
             }

@@ -280,7 +280,7 @@ fn followed() -> Tree {
 fn a_file_that_comes_back_for_a_moment_is_not_removed() {
     let mut tree = followed();
     fs::remove_file(tree.path()).unwrap();
-    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Other)]), OLD);
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Gone)]), OLD);
     for _ in 0..10 {
         assert_eq!(told(&mut tree, 250, &[]), OLD);
         assert_eq!(told(&mut tree, 250, &[("a.yaml", LastEvent::Closed)]), OLD, "it was there meanwhile");
@@ -296,11 +296,11 @@ fn a_file_that_comes_back_for_a_moment_is_not_removed() {
 fn what_is_renamed_again_and_again_is_not_removed() {
     let mut tree = followed();
     fs::remove_file(tree.path()).unwrap();
-    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Other), ("b.yaml", LastEvent::Closed)]), OLD);
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Gone), ("b.yaml", LastEvent::Closed)]), OLD);
     // At each look it has yet another name than the one that the events tell.
     for round in 0..10 {
         let [from, to] = [0, 1].map(|step| format!("f{}.yaml", round + step));
-        assert_eq!(told(&mut tree, 600, &[(&from, LastEvent::Other), (&to, LastEvent::Closed)]), OLD);
+        assert_eq!(told(&mut tree, 600, &[(&from, LastEvent::Gone), (&to, LastEvent::Closed)]), OLD);
     }
     // A file of an editor says nothing about it.
     assert_eq!(told(&mut tree, 600, &[(".a.swp", LastEvent::Closed)]), OLD);
@@ -308,6 +308,23 @@ fn what_is_renamed_again_and_again_is_not_removed() {
     assert_eq!(told(&mut tree, 100, &[("f10.yaml", LastEvent::Closed)]), NEW);
     assert_eq!(told(&mut tree, 2_000, &[]), NEW);
     assert_eq!(tree.problems(), []);
+}
+
+#[test]
+fn what_moves_without_end_holds_up_a_removal_for_ten_seconds() {
+    let mut tree = followed();
+    fs::remove_file(tree.path()).unwrap();
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Gone)]), OLD);
+    for round in 0..10 {
+        let lost = round % 2 == 0;
+        tree.now += Duration::from_millis(990);
+        let noted = Noted { lost, everything: lost, is_renaming: !lost, ..Noted::default() };
+        tree.scanner.scan(Scope::Noted, noted, tree.now);
+        assert_eq!(held(tree.scanner.contents()), OLD, "round {round}");
+    }
+    tree.now += Duration::from_millis(100);
+    tree.scanner.scan(Scope::Noted, Noted { is_renaming: true, ..Noted::default() }, tree.now);
+    assert_eq!(held(tree.scanner.contents()), [] as [&str; 0]);
 }
 
 #[test]

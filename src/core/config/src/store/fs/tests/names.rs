@@ -1,5 +1,7 @@
 //! Files with several names, and files that are not read because of theirs, in a tree that is followed by events.
 
+use std::path::PathBuf;
+
 use super::*;
 
 struct Followed {
@@ -118,6 +120,49 @@ fn files_that_are_not_read_are_told_while_there_are_any() {
     assert_eq!(told("renamed back"), 1);
     write(&root, "deny", "none");
     assert_eq!(told("emptied of resources"), 0);
+}
+
+/// Programs that write other files again and again hold up no removal.
+#[test]
+fn a_removal_does_not_wait_for_those_who_replace_other_files() {
+    let replaces = |root: &Path| {
+        // A temporary file that counts as configuration.
+        write(root, "tree/.next.yaml", &resource("a", "old"));
+        fs::rename(root.join("tree/.next.yaml"), root.join("tree/a.yaml")).unwrap();
+    };
+    let probes = |root: &Path| {
+        write(root, "tree/.probe.yaml", "# Nothing.\n");
+        fs::remove_file(root.join("tree/.probe.yaml")).unwrap();
+    };
+    let by_another_name = |root: &Path| write(root, "tree/c.yaml", &resource("b", "old"));
+    let writers: [(&str, &dyn Fn(&Path), &[&str]); 3] = [
+        ("replaces", &replaces, &["a=old"]),
+        ("probes", &probes, &["a=old"]),
+        ("by another name", &by_another_name, &["a=old", "b=old"]),
+    ];
+    for (what, writes, expected) in writers {
+        let mut tree = Followed::new(|root| {
+            write(root, "tree/a.yaml", &resource("a", "old"));
+            write(root, "tree/b.yaml", &resource("b", "old"));
+            if what == "by another name" {
+                fs::hard_link(root.join("tree/b.yaml"), root.join("tree/c.yaml")).unwrap();
+            }
+        });
+        let root = tree.directory.path().to_owned();
+        fs::remove_file(root.join("tree/b.yaml")).unwrap();
+        tree.follow(Scope::Noted);
+        // By the clock of the scanner.
+        let mut now = Instant::now();
+        for _ in 0..12 {
+            writes(&root);
+            // What was told of it.
+            std::thread::sleep(Duration::from_millis(50));
+            now += Duration::from_millis(200);
+            tree.scanner.scan(Scope::Noted, tree.wake.take(), now);
+        }
+        assert_eq!(held(tree.scanner.contents()), expected, "{what}");
+        assert_eq!(tree.scanner.missing().collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "{what}");
+    }
 }
 
 #[tokio::test]
