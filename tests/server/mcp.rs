@@ -429,6 +429,17 @@ fn a_start_that_waits_for_its_source_tells_so() {
 }
 
 #[test]
+fn a_start_that_waits_ends_when_controlz_asks_for_it() {
+    let source = McpSource::serving(&sample_configuration());
+    source.forget(RULES);
+    let mut server = on(&source).spawn().unwrap();
+    let stop = format!("http://127.0.0.1:{}/signalz/SIGTERM", server.ports.ctrlz);
+    until(&server, "ControlZ answers", || http("POST", &stop, "").is_ok_and(|answer| answer.status == 202));
+    assert_eq!(server.exit_code(), Ok(Some(3)), "{}", server.log());
+    assert!(server.log().contains("interrupted by ControlZ"), "{}", server.log());
+}
+
+#[test]
 fn certificates_are_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();

@@ -142,7 +142,7 @@ impl Original {
     /// Puts the new file in the place of this one, if nobody has changed or is changing it.
     fn take_place(&self, new: &File, beside: &Path) -> Result<Placed, Refused> {
         // While the lease is held, nobody opens it to write.
-        let _lease = match writer_of(&self.file) {
+        let lease = match writer_of(&self.file) {
             Writer::Open => {
                 return Err(NotReplaced::new(
                     "a program has it open for writing",
@@ -155,7 +155,15 @@ impl Original {
             Writer::Unknown => None,
         };
         self.check_unchanged()?;
-        self.exchange_with(new, beside)
+        let placed = self.exchange_with(new, beside)?;
+        // Who waits to write has found the old file by its name: what it writes would be lost with that.
+        let is_awaited =
+            matches!(placed, Placed::Exchanged) && lease.as_ref().is_some_and(|lease| lease.is_awaited());
+        if is_awaited {
+            exchange(beside, &self.path).map_err(io::Error::from)?;
+            return Err(NotReplaced::changed().into());
+        }
+        Ok(placed)
     }
 
     /// Exchanges the two files, and back if another program has replaced this one since it was compared.

@@ -65,6 +65,13 @@ pub struct Lease<'f> {
     file: &'f File,
 }
 
+impl Lease<'_> {
+    /// Whether a process waits to open the file for writing, or to cut it off.
+    pub fn is_awaited(&self) -> bool {
+        lease_of(self.file).is_ok_and(|kind| kind != libc::F_RDLCK)
+    }
+}
+
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         // Closing the file ends the lease at the latest.
@@ -90,15 +97,26 @@ fn lease(file: &File, kind: LeaseKind) -> std::io::Result<()> {
         LeaseKind::Read => libc::F_RDLCK,
         LeaseKind::Unlock => libc::F_UNLCK,
     };
-    fcntl(file, libc::F_SETLEASE, requested)
+    fcntl(file, libc::F_SETLEASE, requested).map(drop)
+}
+
+/// The lease on a file; what it is to become, once somebody waits.
+#[cfg(target_os = "linux")]
+fn lease_of(file: &File) -> std::io::Result<libc::c_int> {
+    fcntl(file, libc::F_GETLEASE, 0)
 }
 
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "rustix has no leases")]
-fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> std::io::Result<()> {
-    // SAFETY: the descriptor is open as long as `file`, and both commands take an integer.
+fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> std::io::Result<libc::c_int> {
+    // SAFETY: the descriptor is open as long as `file`, and the commands take an integer, or ignore it.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
-    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lease_of(_: &File) -> std::io::Result<libc::c_int> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -144,13 +162,14 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, "x").unwrap();
         let file = File::open(&path).unwrap();
-        let held = writer_of(&file);
-        assert!(matches!(held, Writer::None(_)));
+        let Writer::None(held) = writer_of(&file) else { panic!("nobody has it open") };
+        assert!(!held.is_awaited());
         let nonblocking = {
             use std::os::unix::fs::OpenOptionsExt as _;
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&path)
         };
         assert_eq!(nonblocking.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        assert!(held.is_awaited());
         let writing = std::thread::spawn({
             let path = path.clone();
             move || std::fs::write(path, "y").unwrap()

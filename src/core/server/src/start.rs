@@ -222,7 +222,12 @@ impl Start<'_> {
             // The process is well: nothing is gained by a restart.
             stuck.set(Ok(()));
             alive.set(Ok(()));
-            self.await_configuration(&mut first, Some(&served)).await?;
+            tokio::select! {
+                published = self.await_configuration(&mut first, Some(&served)) => published?,
+                why = controls.stop_requested() => {
+                    return Err(StartError::new(format!("interrupted by {why}")));
+                }
+            }
         }
         self.follow_configuration(&first.applied)?;
         dispatcher.set(Ok(()));

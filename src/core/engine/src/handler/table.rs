@@ -214,7 +214,10 @@ impl BuildFailure {
             self.text
         );
         let message = if self.rejections.is_empty() { self.text } else { self.rejections.join("; ") };
-        let told = problems(config, &bound_instances(binding), hints).unwrap_or_default();
+        let told = match self.rejections.is_empty() {
+            true => Diagnostics::new(),
+            false => problems(config, &bound_instances(binding), hints).unwrap_or_default(),
+        };
         let cause = told.into_iter().find(|problem| {
             let text = problem.message.strip_prefix("the handler will not be built: ");
             let text = text.unwrap_or(&problem.message);
