@@ -122,6 +122,9 @@ fn files_that_are_not_read_are_told_while_there_are_any() {
     assert_eq!(told("emptied of resources"), 0);
 }
 
+/// What a program does again and again, and what is held in the end.
+type Writer<'w> = (&'static str, &'w dyn Fn(&Path), &'static [&'static str]);
+
 /// Programs that write other files again and again hold up no removal.
 #[test]
 fn a_removal_does_not_wait_for_those_who_replace_other_files() {
@@ -135,7 +138,7 @@ fn a_removal_does_not_wait_for_those_who_replace_other_files() {
         fs::remove_file(root.join("tree/.probe.yaml")).unwrap();
     };
     let by_another_name = |root: &Path| write(root, "tree/c.yaml", &resource("b", "old"));
-    let writers: [(&str, &dyn Fn(&Path), &[&str]); 3] = [
+    let writers: [Writer<'_>; 3] = [
         ("replaces", &replaces, &["a=old"]),
         ("probes", &probes, &["a=old"]),
         ("by another name", &by_another_name, &["a=old", "b=old"]),
