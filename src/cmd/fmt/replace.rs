@@ -76,6 +76,12 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
+/// Whether a path is that of a file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path).map(|found| identity(&found));
+    found.is_ok_and(|found| file.metadata().is_ok_and(|metadata| identity(&metadata) == found))
+}
+
 /// Exchanges the files of two paths in one step. Not all file systems can.
 fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
@@ -132,8 +138,13 @@ impl Original {
                     Refused::System(error) => failed(error),
                 })
             });
-        if !matches!(replaced, Ok(Placed::Renamed)) {
-            // The new file is of no use, or the old one.
+        // What the name beside has now is of no use, unless another program put it there and it could not go back.
+        let is_useless = match &replaced {
+            Ok(Placed::Exchanged) => true,
+            Ok(Placed::Renamed) => false,
+            Err(_) => is_at(&file, &beside),
+        };
+        if is_useless {
             let _ = std::fs::remove_file(&beside);
         }
         replaced.map(drop)
