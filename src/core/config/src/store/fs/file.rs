@@ -9,7 +9,7 @@ use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
 use super::walk::{self, Found};
-use super::watch::LastEvent;
+use super::watch::{LastEvent, Watch};
 use crate::store::document::{read_file_as, revision};
 use crate::store::{Broken, FILE_BEING_WRITTEN, FileContents, Reading};
 use crate::{Diagnostic, FieldPath};
@@ -19,8 +19,9 @@ pub(in crate::store) const MAX_FILE: u64 = 16 << 20;
 /// Maximum size of all files, in bytes.
 pub(in crate::store) const MAX_FILES_BYTES: u64 = 32 << 20;
 
-/// A warning names a file that is in the middle of a change for this long, and a missing one is removed after it, whatever moves.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A warning names a file that is in the middle of a change for this long, and a missing one is removed after it, whatever moves. One that was
+/// closed by a writer while others may have it open is read when it is unchanged for as long.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file as last read.
 #[derive(Clone)]
@@ -49,6 +50,17 @@ pub(super) enum Why {
     Vanished,
 }
 
+/// What events say of the writers of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nothing.
+    Nothing,
+    /// It was written to, and not closed since: it is not complete, however long it is unchanged.
+    Written,
+    /// One has closed it, while others may have it open.
+    ClosedByOne,
+}
+
 /// A file whose state on disk is not in effect yet.
 #[derive(Debug, Clone)]
 pub(super) struct Unsettled {
@@ -58,36 +70,38 @@ pub(super) struct Unsettled {
     stamp: Option<FileStamp>,
     /// When the stamp was first seen. The clock that dates files may be another machine's, or be set.
     stamp_since: Instant,
-    /// Events say that it was written to, and not closed since: it is not complete, however long it is unchanged.
-    written: bool,
+    told: Told,
     /// When others were last moving, of which one may have what this one had.
     moved: Option<Instant>,
 }
 
 impl Unsettled {
-    /// The next state after another look.
+    /// The next state after another look. `event`: the last one, and whether others may have the file open after it.
     pub(super) fn next(
         before: Option<&Self>,
         why: Why,
         stamp: Option<FileStamp>,
-        event: Option<LastEvent>,
+        event: Option<(LastEvent, bool)>,
         now: Instant,
     ) -> Self {
         let unchanged = before.filter(|before| before.stamp == stamp);
-        let written = match event {
-            Some(LastEvent::Written) => true,
-            Some(LastEvent::Closed) => false,
+        let is_same =
+            |before: &&Self| stamp.zip(before.stamp).is_some_and(|(now, then)| now.same_file(&then));
+        let told = match event {
+            Some((LastEvent::Written, _)) => Told::Written,
+            Some((LastEvent::Closed, true)) => Told::ClosedByOne,
+            Some((LastEvent::Closed, false)) => Told::Nothing,
             // The writer of a file that this one replaced says nothing about this one.
-            Some(LastEvent::Other | LastEvent::Gone) | None => before.is_some_and(|before| {
-                before.written && stamp.zip(before.stamp).is_some_and(|(now, then)| now.same_file(&then))
-            }),
+            Some((LastEvent::Other | LastEvent::Gone, _)) | None => {
+                before.filter(is_same).map_or(Told::Nothing, |before| before.told)
+            }
         };
         Self {
             why,
             since: before.map_or(now, |before| before.since),
             stamp,
             stamp_since: unchanged.map_or(now, |before| before.stamp_since),
-            written,
+            told,
             moved: before.and_then(|before| before.moved),
         }
     }
@@ -102,18 +116,22 @@ impl Unsettled {
 
     /// After events were lost: perhaps its writer closed it, and perhaps it was changed until now.
     pub(super) fn forget_writer(&mut self, now: Instant) {
-        if std::mem::take(&mut self.written) {
-            self.stamp_since = now;
+        if self.told == Told::Written {
+            (self.told, self.stamp_since) = (Told::Nothing, now);
         }
     }
 
     /// Whether nothing changed for so long that a state whose writers are unknown counts as complete.
     fn is_settled(&self, stamp: Option<FileStamp>, now: Instant) -> bool {
-        !self.written && self.is_unchanged(stamp, now)
+        match self.told {
+            Told::Nothing => self.is_unchanged(stamp, SETTLED, now),
+            Told::ClosedByOne => self.is_unchanged(stamp, PATIENCE, now),
+            Told::Written => false,
+        }
     }
 
-    fn is_unchanged(&self, stamp: Option<FileStamp>, now: Instant) -> bool {
-        self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= SETTLED
+    fn is_unchanged(&self, stamp: Option<FileStamp>, duration: Duration, now: Instant) -> bool {
+        self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= duration
     }
 
     /// Whether it is time to tell the user.
@@ -163,6 +181,10 @@ pub(super) struct Before<'b> {
     pub(super) cached: Option<&'b CachedFile>,
     pub(super) unsettled: Option<&'b Unsettled>,
     pub(super) event: Option<LastEvent>,
+    /// Whether another process may have it open.
+    pub(super) may_be_open: bool,
+    /// What tells of the files that processes open below a directory.
+    pub(super) watch: Option<(&'b Watch, &'b Path)>,
     /// A file that is empty now and had contents may be in the middle of a change.
     pub(super) distrust_empty: bool,
     /// Whether the last contents stay in effect if nothing of the present ones can be read.
@@ -272,27 +294,38 @@ pub(super) fn is_leased(error: &std::io::Error) -> bool {
 fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look> {
     // Also a look that has begun already.
     mixer_base::task::hang_if_injected();
-    let (file, metadata) = match regular_file::open(&found.path) {
+    let settled = |stamp: FileStamp| {
+        (before.event == Some(LastEvent::Closed) && !before.may_be_open)
+            || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
+            || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED))
+            || (before.event.is_none()
+                && before.cached.is_none_or(|cached| !cached.stamp.same_file(&stamp))
+                && walk::is_published(&found.path))
+    };
+    // The system did not tell of its writers.
+    let is_untold = before.unsettled.is_some_and(|unsettled| unsettled.why == Why::Changing);
+    if is_untold && !settled(found.stamp) {
+        return Ok(Look::Wait(Why::Changing, found.stamp));
+    }
+    let opened = match before.watch.filter(|_| !before.first && !found.link) {
+        Some((watch, root)) => watch.open(root, &found.path),
+        None => regular_file::open(&found.path),
+    };
+    let (file, metadata) = match opened {
         Err(error) if is_leased(&error) => return Ok(Look::Wait(Why::Open, found.stamp)),
         opened => opened?,
     };
     let stamp = FileStamp::of(&metadata);
-    let settled = before.event == Some(LastEvent::Closed)
-        || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
-        || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED))
-        || (before.event.is_none()
-            && before.cached.is_none_or(|cached| !cached.stamp.same_file(&stamp))
-            && walk::is_published(&found.path));
     let writer = if before.leases { writer_of(&file) } else { Writer::Unknown };
     let lease = match writer {
         Writer::Open => return Ok(Look::Wait(Why::Open, stamp)),
-        Writer::Unknown if !settled => return Ok(Look::Wait(Why::Changing, stamp)),
+        Writer::Unknown if !settled(stamp) => return Ok(Look::Wait(Why::Changing, stamp)),
         Writer::Unknown => None,
         Writer::None(lease) => Some(lease),
     };
     let emptied = metadata.len() == 0 && before.cached.is_some_and(|cached| !cached.contents.is_empty());
     let settled_empty =
-        before.unsettled.is_some_and(|u| u.why == Why::Emptied && u.is_unchanged(Some(stamp), now));
+        before.unsettled.is_some_and(|u| u.why == Why::Emptied && u.is_unchanged(Some(stamp), SETTLED, now));
     if emptied && before.distrust_empty && !settled_empty {
         return Ok(Look::Wait(Why::Emptied, stamp));
     }

@@ -3,6 +3,7 @@
 //! [`Scanner`] belongs to the thread that reads the store. All its methods may block on the file system.
 
 pub(super) mod follow;
+mod openings;
 mod paths;
 mod writers;
 
@@ -23,6 +24,7 @@ use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
 use follow::Events;
 use mixer_base::load::{self, Load, LoadId};
+use openings::Openings;
 use writers::Opened;
 
 /// Minimum files per thread.
@@ -70,6 +72,8 @@ pub(super) struct Scanner {
     shared: BTreeSet<PathBuf>,
     /// Those that may be open for writing.
     opened: Opened,
+    /// Those that others may have open.
+    openings: Openings,
     /// Their sizes together, in bytes.
     size: u64,
     /// Files whose state on disk is not in effect yet.
@@ -136,6 +140,7 @@ impl Scanner {
             faulty: BTreeSet::new(),
             shared: BTreeSet::new(),
             opened: Opened::default(),
+            openings: Openings::default(),
             size: 0,
             unsettled: BTreeMap::new(),
             replaced: Vec::new(),
@@ -219,6 +224,8 @@ impl Scanner {
             (noted.everything, noted.lost) = (true, true);
         }
         self.opened.note(&noted, self.watch.as_ref(), &self.root);
+        let watch = self.watch.as_ref().map(|watch| (watch, &*self.root));
+        self.openings.note(&noted, watch, |path| self.unsettled.contains_key(path), now);
         if noted.lost {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
@@ -276,6 +283,8 @@ impl Scanner {
             cached: self.files.get(path),
             unsettled: self.unsettled.get(path),
             event,
+            may_be_open: self.openings.may_be_open(path),
+            watch: self.watch.as_ref().map(|watch| (watch, &*self.root)),
             distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
             keeps_last: self.lost == WhenLost::Keep,
             leases: self.leases,
@@ -455,6 +464,7 @@ impl Scanner {
             match look {
                 Look::Read(read) => drop(self.files.insert(path.clone(), read)),
                 Look::Wait(why, stamp) => {
+                    let event = event.map(|event| (event, self.openings.may_be_open(path)));
                     let next = Unsettled::next(waiting.as_ref(), why, Some(stamp), event, now);
                     self.unsettled.insert(path.clone(), next);
                     cached.map(|cached| self.files.insert(path.clone(), cached));

@@ -15,6 +15,7 @@ mod hang;
 mod names;
 mod paths;
 mod replaced;
+mod writers;
 
 fn resource(name: &str, text: &str) -> String {
     format!("kind: rule\nmetadata: {{name: {name}, namespace: x}}\nspec: {{match: {text}}}\n")

@@ -1,10 +1,12 @@
 //! File events for the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -15,6 +17,7 @@ use super::wake::Wake;
 use super::walk::is_configuration;
 use crate::{Diagnostic, FieldPath};
 use mixer_base::file_writer::is_local_path;
+use mixer_base::regular_file;
 use mixer_base::task::{External, panic_text};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
@@ -55,19 +58,53 @@ pub(super) struct Noted {
     pub(super) lost: bool,
     /// An operator says that no change is going on: what is gone or empty is meant.
     pub(super) is_complete: bool,
-    /// The files that others have opened, perhaps to write.
-    pub(super) opened: BTreeSet<PathBuf>,
+    /// The files that others have opened, perhaps to write, or closed after that.
+    pub(super) opened: BTreeMap<PathBuf, Opened>,
     /// Whether there were more of those than are recorded.
     pub(super) has_lost_opened: bool,
+}
+
+/// What events since the last scan tell of who has a file open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened {
+    /// How often it was opened, less how often a writer closed it.
+    pub(super) openings: i64,
+    /// Whether it was opened.
+    pub(super) is_opened: bool,
+    /// Whether it is another file than before: this tells of the present one alone.
+    pub(super) is_another: bool,
+    /// The time of the last event.
+    pub(super) last: Instant,
 }
 
 impl Noted {
     /// A file was opened.
     pub(super) fn note_opened(&mut self, path: PathBuf) {
-        self.has_lost_opened |= self.opened.len() >= MAX_NOTED;
+        self.note_opening(path, |opened| (opened.openings, opened.is_opened) = (opened.openings + 1, true));
+    }
+
+    fn note_opening(&mut self, path: PathBuf, change: impl FnOnce(&mut Opened)) {
+        let last = Instant::now();
+        self.has_lost_opened |= self.opened.len() >= MAX_NOTED && !self.opened.contains_key(&path);
         if !self.has_lost_opened {
-            self.opened.insert(path);
+            let none = Opened { openings: 0, is_opened: false, is_another: false, last };
+            let opened = self.opened.entry(path).or_insert(none);
+            change(opened);
+            opened.last = last;
         }
+    }
+
+    /// What an event tells of who has a file open.
+    fn note_holders(&mut self, path: &Path, kind: EventKind) {
+        let is_written_to_end = matches!(kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
+        let is_another = matches!(kind, EventKind::Modify(ModifyKind::Name(_)) | EventKind::Remove(_));
+        if !is_configuration(path) || !(is_written_to_end || is_another) {
+            return;
+        }
+        self.note_opening(path.to_owned(), |opened| match is_another {
+            true => (opened.openings, opened.is_another) = (0, true),
+            false => opened.openings -= 1,
+        });
     }
 
     pub(super) fn note(&mut self, event: notify::Result<notify::Event>) {
@@ -79,6 +116,7 @@ impl Noted {
                 for (place, path) in event.paths.into_iter().enumerate() {
                     // The first path of a rename is the one that is gone.
                     let last = if is_rename && place == 0 { LastEvent::Gone } else { last };
+                    self.note_holders(&path, event.kind);
                     let known = self.paths.entry(path).or_insert(last);
                     if last != LastEvent::Other {
                         *known = last;
@@ -116,6 +154,17 @@ fn lose_shared(watched: &mut Watched) {
     let shared =
         watched.values_mut().filter(|watch| watch.identity.is_some_and(|identity| lost.contains(&identity)));
     shared.for_each(|watch| watch.is_lost = true);
+}
+
+/// Counts a path once less; whether it was counted.
+fn take_one(counted: &Mutex<HashMap<PathBuf, usize>>, path: &Path) -> bool {
+    let mut counted = counted.lock();
+    let Some(count) = counted.get_mut(path) else { return false };
+    *count -= 1;
+    if *count == 0 {
+        counted.remove(path);
+    }
+    true
 }
 
 /// Whether an event at a path is relevant for one of these.
@@ -230,8 +279,8 @@ pub(super) struct Watch {
     watched: Arc<Mutex<Watched>>,
     /// Events are relevant at, below and above these paths.
     interest: Arc<RwLock<Vec<PathBuf>>>,
-    /// Files that this program opens, of which no event told yet.
-    own: Arc<Mutex<HashSet<PathBuf>>>,
+    /// How often this program opens files, of which no event told yet.
+    own: Arc<Mutex<HashMap<PathBuf, usize>>>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
     /// The name of directories that cannot be watched.
@@ -273,7 +322,7 @@ impl Watch {
         let injected = Arc::clone(&fault);
         let watched = Arc::<Mutex<Watched>>::default();
         let noted = Arc::clone(&watched);
-        let own = Arc::<Mutex<HashSet<PathBuf>>>::default();
+        let own = Arc::<Mutex<HashMap<PathBuf, usize>>>::default();
         let of_own = Arc::clone(&own);
         let handler = move |event: notify::Result<notify::Event>| {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -281,7 +330,7 @@ impl Watch {
                 if let Ok(opened) = &event
                     && matches!(opened.kind, EventKind::Access(AccessKind::Open(_)))
                 {
-                    let is_ours = |path: &PathBuf| of_own.lock().remove(path);
+                    let is_ours = |path: &PathBuf| take_one(&of_own, path);
                     let is_seen = |path: &Path| is_configuration(path) && concerns(&of_interest.read(), path);
                     let paths = opened.paths.iter().filter(|path| is_seen(path) && !is_ours(path));
                     paths.for_each(|path| presence.wake.opened(path));
@@ -342,14 +391,37 @@ impl Watch {
 
     /// This program is about to open a file below `root`.
     pub(super) fn opens(&self, root: &Path, path: &Path) {
-        self.own.lock().extend(self.real_path(root, path));
+        if let Some(path) = self.real_path(root, path) {
+            *self.own.lock().entry(path).or_default() += 1;
+        }
     }
 
     /// It could not.
     pub(super) fn has_not_opened(&self, root: &Path, path: &Path) {
         if let Some(path) = self.real_path(root, path) {
-            self.own.lock().remove(&path);
+            take_one(&self.own, &path);
         }
+    }
+
+    /// Stands between the openings of a file before and after this: the system tells of two in succession once.
+    pub(super) fn divide(root: &Path) {
+        drop(File::open(root));
+    }
+
+    /// Opens a file so that who follows the openings of others does not count this one.
+    pub(super) fn open(&self, root: &Path, path: &Path) -> std::io::Result<(File, Metadata)> {
+        let directory = self.real_path(root, path).and_then(|path| path.parent().map(Path::to_owned));
+        if !directory.is_some_and(|directory| self.watched.lock().contains_key(&directory)) {
+            return regular_file::open(path);
+        }
+        Self::divide(root);
+        self.opens(root, path);
+        let opened = regular_file::open(path);
+        if opened.is_err() {
+            self.has_not_opened(root, path);
+        }
+        Self::divide(root);
+        opened
     }
 
     /// The path of events about a file below `root`.

@@ -109,7 +109,8 @@ impl Scanner {
             match look(&found, before, now) {
                 Look::Read(file) => looked.read.push((path.clone(), file)),
                 Look::Wait(why, stamp) => {
-                    let next = Unsettled::next(before.unsettled, why, Some(stamp), *event, now);
+                    let event = event.map(|event| (event, before.may_be_open));
+                    let next = Unsettled::next(before.unsettled, why, Some(stamp), event, now);
                     looked.waiting.push((path.clone(), next));
                 }
                 Look::Failed(_) => return None,

@@ -41,7 +41,8 @@ impl Opened {
     /// Notes what events tell.
     pub(super) fn note(&mut self, noted: &Noted, watch: Option<&Watch>, root: &Path) {
         let Some(watch) = watch.filter(|_| !noted.lost && !noted.has_lost_opened) else { return self.lose() };
-        self.paths.extend(noted.opened.iter().filter_map(|path| watch.path_in(root, path)));
+        let opened = noted.opened.iter().filter(|(_, told)| told.is_opened);
+        self.paths.extend(opened.filter_map(|(path, _)| watch.path_in(root, path)));
         if self.paths.len() > MAX_OPENED {
             self.lose();
         }
@@ -114,9 +115,10 @@ fn ask(files: &[(PathBuf, FileStamp)], watch: Option<&Watch>, root: &Path) -> Ve
         opened
     };
     let opened: Vec<std::io::Result<File>> = files.iter().map(open).collect();
-    // The system tells of two openings of a file in succession once. This one stands between ours and those of others: who opened a file before
-    // it is seen in what follows, and who opens one after it is told.
-    drop(watch.and_then(|_| File::open(root).ok()));
+    // Who opened a file before this is seen in what follows, and who opens one after it is told.
+    if watch.is_some() {
+        Watch::divide(root);
+    }
     let is_open = |file: std::io::Result<File>| match file {
         Ok(file) => matches!(writer_of(&file), Writer::Open),
         Err(error) => is_leased(&error),

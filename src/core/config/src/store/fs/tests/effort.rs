@@ -141,7 +141,9 @@ fn files_that_others_open_are_asked_for_their_writers_and_no_others() {
         fs::write(root.join(mark), "# Nothing.\n").unwrap();
         while !others.contains(&root.join(mark)) {
             assert!(Instant::now() < limit, "{others:?}");
-            others.extend(wake.take().opened);
+            others.extend(
+                wake.take().opened.into_iter().filter(|(_, told)| told.is_opened).map(|(path, _)| path),
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -159,7 +161,8 @@ fn files_that_others_open_are_asked_for_their_writers_and_no_others() {
     assert!(others.contains(&root.join(Followed::name(7))), "{others:?}");
     tree.replace(3, &Followed::text(3, "old", 9));
     let paths = [(root.join(Followed::name(3)), LastEvent::Closed)].into();
-    let noted = Noted { paths, opened: others.drain(..).collect(), ..Noted::default() };
+    let mut noted = Noted { paths, ..Noted::default() };
+    others.drain(..).for_each(|path| noted.note_opened(path));
     tree.scanner.spent();
     tree.scanner.scan(Scope::Noted, noted, tree.now);
     let changing: Vec<String> =

@@ -1,0 +1,61 @@
+//! Who has a file open besides the one that has closed it, as far as events tell. Asked where the system does not tell of writers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::super::file::PATIENCE;
+use super::super::watch::{Noted, Watch};
+
+/// Most files of which this is kept.
+const MAX_FILES: usize = 1024;
+
+/// The files that others may have open.
+#[derive(Debug, Default)]
+pub(super) struct Openings {
+    by_path: BTreeMap<PathBuf, Opening>,
+    /// When events were lost last: any file may be open since.
+    lost: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Opening {
+    /// How often it was opened, less how often a writer closed it. No event tells of a reader that closes it.
+    count: i64,
+    /// When it was opened last.
+    last: Instant,
+}
+
+impl Openings {
+    /// Notes what events tell. `keeps`: whether a file is in the middle of a change. Of others it is forgotten after [`PATIENCE`] who opened
+    /// them: most have read them.
+    pub(super) fn note(
+        &mut self,
+        noted: &Noted,
+        watch: Option<(&Watch, &Path)>,
+        keeps: impl Fn(&Path) -> bool,
+        now: Instant,
+    ) {
+        if noted.lost || noted.has_lost_opened {
+            self.lost = Some(now);
+        }
+        for (path, told) in &noted.opened {
+            let Some(path) = watch.and_then(|(watch, root)| watch.path_in(root, path)) else { continue };
+            let known = self.by_path.entry(path).or_insert(Opening { count: 0, last: told.last });
+            let before = if told.is_another { 0 } else { known.count };
+            *known = Opening { count: (before + told.openings).max(0), last: told.last };
+        }
+        let is_recent = |since: Instant| now.saturating_duration_since(since) < PATIENCE;
+        self.by_path.retain(|path, known| known.count > 0 && (is_recent(known.last) || keeps(path)));
+        if self.by_path.len() > MAX_FILES {
+            self.by_path.clear();
+            self.lost = Some(now);
+        }
+        self.lost = self.lost.filter(|lost| is_recent(*lost));
+    }
+
+    /// Whether a process may have a file open.
+    pub(super) fn may_be_open(&self, path: &Path) -> bool {
+        self.lost.is_some() || self.by_path.contains_key(path)
+    }
+}
