@@ -12,8 +12,8 @@ const MAX_MOUNTS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) path: PathBuf,
-    /// Its number, another one for each mount.
-    number: String,
+    /// Its number, and what is mounted: device, and the directory or file of it. A number is given again once it is free.
+    what: Vec<Vec<u8>>,
 }
 
 /// The mounts below a directory, by its canonical path, in their order; none where the system does not tell. Cost: reads a file of the kernel, of
@@ -27,9 +27,10 @@ pub(super) fn below(root: Option<&Path>) -> Vec<Mount> {
 fn parse(table: &[u8], root: &Path) -> Vec<Mount> {
     let mount = |line: &[u8]| {
         let mut fields = line.split(|byte| *byte == b' ');
-        let number = String::from_utf8(fields.next()?.to_vec()).ok()?;
-        let path = unescaped(fields.nth(3)?);
-        (path.starts_with(root) && path != root).then_some(Mount { path, number })
+        let [number, _, device, from, at] = std::array::from_fn(|_| fields.next().unwrap_or_default());
+        let path = unescaped(at);
+        let what = || [number, device, from].map(<[u8]>::to_vec).into();
+        (path.starts_with(root) && path != root).then(|| Mount { path, what: what() })
     };
     table.split(|byte| *byte == b'\n').filter_map(mount).take(MAX_MOUNTS).collect()
 }
@@ -62,12 +63,16 @@ mod tests {
             let mounts = parse(table, Path::new(root));
             mounts
                 .into_iter()
-                .map(|mount| (mount.path.display().to_string(), mount.number))
+                .map(|mount| (mount.path.display().to_string(), mount.what.join(&b' ')))
                 .collect::<Vec<_>>()
         };
-        let mount = |path: &str, number: &str| (path.to_owned(), number.to_owned());
-        assert_eq!(found("/etc/conf"), [mount("/etc/conf/b.yaml", "32"), mount("/etc/conf/a b\\c", "33")]);
+        let mount = |path: &str, what: &str| (path.to_owned(), what.as_bytes().to_vec());
+        let expected = [mount("/etc/conf/b.yaml", "32 8:1 /b.yaml"), mount("/etc/conf/a b\\c", "33 0:5 /")];
+        assert_eq!(found("/etc/conf"), expected);
         assert_eq!(found("/none"), []);
+        // Another directory is mounted in the place of one, with the number of that.
+        let [one, other] = [b"31 22 8:1 /a /etc/conf/v rw\n", b"31 22 8:1 /b /etc/conf/v rw\n"];
+        assert_ne!(parse(one, Path::new("/etc/conf")), parse(other, Path::new("/etc/conf")));
         assert_eq!(unescaped(b"a\\04"), Path::new("a\\04"));
         assert!(below(None).is_empty());
         if cfg!(target_os = "linux") {
