@@ -232,13 +232,22 @@ fn a_restart_whose_directory_is_complete_deletes_at_once() {
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
 }
 
-/// The mount point of a volume that is mounted later is empty at a start.
+/// The mount point of a volume that is mounted later is empty at a start, or has no configuration.
 #[test]
 fn a_restart_deletes_nothing_of_a_directory_that_is_empty() {
-    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+    let directory = || vec!["/conf/sub".to_owned()];
+    let empty = Files { always_empty: directory(), ..first() };
+    let bare = Files { always_bare: directory(), ..first() };
+    let cases = [
+        (empty, "/conf/sub is empty since the start"),
+        (bare, "/conf/sub has no configuration since the start"),
+    ];
+    for (policy, (unmounted, why)) in [OnConfigError::KeepLast, OnConfigError::Refuse]
+        .into_iter()
+        .flat_map(|policy| cases.clone().map(|case| (policy, case)))
+    {
         let mut mounted = first();
         mounted.put("/conf/sub/deny.yaml", deny([HANDLER, INSTANCE, RULE]));
-        let unmounted = Files { always_empty: vec!["/conf/sub".to_owned()], ..first() };
         let mut stage = Stage::new(policy, true);
         stage.start(&mounted);
         for _ in 0..2 {
@@ -246,7 +255,6 @@ fn a_restart_deletes_nothing_of_a_directory_that_is_empty() {
             stage.start(&unmounted);
             stage.pass(QUIET * 100);
             let kept = stage.kept();
-            let why = "/conf/sub is empty since the start";
             let is_told = kept.iter().any(|kept| kept.contains(why));
             assert!(stage.check("bob") == Answer::Denied && is_told, "{policy:?}: {kept:?}");
             let mut problems = stage.published().diagnostics.clone();

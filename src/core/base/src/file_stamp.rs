@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const SETTLED: Duration = Duration::from_secs(1);
 
 /// Identity, size and times of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     device: u64,
     inode: u64,

@@ -25,12 +25,15 @@ pub struct StoreContents {
     /// The parts of the configuration that cannot be read now, in file order. What they define is unknown: a resource that is
     /// missing although its file defined it before was not deleted while a part of the file is broken.
     pub broken: Vec<Broken>,
-    /// The files that are in the middle of a change, and of which the last contents stay in effect meanwhile; in order. What they are going
+    /// The files that are in the middle of a change, or missing and may come back, and of which the last contents stay in effect meanwhile; in order. What they are going
     /// to define is unknown: a resource that is missing elsewhere may be moving there.
     pub changing: Vec<Arc<str>>,
     /// The directories that are empty, and were at each look since the store was opened: a volume may not be mounted there yet. What is
     /// known of them from a time before was not deleted. Of a server, the collections that have been empty since it was connected.
     pub always_empty: Vec<Arc<str>>,
+    /// The directories that have other entries than configuration, and had none of that at each look since the store was opened: a mount
+    /// point may have a `.gitkeep`.
+    pub always_bare: Vec<Arc<str>>,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -142,6 +145,7 @@ impl StoreContents {
         self.diagnostics.extend(other.diagnostics.iter().cloned());
         self.broken.extend(other.broken.iter().cloned());
         self.always_empty.extend(other.always_empty.iter().cloned());
+        self.always_bare.extend(other.always_bare.iter().cloned());
         self.define(other.resources.iter().cloned());
     }
 
@@ -271,6 +275,7 @@ impl StoreContents {
         before.changing.iter().all(|file| self.changing.contains(file))
             && self.unavailable == before.unavailable
             && self.always_empty == before.always_empty
+            && self.always_bare == before.always_bare
             && self.diagnostics == before.diagnostics
             && self.resources.len() == before.resources.len()
             && self

@@ -402,6 +402,7 @@ impl Configurator {
                 || applied.unavailable != contents.unavailable
                 || (waits && applied.changing != contents.changing)
                 || (waits && applied.always_empty != contents.always_empty)
+                || (waits && applied.always_bare != contents.always_bare)
         })
     }
 

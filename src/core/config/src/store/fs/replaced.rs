@@ -16,6 +16,8 @@ pub(super) struct Directories {
     pub(super) have_mount_points: bool,
     /// Those below the root that were empty whenever they were read.
     pub(super) always_empty: BTreeSet<PathBuf>,
+    /// Those that had no configuration whenever they were read, the empty ones among them: a mount point may have other entries.
+    pub(super) always_bare: BTreeSet<PathBuf>,
     /// Where the root was when it was read last: it may be a link.
     root: Option<PathBuf>,
 }
@@ -100,13 +102,15 @@ impl Directories {
         keeps: impl Fn(&Path) -> bool,
     ) {
         let devices: BTreeSet<u64> = read.iter().map(|directory| directory.identity.device).collect();
-        let empty = read.iter().filter(|directory| directory.is_empty && directory.path != root);
-        let empty: BTreeSet<PathBuf> = empty.map(|directory| directory.path.clone()).collect();
+        let below = |belongs: fn(&ReadDirectory) -> bool| -> BTreeSet<PathBuf> {
+            let below = read.iter().filter(|directory| directory.path != root && belongs(directory));
+            below.map(|directory| directory.path.clone()).collect()
+        };
+        let (empty, bare) = (below(|directory| directory.is_empty), below(|directory| directory.is_bare));
         self.have_mount_points = devices.len() > 1 || !empty.is_empty();
-        let is_first = self.known.is_empty();
-        self.always_empty = match is_first {
-            true => empty,
-            false => empty.into_iter().filter(|path| self.always_empty.contains(path)).collect(),
+        (self.always_empty, self.always_bare) = match self.known.is_empty() {
+            true => (empty, bare),
+            false => (&empty & &self.always_empty, &bare & &self.always_bare),
         };
         let mut noted = BTreeMap::new();
         for ReadDirectory { path, identity, .. } in read {

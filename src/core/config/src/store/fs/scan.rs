@@ -5,6 +5,7 @@
 pub(super) mod follow;
 mod openings;
 mod paths;
+mod steady;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ use crate::store::{FileContents, IdentityRule, Reading, StoreContents};
 use follow::Events;
 use mixer_base::load::{self, Load, LoadId};
 use openings::Openings;
+use steady::Steadiness;
 use writers::Opened;
 
 /// Minimum files per thread.
@@ -102,6 +104,7 @@ pub(super) struct Scanner {
     coverage: Coverage,
     /// The tree has not been walked since the last event.
     settling: bool,
+    steadiness: Steadiness,
     /// The last file that [`Self::is_overlooked`] looked at.
     last_look: Option<PathBuf>,
     /// Whether the system is asked for the writers of files.
@@ -115,6 +118,9 @@ pub(super) struct Scanner {
     /// The file system of the directory in which the root is.
     #[cfg(test)]
     device_above: Option<u64>,
+    /// What is done before a file is looked at.
+    #[cfg(test)]
+    meanwhile: steady::Meanwhile,
     /// What was done by now.
     #[cfg(test)]
     effort: parking_lot::Mutex<Effort>,
@@ -158,6 +164,7 @@ impl Scanner {
             walked_mounts: Vec::new(),
             coverage: Coverage::None,
             settling: false,
+            steadiness: Steadiness::default(),
             last_look: None,
             leases: true,
             reading: Reading::default(),
@@ -165,6 +172,8 @@ impl Scanner {
             is_complete: false,
             #[cfg(test)]
             device_above: None,
+            #[cfg(test)]
+            meanwhile: steady::Meanwhile::default(),
             #[cfg(test)]
             effort: parking_lot::Mutex::default(),
         }
@@ -223,9 +232,23 @@ impl Scanner {
         if self.tend_watch(now) {
             (noted.everything, noted.lost) = (true, true);
         }
-        self.opened.note(&noted, self.watch.as_ref(), &self.root);
+        self.look(scope, noted, now);
+        self.look_until_steady(&before, now);
+        self.await_writers(&before, now);
+        let first = !std::mem::replace(&mut self.has_read, true);
+        first || !self.contents.same_as(&before)
+    }
+
+    /// Notes who opened files.
+    fn note_openings(&mut self, noted: &Noted, now: Instant) {
+        self.opened.note(noted, self.watch.as_ref(), &self.root);
         let watch = self.watch.as_ref().map(|watch| (watch, &*self.root));
-        self.openings.note(&noted, watch, |path| self.unsettled.contains_key(path), now);
+        self.openings.note(noted, watch, |path| self.unsettled.contains_key(path), now);
+    }
+
+    /// Brings the contents up to date with what is found now.
+    fn look(&mut self, scope: Scope, noted: Noted, now: Instant) {
+        self.note_openings(&noted, now);
         if noted.lost {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
@@ -233,20 +256,18 @@ impl Scanner {
         let (events, is_elsewhere) = self.events(&noted);
         self.is_moving = noted.lost || noted.is_renaming || self.have_come_and_gone(&events);
         let covered = match scope {
-            Scope::Noted if self.has_read && !noted.everything && !is_elsewhere => {
+            Scope::Noted if self.has_read && !noted.everything && !is_elsewhere && !self.steadiness.keeps => {
                 self.scan_paths(&events, now)
             }
             _ => None,
         };
+        (self.steadiness.walked, self.steadiness.keeps) = (None, false);
         // Where known files alone were written or replaced, nothing can have changed without an event.
         let is_edit = covered == Some(Kind::Edit);
         self.settling = scope == Scope::Noted && (self.settling || (any && !is_edit));
         if covered.is_none() {
             self.scan_tree(&events, now);
         }
-        self.await_writers(&before, now);
-        let first = !std::mem::replace(&mut self.has_read, true);
-        first || !self.contents.same_as(&before)
     }
 
     /// Events by the path in this tree, and the paths in the middle of a change; and whether an event is about none of them.
@@ -301,11 +322,8 @@ impl Scanner {
         self.walked_root = walk::Identity::at(&self.root);
         self.walked_mounts = mounts::below(self.root.canonicalize().ok().as_deref());
         let mut found = Walk::default();
-        // The configuration of a policy server is a directory.
-        let takes_file = self.reading.identity != IdentityRule::Complete;
-        if !takes_file || !walk::file(&self.root, &mut found) {
-            walk::walk(&self.root, &mut found);
-        }
+        self.walk(&mut found);
+        self.steadiness.walked = Some(steady::signature(&found));
         self.replaced.clear();
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
@@ -356,8 +374,11 @@ impl Scanner {
         }
         problems.diagnostics.extend(aim.failure);
         let mut contents = self.assemble(now);
-        let empty = self.directories.always_empty.iter();
-        contents.always_empty = empty.map(|path| path.display().to_string().into()).collect();
+        let directories = &self.directories;
+        let shown = |path: &PathBuf| path.display().to_string().into();
+        contents.always_empty = directories.always_empty.iter().map(shown).collect();
+        contents.always_bare =
+            (&directories.always_bare - &directories.always_empty).iter().map(shown).collect();
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
         let not_read = found.unread.iter().map(|file| walk::not_read(file));
@@ -371,6 +392,15 @@ impl Scanner {
         if !available && self.coverage == Coverage::Full {
             // The error may end outside the tree, for example at the target of a broken link.
             self.coverage = Coverage::Partial;
+        }
+    }
+
+    /// Looks what is there.
+    fn walk(&self, found: &mut Walk) {
+        // The configuration of a policy server is a directory.
+        let takes_file = self.reading.identity != IdentityRule::Complete;
+        if !takes_file || !walk::file(&self.root, found) {
+            walk::walk(&self.root, found);
         }
     }
 
@@ -447,6 +477,8 @@ impl Scanner {
         let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
             true => {
                 let event = events.get(&file.path).copied().flatten();
+                #[cfg(test)]
+                self.meanwhile.look_at(&file.path);
                 let look = look(file, self.before(&file.path, event), now);
                 load::files_done(load.id(), 1);
                 look
@@ -544,13 +576,10 @@ impl Scanner {
         contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
         contents.changing.clear();
         for (path, unsettled) in &self.unsettled {
-            if unsettled.why == Why::Vanished {
-                continue;
-            }
             let known = self.files.contains_key(path);
             if known {
                 contents.changing.push(path.display().to_string().into());
-                if !unsettled.is_overdue(now) {
+                if unsettled.why == Why::Vanished || !unsettled.is_overdue(now) {
                     continue;
                 }
             }
@@ -567,6 +596,12 @@ impl Scanner {
     #[cfg(test)]
     fn spend(&self, on: impl FnOnce(&mut Effort)) {
         on(&mut self.effort.lock());
+    }
+
+    /// Does something each time before a file is looked at.
+    #[cfg(test)]
+    pub(super) fn meanwhile(&mut self, path: PathBuf, what: impl FnMut() + Send + 'static) {
+        self.meanwhile = steady::Meanwhile::new(path, what);
     }
 
     /// What was done since the last call.

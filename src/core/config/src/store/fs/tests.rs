@@ -15,6 +15,7 @@ mod hang;
 mod names;
 mod paths;
 mod replaced;
+mod steady;
 mod writers;
 
 fn resource(name: &str, text: &str) -> String {
@@ -29,6 +30,12 @@ fn write(root: &Path, name: &str, text: &str) {
 
 fn store(root: &Path) -> FsStore {
     FsStore::new(&format!("fs://{}", root.display()), root, WhenLost::Keep)
+}
+
+/// Takes the events of what happened until now: the test tells its own.
+fn forget_events(scanner: &mut Scanner, wake: &Wake) {
+    assert!(scanner.events_of_files().has_told_all());
+    wake.take();
 }
 
 /// `name=match` of all resources.
@@ -493,6 +500,30 @@ fn an_empty_directory_is_taken_for_a_mount_point() {
     assert_eq!(empty(), (false, vec![]));
     std::fs::remove_file(volume.join("b.yaml")).unwrap();
     assert_eq!(empty(), (true, vec![]), "its file was deleted");
+}
+
+/// As directories that are kept in a repository.
+#[test]
+fn a_directory_without_configuration_may_be_a_mount_point() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("volume/.gitkeep");
+    write(directory.path(), "volume/.gitkeep", "");
+    write(directory.path(), "a.yaml", &resource("a", "v"));
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    let mut bare = || {
+        scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+        let contents = scanner.contents();
+        assert_eq!(contents.always_empty.len(), 0);
+        contents.always_bare.iter().map(|path| path.to_string()).collect::<Vec<_>>()
+    };
+    let mount_point = kept.parent().unwrap().display().to_string();
+    for _ in 0..2 {
+        assert_eq!(bare(), [&*mount_point]);
+    }
+    write(directory.path(), "volume/b.yaml", &resource("b", "v"));
+    assert_eq!(bare(), [] as [&str; 0]);
+    std::fs::remove_file(kept.with_file_name("b.yaml")).unwrap();
+    assert_eq!(bare(), [] as [&str; 0], "its file was deleted");
 }
 
 #[test]

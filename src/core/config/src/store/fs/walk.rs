@@ -82,7 +82,7 @@ pub(in crate::store) struct ReadDirectory {
 }
 
 /// What makes a directory the same although its contents change. A volume that is mounted or unmounted is another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::store) struct Identity {
     pub(in crate::store) device: u64,
     pub(in crate::store) inode: u64,

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, Metadata};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::scan::Coverage;
 use super::wake::Wake;
@@ -25,6 +26,9 @@ const MAX_OUTSIDE: usize = 64;
 
 /// Most links that are followed on the way of one to its file: as many as Linux follows.
 const MAX_STEPS: usize = 40;
+
+/// How long an event may take at most.
+const TELLING: Duration = Duration::from_secs(1);
 
 /// The code of a directory that cannot be watched.
 const UNWATCHED: &str = "store-unwatched";
@@ -269,6 +273,51 @@ fn steps(link: &Path) -> Vec<PathBuf> {
     steps
 }
 
+/// A file that this program alone opens. Once the thread of file events tells of that, it has told of all that happened before.
+struct Fence {
+    _file: OwnedFd,
+    path: PathBuf,
+    /// How often it was opened.
+    opened: u64,
+    told: Arc<(Mutex<u64>, Condvar)>,
+}
+
+impl Fence {
+    /// `None` where the system has no such files.
+    fn new() -> Option<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            let file = rustix::fs::memfd_create("file-events", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+            let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            Some(Self { _file: file, path, opened: 0, told: Arc::default() })
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Waits until all is told that happened before; false if that takes longer than [`TELLING`].
+    fn pass(&mut self) -> bool {
+        let limit = Instant::now() + TELLING;
+        // Two openings in succession would be told once.
+        self.is_told(limit)
+            && File::open(&self.path).is_ok_and(|_| {
+                self.opened += 1;
+                self.is_told(limit)
+            })
+    }
+
+    fn is_told(&self, limit: Instant) -> bool {
+        let (told, changed) = &*self.told;
+        let mut told = told.lock();
+        while *told < self.opened {
+            if changed.wait_until(&mut told, limit).timed_out() {
+                return *told >= self.opened;
+            }
+        }
+        true
+    }
+}
+
 /// Watches the directories of a tree, its parent directory and the targets of its links, each by itself: the recursive watch of the library
 /// leaves out, without a word, directories that it cannot watch at once or of which it missed the event.
 pub(super) struct Watch {
@@ -281,6 +330,7 @@ pub(super) struct Watch {
     interest: Arc<RwLock<Vec<PathBuf>>>,
     /// How often this program opens files, of which no event told yet.
     own: Arc<Mutex<HashMap<PathBuf, usize>>>,
+    fence: Option<Fence>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
     /// The name of directories that cannot be watched.
@@ -324,12 +374,21 @@ impl Watch {
         let noted = Arc::clone(&watched);
         let own = Arc::<Mutex<HashMap<PathBuf, usize>>>::default();
         let of_own = Arc::clone(&own);
+        let fence = Fence::new();
+        let told = fence.as_ref().map(|fence| (fence.path.clone(), Arc::clone(&fence.told)));
         let handler = move |event: notify::Result<notify::Event>| {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 task.check();
                 if let Ok(opened) = &event
                     && matches!(opened.kind, EventKind::Access(AccessKind::Open(_)))
                 {
+                    if let Some((path, told)) = &told
+                        && opened.paths.first() == Some(path)
+                    {
+                        *told.0.lock() += 1;
+                        told.1.notify_all();
+                        return;
+                    }
                     let is_ours = |path: &PathBuf| take_one(&of_own, path);
                     let is_seen = |path: &Path| is_configuration(path) && concerns(&of_interest.read(), path);
                     let paths = opened.paths.iter().filter(|path| is_seen(path) && !is_ours(path));
@@ -349,9 +408,11 @@ impl Watch {
             }
         };
         let config = notify::Config::default().with_follow_symlinks(false);
-        let watcher = RecommendedWatcher::new(handler, config)?;
+        let mut watcher = RecommendedWatcher::new(handler, config)?;
+        let fence = fence.filter(|fence| watcher.watch(&fence.path, RecursiveMode::NonRecursive).is_ok());
         Ok(Self {
             watcher: Some(watcher),
+            fence,
             life,
             watched,
             interest,
@@ -387,6 +448,11 @@ impl Watch {
         let overflow = || Ok(notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan));
         note_removed(&self.watched, &overflow());
         overflow()
+    }
+
+    /// Waits until all events were told of what happened before; false if that takes too long.
+    pub(super) fn has_told_all(&mut self) -> bool {
+        self.ended().is_none() && self.fence.as_mut().is_some_and(Fence::pass)
     }
 
     /// This program is about to open a file below `root`.

@@ -72,7 +72,7 @@ impl Resolution<'_> {
         }
     }
 
-    /// The directories that have been empty since the start, of which the last good configuration, and so a cache, has resources that are
+    /// The directories that have been empty, or without configuration, since the start, of which the last good configuration, and so a cache, has resources that are
     /// nowhere else: a volume may not be mounted there yet. So are collections that have been empty since their source was connected, unless
     /// an empty configuration is meant.
     fn unmounted(&self) -> Vec<Unread> {
@@ -89,10 +89,12 @@ impl Resolution<'_> {
             })
         };
         let unread = |directory: &Arc<str>| {
+            let is_empty = read.always_empty.contains(directory);
+            let state = if is_empty { "is empty" } else { "has no configuration" };
             let (text, hint) = match read.is_of_server {
                 false => (
                     format!(
-                        "{directory} is empty since the start, and the last good configuration has resources of it: a volume may not be \
+                        "{directory} {state} since the start, and the last good configuration has resources of it: a volume may not be \
                          mounted"
                     ),
                     "mount the volume; if its files were deleted, remove the directory",
@@ -110,7 +112,8 @@ impl Resolution<'_> {
             problem.file = Some(Arc::clone(directory));
             Unread::by(&problem, directory)
         };
-        read.always_empty.iter().filter(|directory| has_missing(directory)).map(unread).collect()
+        let all = read.always_empty.iter().chain(&read.always_bare);
+        all.filter(|directory| has_missing(directory)).map(unread).collect()
     }
 
     /// Why the directory with everything that the store has cannot be read, if that is so.

@@ -20,6 +20,8 @@ pub(in crate::store::fs) const SETTLING: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_secs(60);
 /// Poll interval without a watch.
 pub(in crate::store::fs) const POLL_UNWATCHED: Duration = Duration::from_secs(1);
+/// Interval of looks while each finds something else.
+const POLL_UNSTEADY: Duration = Duration::from_millis(20);
 /// Interval of looks at files that are in the middle of a change.
 const POLL_UNSETTLED: Duration = Duration::from_millis(250);
 /// As [`POLL_UNSETTLED`], once a warning was given.
@@ -50,6 +52,9 @@ impl Scanner {
             Coverage::Partial => Some(poll),
             Coverage::Full => None,
         };
+        if self.steadiness.keeps {
+            return Some((POLL_UNSTEADY, Scope::Everything));
+        }
         let overdue = self.unsettled.values().all(|unsettled| unsettled.is_overdue(now));
         let unsettled = if overdue { POLL_OVERDUE } else { POLL_UNSETTLED };
         match tree {
@@ -153,7 +158,10 @@ impl Scanner {
         let is_other = next.into_iter().any(|(path, file)| {
             last = Some(path);
             !self.unsettled.contains_key(path)
-                && std::fs::metadata(path).is_ok_and(|now| FileStamp::of(&now) != file.stamp)
+                && std::fs::metadata(path).map_or_else(
+                    |error| error.kind() == std::io::ErrorKind::NotFound,
+                    |now| FileStamp::of(&now) != file.stamp,
+                )
         });
         self.last_look = last.cloned();
         is_other

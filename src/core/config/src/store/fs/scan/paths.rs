@@ -105,7 +105,10 @@ impl Scanner {
             looked.is_elsewhere |= before.cached.is_none() && !self.is_in_known_directories(path);
             let found = Found::of(path.clone(), &metadata, false);
             #[cfg(test)]
-            self.spend(|effort| effort.looks += 1);
+            {
+                self.spend(|effort| effort.looks += 1);
+                self.meanwhile.look_at(path);
+            }
             match look(&found, before, now) {
                 Look::Read(file) => looked.read.push((path.clone(), file)),
                 Look::Wait(why, stamp) => {

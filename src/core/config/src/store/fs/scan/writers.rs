@@ -1,4 +1,4 @@
-//! Which files are open for writing when a resource is gone: it may be moving to one whose writer has not written yet.
+//! Which files are open for writing when a resource is gone or says something else: it may be moving to one whose writer has not written yet.
 //!
 //! The system tells of files that are opened. So, once every file was asked for its writers, only those are asked that were opened since, and
 //! those with another name, of which nothing tells when they are opened by it.
@@ -56,13 +56,11 @@ impl Opened {
 }
 
 impl Scanner {
-    /// Looks for files that are open for writing if a resource is gone: it may be moving to one whose writer has not written yet, of
-    /// which no event tells. Cost: a few system calls for each file that was opened since the last time; after a walk that begins to watch a
+    /// Looks for files that are open for writing if a resource is gone or says something else: it, or a part of it, may be moving to one
+    /// whose writer has not written yet, of which no event tells. Cost: a few system calls for each file that was opened since the last time; after a walk that begins to watch a
     /// directory, after events were lost, and where not all are told, for each file.
     pub(super) fn await_writers(&mut self, before: &StoreContents, now: Instant) {
-        let changes = before.resources.changes(&self.contents.resources, std::sync::Arc::ptr_eq);
-        let is_gone = changes.into_iter().any(|(_, new)| new.is_none());
-        if !is_gone || !self.leases || self.is_complete || self.lost == WhenLost::Drop {
+        if !self.leases || self.is_complete || self.lost == WhenLost::Drop || !self.has_less(before) {
             return;
         }
         let is_told = self.coverage == Coverage::Full && self.links == 0 && self.watch.is_some();

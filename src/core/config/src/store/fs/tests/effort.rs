@@ -54,6 +54,7 @@ impl Followed {
     /// Tells events, and looks every quarter of a second until nothing is unsettled. Returns what that cost.
     fn until_settled(&mut self, events: &[(String, LastEvent)]) -> Effort {
         self.scanner.spent();
+        forget_events(&mut self.scanner, &self.wake);
         let real = self.directory.path().canonicalize().unwrap();
         let paths = events.iter().map(|(name, event)| (real.join(name), *event)).collect();
         let mut noted = Noted { paths, ..Noted::default() };

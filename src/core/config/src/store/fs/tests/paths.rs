@@ -31,6 +31,8 @@ struct Run {
     walking: Scanner,
     now: Instant,
     random: Random,
+    /// With the events that the system tells: this test tells its own.
+    wakes: [Arc<Wake>; 2],
     /// Files that are held open for writing.
     held_open: BTreeMap<&'static str, File>,
     /// What happened since the last look.
@@ -45,8 +47,9 @@ impl Run {
         write(directory.path(), "1/z.yaml", &resource("y", "stays"));
         let [mut told, mut walking] = [(); 2].map(|()| Scanner::new(directory.path().into(), WhenLost::Keep));
         let now = Instant::now();
-        told.watch(&Arc::new(Wake::default()));
-        walking.watch(&Arc::new(Wake::default()));
+        let wakes = [(); 2].map(|()| Arc::new(Wake::default()));
+        told.watch(&wakes[0]);
+        walking.watch(&wakes[1]);
         for _ in 0..2 {
             told.scan(Scope::Everything, Noted::default(), now);
         }
@@ -54,7 +57,7 @@ impl Run {
         told.spent();
         let random = Random(seed);
         let (held_open, noted, log) = (BTreeMap::new(), Noted::default(), Vec::new());
-        let mut run = Self { directory, told, walking, now, random, held_open, noted, log };
+        let mut run = Self { directory, told, walking, now, random, wakes, held_open, noted, log };
         run.walking.scan(Scope::Everything, Noted::default(), now);
         run
     }
@@ -140,6 +143,9 @@ impl Run {
         let noted = std::mem::take(&mut self.noted);
         // Both have to know of what came and is gone again.
         let same = Noted { paths: noted.paths.clone(), ..Noted::default() };
+        for (scanner, wake) in [&mut self.told, &mut self.walking].into_iter().zip(&self.wakes) {
+            forget_events(scanner, wake);
+        }
         self.told.scan(Scope::Noted, noted, self.now);
         self.walking.scan(Scope::Everything, same, self.now);
         let shown = |scanner: &Scanner| {
