@@ -43,7 +43,7 @@ pub(super) fn json(server: &Console) -> Home {
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
-    let trend = server.trend.view();
+    let trend = server.trend.view(server);
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();

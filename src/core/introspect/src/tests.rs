@@ -423,6 +423,17 @@ async fn denials_link_to_their_explanation() {
     assert!(!fixture.get("/denialz/?q=nosuch").await.contains("smuggler"));
 }
 
+/// Rates are of samples, which come every other second.
+#[tokio::test(flavor = "multi_thread")]
+async fn totals_are_those_of_now() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let page = fixture.get("/").await;
+    assert!(page.contains("<dd>–/s<small>0 total"), "no rate is known yet: {page}");
+    fixture.server.metrics.rpc("istio.mixer.v1.Mixer/Check").record(0, Duration::from_millis(1), 1, 1);
+    let page = fixture.get("/").await;
+    assert!(page.contains("<small>1 total"), "{page}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn scopes_change_permanently_and_temporarily() {
     let fixture = Fixture::new(Guard::default()).await;
