@@ -25,6 +25,7 @@ pub(super) fn introspection(
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,
+        skips_unknown_levels: options.introspection.skips_unknown_levels,
         large_answers,
         program: Program::mixer(&controls.runtime),
     };
