@@ -56,6 +56,7 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #overview data-live {
                 (conditions(server))
+                (super::envoy::unlimited_notice(server))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))

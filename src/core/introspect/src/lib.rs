@@ -70,7 +70,7 @@ use mixer_net::http::LargeAnswers;
 use mixer_net::registry::ConnectionRegistry;
 
 pub use cache::CacheStatus;
-pub use envoy::EnvoyServices;
+pub use envoy::{EnvoyServices, Unlimited, UnlimitedCalls};
 use form::Parameters;
 pub use guard::Guard;
 pub use options::IntrospectionOptions;
@@ -433,6 +433,7 @@ fn mixer_routes() -> Router<Shared> {
         .merge(served("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
         .merge(served("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
         .merge(served("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
+        .merge(served("unlimitedj", get(async |State(s): State<Shared>| json(&envoy::unlimited(&s)))))
         .merge(served("cachez", any(async |State(s): State<Shared>| cache::page(&s))))
         .merge(served("cachej", get(async |State(s): State<Shared>| json(&cache::json(&s)))))
         .merge(served(
